@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from controlplane.core.model.addresses import Generation, Moment, named, time_of
+from controlplane.core.model.addresses import Generation, Moment, moment_of, named, time_of
 from controlplane.core.model.answers import (
     ApplyAnswer,
     AuditAnswer,
@@ -67,6 +67,16 @@ from controlplane.core.model.answers import (
     TokensAnswer,
     ValidateAnswer,
     WhyAnswer,
+)
+from controlplane.core.model.answers.datasets import PartitionWork
+from controlplane.core.model.answers.explore import (
+    Collapse,
+    GraphAnswer,
+    PartitionAnswer,
+    RangesAnswer,
+    SearchAnswer,
+    WaveAnswer,
+    WavesAnswer,
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
@@ -331,9 +341,15 @@ class Headgate:
         limit: int = 100,
         generation: int | None = None,
         at: Time | None = None,
+        prefix: str | None = None,
+        state: PartitionWork | None = None,
+        changed_in: int | None = None,
     ) -> PartitionsAnswer:
+        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: what a
+        generation added, changed or removed."""
         path, query = _at(branch, name, generation, at)
-        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **_given(after=after, limit=limit)}))
+        asked = _given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
+        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **asked}))
 
     def history(
         self,
@@ -411,6 +427,70 @@ class Headgate:
     def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
         """One run, with its steps and its attempts."""
         return cast("PastRunAnswer", self._get(f"/v1/branches/{_segment(branch)}/runs/{_segment(id)}"))
+
+    # looking through
+    def graph(
+        self,
+        dataflow: str | None = None,
+        *,
+        around: str | None = None,
+        up: int | None = None,
+        down: int | None = None,
+        collapse: Collapse | None = None,
+        branch: str = "main",
+        limit: int | None = None,
+    ) -> GraphAnswer:
+        """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
+        `collapse`: those of one dataflow or tag as one."""
+        query = _given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
+        return cast("GraphAnswer", self._get(f"/v1/branches/{_segment(branch)}/graph", query))
+
+    def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
+        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` say where one is."""
+        return cast("SearchAnswer", self._get("/v1/search", _given(q=query, branch=branch, limit=limit)))
+
+    def waves(
+        self,
+        dataflow: str | None = None,
+        *,
+        branch: str = "main",
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> WavesAnswer:
+        """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
+        query = _given(dataflow=dataflow, before=before, limit=limit)
+        return cast("WavesAnswer", self._get(f"/v1/branches/{_segment(branch)}/waves", query))
+
+    def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
+        """One wave, with its commits and what it left alone."""
+        return cast("WaveAnswer", self._get(f"/v1/branches/{_segment(branch)}/waves/{_segment(id)}"))
+
+    def ranges(
+        self,
+        name: str,
+        *,
+        generation: int | None = None,
+        at: Time | None = None,
+        against: int | Time | None = None,
+        after: str | None = None,
+        last: str | None = None,
+        cells: int | None = None,
+        branch: str = "main",
+    ) -> RangesAnswer:
+        """Partitions as ranges of their keys. `against`: a generation or time to compare with. `after` and `last`: of a
+        range, to look into it."""
+        path, query = _at(branch, name, generation, at)
+        other = str(moment_of(against)) if isinstance(against, datetime) else against
+        bounds = {"from": after, "to": last}  # `from` is a word of Python's
+        asked = _given(against=other, cells=cells, **bounds)
+        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **asked}))
+
+    def partition(
+        self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+    ) -> PartitionAnswer:
+        """One partition: files, attempt, what it is made of, and what is made of it."""
+        path, query = _at(branch, name, generation, at)
+        return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
 
     @contextmanager
     def records(

@@ -21,6 +21,7 @@ from controlplane.api.routes import (
     datasets,
     differences,
     events,
+    explore,
     lineage,
     links,
     operate,
@@ -56,6 +57,7 @@ ROUTERS = (
     events,
     alerts,
     lineage,
+    explore,
 )
 
 

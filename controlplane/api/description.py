@@ -19,6 +19,7 @@ from pydantic_core.core_schema import TypedDictSchema
 
 from controlplane.api.auth import LINK, PUBLIC, Guarded
 from controlplane.api.calls import Answer
+from controlplane.api.examples import OF_GET
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
 from dataplane.contract.schemas import Json
@@ -114,6 +115,8 @@ def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) 
         schema = described[f"{one.method} {one.path}", "serialization"]
         response = paths[one.path][one.method]["responses"][str(one.status)]
         response["content"] = {"application/json": {"schema": schema}}
+        if one.method == "get" and one.path in OF_GET:
+            response["content"]["application/json"]["example"] = OF_GET[one.path]
 
 
 class Described(NamedTuple):

@@ -98,14 +98,16 @@ def cost_lines(value: PlanAnswer) -> list[str]:
 
 
 def in_words(cost: PlanCost) -> str:
-    """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b`."""
+    """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b; 12 partitions known
+    already`."""
+    free = f"; {counted(cost['adopted'], 'partition')} known already" if cost.get("adopted") else ""
     spread = cost["seconds"]
     if spread is None:
-        return "unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute"
+        return ("unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute") + free
     span = f"{_duration(spread['low'])} to {_duration(spread['high'])}"
     told = f"about {_duration(spread['median'])} of drivers ({span}), {cost['rows']:,} rows, {_size(cost['bytes'])}"
     unknown = f"; unknown for {', '.join(cost['unknown'])}" if cost["unknown"] else ""
-    return told + unknown
+    return told + unknown + free
 
 
 def _duration(seconds: float) -> str:
@@ -222,7 +224,7 @@ def _time(item: PlanItem) -> str:
         return ""
     spread = cost["seconds"]
     if spread is None:
-        return "unknown"
+        return "unknown" if cost["unknown"] else ""
     return f"{_duration(spread['median'])} ({_duration(spread['low'])} to {_duration(spread['high'])})"
 
 

@@ -5,6 +5,7 @@ Does not belong here: reading rows (`look`), and how addresses are written (`cor
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 
 
+class Work(StrEnum):
+    """What is to be done about a partition."""
+
+    to_do = "to_do"
+    failed = "failed"
+
+
 def add(app: typer.Typer) -> None:
     for command in (partitions, generations):
         app.command()(command)
@@ -28,6 +36,9 @@ def partitions(
     dataset: options.DatasetAt,
     limit: Limit = 20,
     after: Annotated[str | None, typer.Option(help="Those behind this key.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Those whose keys begin so.")] = None,
+    state: Annotated[Work | None, typer.Option(help="Those with work to do, or with a failed task.")] = None,
+    changed_in: Annotated[int | None, typer.Option(min=1, help="What this generation added, changed, removed.")] = None,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -35,7 +46,15 @@ def partitions(
     """Show the partitions of a dataset, in order of their keys."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.partitions(dataset, branch=branch, after=after, limit=limit)
+        value = client.partitions(
+            dataset,
+            branch=branch,
+            after=after,
+            limit=limit,
+            prefix=prefix,
+            state=None if state is None else state.value,
+            changed_in=changed_in,
+        )
     show(value, _partitions(value), session.output)
 
 
@@ -62,9 +81,14 @@ def generations(
 
 
 def _partitions(value: PartitionsAnswer) -> View:
-    rows = tuple((i["partition"] or "(whole)", i["rows"], i["bytes"]) for i in value["items"])
+    told = [item.get("change") or item.get("work") for item in value["items"]]
+    columns = ["partition", "rows", "bytes"]
+    rows = [(i["partition"] or "(whole)", i["rows"], i["bytes"]) for i in value["items"]]
+    if any(told):
+        columns.append("what")
+    shown = tuple((*row, word) if any(told) else row for row, word in zip(rows, told, strict=True))
     more = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
-    return [Table(f"generation {value['generation']}", ("partition", "rows", "bytes"), rows), *more]
+    return [Table(f"generation {value['generation']}", tuple(columns), shown), *more]
 
 
 def _generations(value: GenerationsAnswer) -> View:

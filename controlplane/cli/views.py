@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         TargetStatus,
         TokenEntry,
     )
+    from controlplane.core.model.answers.datasets import Changes
     from controlplane.core.model.check_results import CheckResult
 
 Row: TypeAlias = Mapping[str, object]
@@ -194,10 +195,25 @@ def failure(error: Row | None, subject: str | None = None) -> list[str]:
 def history(value: HistoryAnswer) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
     rows = tuple(
-        (time_of(i.get("at")), *(i.get(c) for c in columns[1:]), *work_views.history_row(i.get("work")))
+        (
+            time_of(i.get("at")),
+            *(i.get(c) for c in columns[1:]),
+            _changed(i.get("changes"), i.get("same_as")),
+            *work_views.history_row(i.get("work")),
+        )
         for i in value["items"]
     )
-    return [Table("", (*columns, *work_views.HISTORY_COLUMNS), rows)]
+    return [Table("", (*columns, "changed", *work_views.HISTORY_COLUMNS), rows)]
+
+
+def _changed(changes: Changes | None, same_as: int | None) -> str:
+    """Partitions, as `+1 ~2 -3`; and the generation that has the same rows."""
+    told = []
+    if changes is not None:
+        counts = (("+", changes["added"]), ("~", changes["changed"]), ("-", changes["removed"]))
+        told = [f"{sign}{count}" for sign, count in counts if count]
+        told += [] if changes["is_all"] else ["..."]
+    return " ".join([*told, *([] if same_as is None else [f"= {same_as}"])])
 
 
 def checks(value: ChecksAnswer) -> View:

@@ -29,6 +29,7 @@ class Commit:
     changed: tuple[Output, ...]  # the inputs that are others than those of the state before
     wish: float | None = None  # when an operator asked for it, where one did
     is_cut_off: bool = False  # what was before it is not kept any more
+    reads: tuple[str, ...] = ()  # datasets
 
     @property
     def code(self) -> tuple[str, int]:
@@ -75,6 +76,7 @@ def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) 
         changed=changed(state.inputs, before),
         wish=_wish(state, wishes),
         is_cut_off=before is None and state.seq > 1,
+        reads=tuple(dict.fromkeys(one.dataset for one in state.inputs.values())),
     )
 
 
@@ -126,6 +128,8 @@ class _Grouping:
         self._by_output: dict[Output, Run] = {}
         self._by_code: dict[tuple[str, int], Run] = {}
         self._by_wish: dict[float, Run] = {}
+        self._count = 0
+        self._last: dict[str, tuple[int, Run]] = {}  # of each dataset, the number of its last commit
 
     def add(self, commit: Commit) -> None:
         run = self._joined(self._leading_to(commit), commit.dataset)
@@ -138,6 +142,8 @@ class _Grouping:
             self._by_wish.setdefault(commit.wish, run)
         if commit.root is not None:
             self._by_output[commit.dataset, commit.root] = run
+        self._count += 1
+        self._last[commit.dataset] = (self._count, run)
 
     def _leading_to(self, commit: Commit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
@@ -146,8 +152,18 @@ class _Grouping:
             known.append(self._by_code.get(commit.code))
         if commit.wish is not None:
             known.append(self._by_wish.get(commit.wish))
+        if not any(known) and commit.cause == "input":
+            known += self._made_again(commit)
         whole = {run.number: run for run in map(_whole, known) if run is not None}
         return [whole[number] for number in sorted(whole, reverse=True)]
+
+    def _made_again(self, commit: Commit) -> list[Run]:
+        """Where an input was committed since, with the rows that it had before."""
+        if commit.dataset not in self._last:
+            return []
+        own, _ = self._last[commit.dataset]
+        newest = (self._last[name] for name in commit.reads if name in self._last)
+        return [run for number, run in newest if number > own]
 
     def _joined(self, leading: Sequence[Run], dataset: str) -> Run:
         """The newest of these, with the others that have no dataset in common with it; a new one where there is none

@@ -25,7 +25,8 @@ from controlplane.core.model.events import COMMITTED, NO_BRANCH, Event
 from controlplane.core.model.openlineage import RunEvent
 from controlplane.core.model.states import Cause, State
 from controlplane.operations.export_cursor import CURSOR
-from controlplane.operations.inspect.lineage import earlier_code, stored_facts
+from controlplane.operations.inspect.lineage import stored_facts
+from controlplane.operations.inspect.part_views import earlier_code
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.lineage_sink import LineageSink
 from controlplane.ports.store import Store, Tx

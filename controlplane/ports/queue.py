@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
 
@@ -33,6 +33,9 @@ class Queue(Protocol):
 
     def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         """As `demands`, of many datasets, but only how the tasks stand."""
+
+    def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
+        """How many tasks each dataset of a branch demands, by their states; in one statement."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody

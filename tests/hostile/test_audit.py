@@ -101,6 +101,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 dataset="shop.orders",
                 attempt="a" * 32,
                 run="shop.rev1",
+                wave="shop.rev1",
                 driver="d",
                 format="csv",
                 link="none",

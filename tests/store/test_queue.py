@@ -83,6 +83,18 @@ def test_how_demanded_tasks_stand_is_told_of_many_datasets(world: World) -> None
         }
 
 
+def test_demanded_tasks_are_counted_by_state(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2), task(3)])
+        tx.enqueue("main", "flights.other", [task(1)])
+        tx.enqueue("dev", DAILY, [task(3)])
+        claimed(tx, n=1)
+        assert tx.fail("a1", d(1), error())
+        assert tx.demand_counts("main") == {DAILY: {"failed": 1, "queued": 2}, "flights.other": {"failed": 1}}
+        assert tx.demand_counts("dev") == {DAILY: {"queued": 1}}
+        assert tx.demand_counts("other") == {}
+
+
 def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:
     with world.begin() as tx:
         tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="small")])

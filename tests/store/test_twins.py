@@ -259,7 +259,7 @@ def look(tx: Tx) -> list[object]:
         [(tx.publications(b), tx.publications(b, ["flights.a"]), tx.targets(b)) for b in ASKED],
         [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL)],
         [tx.tasks(ALL), tx.backlog(), tx.backlog(["large"]), tx.attempts(), [tx.demanding(k) for k in ALL]],
-        [tx.branches_of(ALL), tx.branches_of([])],
+        [tx.branches_of(ALL), tx.branches_of([]), [tx.demand_counts(b) for b in ASKED]],
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(None, 0), tx.events("main", 1, 2), tx.last_event(), tx.changes("dev")],

@@ -11,6 +11,8 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
+from controlplane.api.problems import RequestRefused
+from controlplane.core.model.addresses import generation_of
 from controlplane.core.model.answers import (
     ChecksAnswer,
     DatasetAnswer,
@@ -22,8 +24,10 @@ from controlplane.core.model.answers import (
     TasksAnswer,
     WhyAnswer,
 )
+from controlplane.core.model.answers.datasets import PartitionWork
 from controlplane.core.model.answers.work import AttemptsAnswer
 from controlplane.core.rights import may
+from controlplane.operations.explore import partitions as some_partitions
 from controlplane.operations.inspect import causes, consistency, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
@@ -64,11 +68,29 @@ def dataset(call: Called, branch: Branch, dataset: Dataset) -> Answer[DatasetAns
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
 def partitions(
-    call: Called, branch: Branch, dataset: Dataset, point: Point, after: Partition = None, limit: Limit = 100
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    point: Point,
+    after: Partition = None,
+    limit: Limit = 100,
+    prefix: Annotated[str, Query(max_length=1_000)] = "",
+    state: PartitionWork | None = None,
+    changed_in: Number = None,
 ) -> Answer[PartitionsAnswer]:
     """Partitions of one committed generation, in order of their keys; `next` is the `after` of the next page, which is
-    of the same generation if that is sent, too."""
-    return answer(datasets.partitions(call.context, branch, dataset, after=after, limit=limit, point=point))
+    of the same generation if that is sent, too. `prefix`: keys that begin so. `state`: of the newest generation, or not
+    there yet, with work to do or a failed task. `changed_in`: what this generation added, changed or removed."""
+    page = some_partitions.Page(prefix, after, limit)
+    if sum(one is not None for one in (point, state, changed_in)) > 1:
+        raise RequestRefused("invalid-request", "generation, at, state and changed_in exclude each other; send one")
+    if state is not None:
+        return answer(some_partitions.with_work(call.context, branch, dataset, state, page))
+    if changed_in is not None:
+        number = generation_of(changed_in).number
+        return answer(some_partitions.changed_in(call.context, branch, dataset, number, page))
+    found = datasets.partitions(call.context, branch, dataset, after=after, limit=limit, point=point, prefix=prefix)
+    return answer(found)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")

@@ -75,7 +75,19 @@ def _add(known: dict[bytes, _Wanted], one: _Wanted) -> None:
     known[one.root] = _Wanted(before.mode, one.root, keys)
 
 
+def inputs(
+    desired: Desired, nodes: tree.NodeStore, kept: Kept, state: State, partition: str
+) -> Iterator[tuple[str, Parts]]:
+    """What one partition was made from directly, by the names of inputs."""
+    for name, above, want in _by_slot(desired, nodes, state, frozenset((partition,))):
+        yield name, Parts(above, want.mode, want.root, want.keys, kept(above, want.root))
+
+
 def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Wanted]]:
+    return ((dataset, want) for _, dataset, want in _by_slot(desired, nodes, state, keys))
+
+
+def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, str, _Wanted]]:
     node = desired.nodes.get(state.dataset)
     if not isinstance(node, Transform):
         return
@@ -87,12 +99,12 @@ def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -
         pairs = state.inputs.get(f"{slot.name}/pairs")
         if slot.mode == "each" and read is not None:
             there = tree.lookup(nodes, consumed.root, sorted(read))
-            yield slot.dataset, _Wanted("each", consumed.root, frozenset(there))
+            yield slot.name, slot.dataset, _Wanted("each", consumed.root, frozenset(there))
         elif slot.mode == "by" and pairs is not None and read is not None:
             found = {key for one in sorted(read) for key in _paired(nodes, pairs.root, one)}
-            yield slot.dataset, _Wanted("by", consumed.root, _bounded(found))
+            yield slot.name, slot.dataset, _Wanted("by", consumed.root, _bounded(found))
         else:
-            yield slot.dataset, _Wanted(slot.mode, consumed.root, None)
+            yield slot.name, slot.dataset, _Wanted(slot.mode, consumed.root, None)
 
 
 def _before(nodes: tree.NodeStore, root: bytes, keys: Keys) -> Keys:
@@ -137,6 +149,22 @@ def downstream(
             continue
         held[name] = found
         yield Parts(name, mode, state.root, found, state)
+
+
+def readers(
+    desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, entry: tree.Entry
+) -> Iterator[Parts]:
+    """The partitions of those present states that were made from this partition directly, as it is in `entry`."""
+    held: dict[str, Keys] = {dataset: frozenset((entry.key,))}
+    for name, state in states.items():
+        node = desired.nodes.get(name)
+        slots = node.slots if isinstance(node, Transform) else ()
+        roots = {state.inputs[s.name].root for s in slots if s.dataset == dataset and s.name in state.inputs}
+        if not any(tree.lookup(nodes, root, [entry.key]).get(entry.key) == entry for root in roots):
+            continue  # it has not read it yet, or not any more
+        mode, found = _holding(desired, nodes, state, held)
+        if mode is not None and found != frozenset():
+            yield Parts(name, mode, state.root, found, state)
 
 
 def _holding(

@@ -5,6 +5,7 @@ So a million partitions are described in O(1), and enumerated only where they ar
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import merge
@@ -30,19 +31,19 @@ class Keys:
         """Equal for equal sets of keys that are told in the same way."""
         return self.listed, tuple(sorted(self.trees))
 
-    def read(self, nodes: NodeStore) -> Iterator[str]:
-        """In order, each once."""
-        several = [_missing_keys(nodes, wanted, have) for wanted, have in self.trees.values()]
-        for key, _ in groupby(merge(self.listed, *several)):
+    def read(self, nodes: NodeStore, start: str = "") -> Iterator[str]:
+        """In order, each once; those that are not less than `start`."""
+        several = [_missing_keys(nodes, wanted, have, start) for wanted, have in self.trees.values()]
+        for key, _ in groupby(merge(self.listed[bisect_left(self.listed, start) :], *several)):
             yield key
 
 
-def _missing_keys(nodes: NodeStore, wanted: bytes, have: bytes) -> Iterator[str]:
+def _missing_keys(nodes: NodeStore, wanted: bytes, have: bytes, start: str) -> Iterator[str]:
     if have == tree.EMPTY_ROOT:
-        for entry in tree.scan(nodes, wanted):
+        for entry in tree.scan(nodes, wanted, start=start):
             yield entry.key
         return
-    for change in tree.diff_keys(nodes, have, wanted):
+    for change in tree.diff_keys(nodes, have, wanted, start=start):
         if change.after:
             yield change.key
 

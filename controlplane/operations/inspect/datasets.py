@@ -27,7 +27,7 @@ from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import freshness, views, work
+from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
@@ -74,13 +74,21 @@ def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> It
 
 
 def partitions(
-    ctx: Context, branch: str, name: str, *, after: str | None, limit: int, point: Point | None = None
+    ctx: Context,
+    branch: str,
+    name: str,
+    *,
+    after: str | None,
+    limit: int,
+    point: Point | None = None,
+    prefix: str = "",
 ) -> PartitionsAnswer:
-    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after."""
+    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after. `prefix`:
+    those whose keys begin so."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point)
         entries = []
-        for entry in tree.scan(tx, state.root, start=after or ""):
+        for entry in tree.scan(tx, state.root, start=after or "", prefix=prefix):
             if entry.key != after:
                 entries.append(entry)
             if len(entries) > limit:
@@ -116,6 +124,8 @@ def history(
             del firsts[states[-1].generation]  # it may go on
         shown = list(firsts.values())[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
+        of_past = generations.Earlier.of(facts.tx, branch, name, states, is_all=is_all)
+        told = {s.seq: of_past.told(s) for s in shown}
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,
@@ -125,6 +135,9 @@ def history(
             "partitions": s.partitions,
             "rows": s.rows,
             "root": s.root.hex(),
+            "same_as": told[s.seq].same_as,
+            "changes": told[s.seq].changes,
+            "actor": told[s.seq].actor,
             "work": took[s.seq],
         }
         for s in shown

@@ -35,18 +35,17 @@ from controlplane.core.model.answers.lineage import (
 from controlplane.core.model.states import State
 from controlplane.core.tree import NodeCache
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import part_views, views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.review import StoredFacts
-from controlplane.operations.planning.snapshot import CACHE_BYTES, compile_live, desired
+from controlplane.operations.planning.snapshot import CACHE_BYTES, desired
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Tx
 from dataplane.contract.results import MANIFEST
 
 SHOWN_LINKS: Final = 1_000
-SHOWN_KEYS: Final = 100
 MOST_COMPONENTS: Final = 2_000  # that read a dataset, directly or not
 SEARCHED_STATES: Final = 200  # of an input, for the one that had a root
 SEARCHED_PARTITIONS: Final = 100_000  # of a listing, for an object
@@ -75,17 +74,6 @@ def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = 
             raise NotFound(f"there is no dataset {asked.dataset} in branch {branch}")
         nodes = NodeCache(CACHE_BYTES).over(tx)
         return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
-
-
-def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired | None:
-    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is not known
-    any more."""
-    flow = state.dataset.partition(".")[0]
-    then = tx.revision(state.branch, flow, state.revision)
-    if then is None:
-        return None
-    earlier = compile_live({**tx.revisions(branch), flow: then}.values(), namespace)
-    return earlier if state.dataset in earlier.nodes else None
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -154,19 +142,9 @@ class _Telling:
 
     def _code(self, state: State | None, notes: list[str]) -> Desired:
         """Present code; with the dataflow as it was where the generation is of other code."""
-        present = self.present
-        node = present.nodes[self.asked.dataset]
-        if state is None or self.asked.point is None or isinstance(node, Sink) or state.logic == node.logic:
-            return present
-        flow = self.asked.dataset.partition(".")[0]
-        earlier = earlier_code(self.tx, self.branch, state, self.namespace)
-        if earlier is None:
-            notes.append(
-                f"the code of revision {state.revision} is not known any more: columns are told by present code"
-            )
-            return present
-        notes.append(f"columns are told by revision {state.revision} of {flow}, over other dataflows as they are now")
-        return earlier
+        if state is None or self.asked.point is None:
+            return self.present
+        return part_views.code_of(self.tx, self.namespace, self.branch, self.present, state, notes)
 
     def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
@@ -241,45 +219,13 @@ class _Telling:
         raise NotFound(f"the last listing of {node.location} has no object {uri!r}")
 
     def _shown(self, parts: Parts) -> LineagePartitions:
-        keys, count = sorted(parts.keys or ())[:SHOWN_KEYS], len(parts.keys or ())
-        if parts.keys is None:
-            keys = [entry.key for entry in islice(tree.scan(self.nodes, parts.root), SHOWN_KEYS)]
-            count = tree.totals(self.nodes, parts.root).partitions
-        return {
-            "dataset": parts.dataset,
-            "mode": parts.mode,
-            "generation": parts.state.generation if parts.state else None,
-            "revision": parts.state.revision if parts.state else None,
-            "partitions": keys,
-            "count": count,
-            "whole": parts.is_whole,
-        }
+        return part_views.partitions(self.nodes, parts)
 
     def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
         for one in parts:
             node = code.nodes.get(one.dataset)
             if isinstance(node, Source) and one.state is not None and OBJECTS in one.state.inputs:
-                yield self._objects_of(node, one, one.state.inputs[OBJECTS].root)
-
-    def _objects_of(self, node: Source, parts: Parts, root: bytes) -> LineageObjects:
-        nodes = self.nodes
-        if parts.keys is None:
-            then = {entry.key: entry for entry in islice(tree.scan(nodes, root), SHOWN_KEYS)}
-            count = tree.totals(nodes, root).partitions
-        else:
-            then = tree.lookup(nodes, root, sorted(parts.keys)[:SHOWN_KEYS])
-            count = len(parts.keys)
-        now = self.tx.partitions_of({node.listing: list(then)})[node.listing]
-        same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
-        objects = [o["uri"] for key in same for o in now[key].objects]
-        return {
-            "dataset": node.dataset,
-            "location": node.location,
-            "objects": objects[:SHOWN_KEYS],
-            "partitions": count,
-            "shown": len(then),
-            "changed": len(then) - len(same),
-        }
+                yield part_views.objects(self.tx, self.nodes, node, one.keys, one.state.inputs[OBJECTS].root)
 
     # --- provenance -------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
 
 ENDS_SHOWN = 10  # of drivers
+FEW = 400  # datasets that are asked about by name; of more, all are read
 
 
 Things: TypeAlias = tuple[list[DatasetStatus], list[TargetStatus]]
@@ -248,7 +249,9 @@ def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCoun
 
 def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
     """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
-    published = tx.publications(facts.branch)
+    decisions = list(decisions)
+    names = [decision.dataset for decision in decisions]
+    published = tx.publications(facts.branch, names if len(names) <= FEW else None)
     failing = ctx.troubles.units
     if is_pinned(facts.tx, facts.branch):  # no table has what it sees
         known: Iterable[Decision] = decisions

@@ -104,14 +104,14 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     wanted = set(targeted(facts.desired, target))
     upstream = facts.desired.graph.upstream(wanted) | wanted if target else None
     kept = tx.recent_states(branch, upstream, STATES_SHOWN)
-    commits = runs.commits_of(kept, _wishes(tx, branch)) + list(_under_way(plan, facts, upstream))
+    commits = runs.commits_of(kept, wishes(tx, branch)) + list(_under_way(plan, facts, upstream))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     found = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
     past = _past(ctx, plan, facts, kept, [run for run in found if run.commits])
     return past, sorted(found, key=lambda run: run.commits[0].at, reverse=True)
 
 
-def _wishes(tx: Tx, branch: str) -> list[float]:
+def wishes(tx: Tx, branch: str) -> list[float]:
     """When operators asked for something to be computed again."""
     changes = (c for c in tx.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
     return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
@@ -206,7 +206,7 @@ def _run(run: Run, past: Past) -> PastRun:
         "id": run.id,
         "state": state,
         "cause": first.cause,
-        "reason": _reason(run),
+        "reason": reason(run),
         "began": views.instant(began),
         "ended": None if state == "running" else views.instant(ended),
         "seconds": round(until - began, 3),
@@ -216,7 +216,7 @@ def _run(run: Run, past: Past) -> PastRun:
     }
 
 
-def _reason(run: Run) -> str:
+def reason(run: Run) -> str:
     """What started it, in a sentence."""
     if run.revision is not None:
         flow, number = run.revision

@@ -61,7 +61,7 @@ def plan(
 ) -> PlanAnswer:
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(one) for one in edit.changes]
-    known = costs.known(facts.tx, branch, plan.items)
+    known = costs.known(facts, plan.items)
     shown: PlanAnswer = {
         "branch": branch,
         "state": "work" if plan.items else "nothing",

@@ -6,19 +6,84 @@ Does not belong here: how attempts are measured and kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers import PlanCost, Spread
 from controlplane.core.model.past_attempts import Cost
+from controlplane.core.model.states import State
 from controlplane.core.plan import Item
-from controlplane.ports.store import Tx
+from controlplane.operations.planning.snapshot import StoreSnapshot
 
 COMPUTED = ("compute", "sync")  # actions whose tasks have a past
 
 
-def known(tx: Tx, branch: str, items: Iterable[Item]) -> Mapping[str, Cost]:
-    """What a task of each dataset took, of those that have a past."""
+def known(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
+    """What a task of each dataset takes, of those that have a past: as much more or less than its past attempts took as
+    it has more or fewer rows to read by now than for the newest state."""
     datasets = sorted({item.dataset for item in items if _has_tasks(item)})
-    return tx.past_costs(branch, datasets) if datasets else {}
+    found = facts.tx.past_costs(facts.branch, datasets) if datasets else {}
+    times = _times_as_many_rows(facts, found)
+    return {name: _grown(cost, times.get(name, 1.0)) for name, cost in found.items()}
+
+
+def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, float]:
+    """Of transforms; where nothing was read, nothing is said. Reads the roots of their inputs, at once."""
+    read = {name: reads for name in datasets if (reads := _reads(facts, name))}
+    try:
+        then = tree.summaries(facts.nodes, [one.root for reads in read.values() for one in reads])
+    except CorruptNode:  # a damaged tree is for `fsck` to tell
+        return {}
+    found = {}
+    for name, reads in read.items():
+        before = sum(one.rows(then[one.root].totals.partitions, then[one.root].totals.content.rows) for one in reads)
+        now = sum(one.rows(one.state.partitions, one.state.rows) for one in reads)
+        if before and now:
+            found[name] = now / before
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An input: the root that was read for the newest state of `outputs` partitions, and its state now."""
+
+    mode: str
+    root: bytes
+    state: State
+    outputs: int
+
+    def rows(self, partitions: int, rows: int) -> float:
+        """That a task reads of it, on an average."""
+        match self.mode:
+            case "each":
+                return rows / max(1, partitions)
+            case "by":
+                return rows / max(1, self.outputs)
+            case _:
+                return rows
+
+
+def _reads(facts: StoreSnapshot, name: str) -> list[_Read]:
+    node, state = facts.desired.nodes.get(name), facts.state(name)
+    if not isinstance(node, Transform) or state is None:
+        return []
+    return [
+        _Read(slot.mode, state.inputs[slot.name].root, now, state.partitions)
+        for slot in node.slots
+        if slot.name in state.inputs and (now := facts.state(slot.dataset)) is not None
+    ]
+
+
+def _grown(cost: Cost, times: float) -> Cost:
+    """Part of what a task takes does not grow with its rows: the spread holds both."""
+    return replace(
+        cost,
+        seconds_p10=cost.seconds_p10 * min(1.0, times),
+        seconds=cost.seconds * times,
+        seconds_p90=cost.seconds_p90 * max(1.0, times),
+    )
 
 
 def _has_tasks(item: Item) -> bool:
@@ -26,19 +91,22 @@ def _has_tasks(item: Item) -> bool:
 
 
 def of_item(item: Item, known: Mapping[str, Cost]) -> PlanCost | None:
-    """None where there is nothing to compute."""
+    """None where there is nothing to compute, and nothing that is known already."""
+    if item.action == "adopt":
+        return {"seconds": None, "bytes": 0, "rows": 0, "adopted": item.count, "unknown": []}
     if not _has_tasks(item):
         return None
     cost = known.get(item.dataset)
     if cost is None:
-        return {"seconds": None, "bytes": 0, "rows": 0, "unknown": [item.dataset]}
+        return {"seconds": None, "bytes": 0, "rows": 0, "adopted": 0, "unknown": [item.dataset]}
     count = item.tasks
     seconds: Spread = {
         "low": round(cost.seconds_p10 * count, 1),
         "median": round(cost.seconds * count, 1),
         "high": round(cost.seconds_p90 * count, 1),
     }
-    return {"seconds": seconds, "bytes": round(cost.bytes * count), "rows": round(cost.rows * count), "unknown": []}
+    size, rows = round(cost.bytes * count), round(cost.rows * count)
+    return {"seconds": seconds, "bytes": size, "rows": rows, "adopted": 0, "unknown": []}
 
 
 def total(costs: Iterable[PlanCost | None]) -> PlanCost:
@@ -50,6 +118,7 @@ def total(costs: Iterable[PlanCost | None]) -> PlanCost:
         "seconds": _sum(spreads) if spreads else None,
         "bytes": sum(cost["bytes"] for cost in told),
         "rows": sum(cost["rows"] for cost in told),
+        "adopted": sum(cost["adopted"] for cost in told),
         "unknown": sorted(unknown),
     }
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import attempt_prefix, larger, within
 from dataplane.contract.kinds import Kind
@@ -96,6 +96,16 @@ class MemoryQueue(MemoryPart):
             for n, tasks in theirs.items()
             if tasks
         }
+
+    def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
+        found: dict[str, dict[TaskState, int]] = {}
+        for key, theirs in self._space.demands.items():
+            task = self._space.tasks.get(key)
+            for of_branch, dataset in theirs if task is not None else ():
+                if of_branch == branch and task is not None:
+                    counts = found.setdefault(dataset, {})
+                    counts[task.state] = counts.get(task.state, 0) + 1
+        return found
 
     def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
         who = {(branch, dataset) for dataset in datasets}

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
@@ -111,6 +111,16 @@ class SqlQueue(Part):
         found: dict[str, dict[bytes, Demand]] = {}
         for row in self._among(wanted, db.demands.c.dataset, datasets):
             found.setdefault(row.dataset, {})[row.key] = Demand(row.state, kind_and_size(row.kind)[1], -row.rank)
+        return found
+
+    def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
+        demand, task = db.demands.c, db.tasks.c
+        theirs = (demand.namespace == task.namespace) & (demand.task == task.key)
+        counts = select(demand.dataset, task.state, func.count().label("n")).join_from(db.demands, db.tasks, theirs)
+        grouped = counts.where(self._mine(db.demands, branch=branch)).group_by(demand.dataset, task.state)
+        found: dict[str, dict[TaskState, int]] = {}
+        for row in self._rows(grouped):
+            found.setdefault(row.dataset, {})[row.state] = row.n
         return found
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:

@@ -14,6 +14,7 @@ import httpx2
 import jsonschema_rs  # which schemathesis brings
 import pytest
 
+from controlplane.api.examples import OF_GET
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.desired import tokens
@@ -102,7 +103,14 @@ class Place:
 
 def _filled(path: str, query: dict[str, str]) -> str:
     """The path, with its names taken out of the query."""
-    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1", "other": "dev"}
+    names = {
+        "branch": "main",
+        "dataset": "shop.orders",
+        "dataflow": "shop",
+        "run": "shop.rev1",
+        "wave": "shop.rev1",
+        "other": "dev",
+    }
     for name, value in names.items():
         if "{" + name + "}" in path:
             path = path.replace("{" + name + "}", query.pop(name, value))
@@ -169,6 +177,17 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET + "/lineage", partition="a.csv")["partitions"]
     assert called("GET", DATASET + "/lineage", dataset="shop.counts")["components"]
     called("GET", DATASET + "/lineage", dataset="shop.copied", direction="downstream")
+
+    assert called("GET", BRANCH + "/graph", dataflow="shop")["edges"]
+    assert called("GET", BRANCH + "/graph", collapse="tag")["groups"]
+    assert called("GET", "/v1/search", q="orders")["items"]
+    assert called("GET", BRANCH + "/waves")["items"][0]["datasets"]
+    assert called("GET", BRANCH + "/waves/{wave}")["steps"][0]["changes"]
+    assert called("GET", DATASET + "/ranges", against="1")["items"]
+    assert called("GET", DATASET + "/partition", key="a.csv")["readers"]
+    assert called("GET", DATASET + "/partition", dataset="shop.counts", key="")["inputs"]
+    assert called("GET", DATASET + "/partitions", changed_in="1", prefix="a")["items"][0]["change"] == "added"
+    assert called("GET", DATASET + "/partitions", dataset="shop.wrong", state="failed")["items"][0]["work"]
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
@@ -242,3 +261,15 @@ def test_an_answer_with_another_field_or_one_less_is_not_as_described(place: Pla
     more["dataflows"][0]["datasets"][0]["colour"] = "red"
     del less["dataflows"][0]["datasets"][0]["generation"]
     assert (schema.is_valid(status), schema.is_valid(more), schema.is_valid(less)) == (True, False, False)
+
+
+def test_examples_are_answers_of_their_routes(place: Place) -> None:
+    """Of all that one looks through, and of no route that is not there any more."""
+    with_example = set()
+    for path, found in place.document["paths"].items():
+        content = found.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        example = content.get("application/json", {}).get("example")
+        if example is not None:
+            place.schema("get", path).validate(example)
+            with_example.add(path)
+    assert with_example == OF_GET.keys()

@@ -95,15 +95,27 @@ def test_a_comment_says_it_in_its_first_line_and_folds_the_rest(shop: Path, caps
     ("cost", "words"),
     [
         (
-            {"seconds": {"low": 30.0, "median": 40.2, "high": 130.0}, "bytes": 3_100_000, "rows": 1200, "unknown": []},
+            {
+                "seconds": {"low": 30.0, "median": 40.2, "high": 130.0},
+                "bytes": 3_100_000,
+                "rows": 1200,
+                "adopted": 0,
+                "unknown": [],
+            },
             "about 40 s of drivers (30 s to 2 min), 1,200 rows, 3.1 MB",
         ),
         (
-            {"seconds": {"low": 0.2, "median": 0.5, "high": 8000.0}, "bytes": 12, "rows": 1, "unknown": ["a.b"]},
-            "about 0.5 s of drivers (0.2 s to 2.2 h), 1 rows, 12 bytes; unknown for a.b",
+            {
+                "seconds": {"low": 0.2, "median": 0.5, "high": 8000.0},
+                "bytes": 12,
+                "rows": 1,
+                "adopted": 2,
+                "unknown": ["a.b"],
+            },
+            "about 0.5 s of drivers (0.2 s to 2.2 h), 1 rows, 12 bytes; unknown for a.b; 2 partitions known already",
         ),
         (
-            {"seconds": None, "bytes": 0, "rows": 0, "unknown": ["a.b"]},
+            {"seconds": None, "bytes": 0, "rows": 0, "adopted": 0, "unknown": ["a.b"]},
             "unknown, no past attempt of this work",
         ),
     ],

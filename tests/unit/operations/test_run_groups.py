@@ -97,6 +97,16 @@ def test_what_an_operator_asked_for_at_a_time_is_one_run() -> None:
     assert [run.id for run in found] == ["a.rev1", "a.left:2", "a.all:2"]
 
 
+def test_what_is_committed_with_equal_rows_brings_its_readers_along() -> None:
+    """As after a forced run: nothing that they read has another root."""
+    past = History()
+    past.first()
+    past.commit("a.left", 1, cause="forced")
+    past.commit("a.both", 3, "a.left", "a.right")
+    past.commit("a.all", 4, "a.both")
+    assert past.told()["a.left:2"] == ["a.left:2", "a.both:2", "a.all:2"]
+
+
 def test_an_edit_and_what_followed_however_late() -> None:
     past = History()
     past.first()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
@@ -14,14 +14,29 @@ from controlplane.core.model.states import Cause
 from controlplane.core.model.tasks import Size, TaskState
 from dataplane.contract.kinds import Kind
 
+PartitionWork: TypeAlias = Literal["to_do", "failed"]
+ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
+
+
+class Changes(TypedDict):
+    """How many partitions differ from those before. `is_all`: False where there are at least so many."""
+
+    added: int
+    changed: int
+    removed: int
+    is_all: bool
+
 
 class PartitionEntry(TypedDict):
-    """One committed partition. `bytes`: None where its files are not known any more."""
+    """One partition. `fragment`: None where it is not committed yet. `bytes`: None where its files are not known any
+    more. `work` and `change`: what was asked for by `state` or `changed_in`."""
 
     partition: str
     rows: int
-    fragment: str
+    fragment: str | None
     bytes: int | None
+    work: NotRequired[PartitionWork]
+    change: NotRequired[ChangeKind]
 
 
 class PartitionsAnswer(TypedDict):
@@ -33,7 +48,12 @@ class PartitionsAnswer(TypedDict):
 
 
 class GenerationEntry(TypedDict):
-    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed."""
+    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed.
+
+    `same_as`: the newest earlier generation with the same partitions and rows. `changes`: from the generation before;
+    None where that is not kept, or there is too much to count. `actor`: whose edit or wish it was, where it was one and
+    that is still known.
+    """
 
     generation: int
     at: str
@@ -42,6 +62,9 @@ class GenerationEntry(TypedDict):
     partitions: int
     rows: int
     root: str
+    same_as: int | None
+    changes: Changes | None
+    actor: str | None
     work: WorkSummary | None
 
 

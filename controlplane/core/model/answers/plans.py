@@ -59,12 +59,14 @@ class Spread(TypedDict):
 
 
 class PlanCost(TypedDict):
-    """What work is thought to take, by past attempts: seconds of drivers, and what is written. `unknown` names datasets
-    of which no attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
+    """What work is thought to take, by past attempts: seconds of drivers, and what is written. `adopted`: partitions
+    that are known already, and cost nothing. `unknown` names datasets of which no attempt is known; they are not in the
+    sums. `seconds`: None where nothing is known."""
 
     seconds: Spread | None
     bytes: int
     rows: int
+    adopted: int
     unknown: list[str]
 
 

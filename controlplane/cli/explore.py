@@ -1,0 +1,156 @@
+"""Commands to look through what is there: search, the graph, waves, ranges of partitions, one partition.
+
+They change nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from controlplane.cli import explore_views, graph_texts, options
+from controlplane.cli.output import show
+
+Steps = Annotated[int, typer.Option(min=0, max=1000, help="Steps from the dataset that --around names.")]
+
+
+class GraphForm(StrEnum):
+    """How a graph is written."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    md = "md"
+    dot = "dot"
+    mermaid = "mermaid"
+
+
+class Collapse(StrEnum):
+    """What is drawn as one."""
+
+    flow = "flow"
+    tag = "tag"
+
+
+def add(app: typer.Typer) -> None:
+    for command in (search, graph, waves, ranges, partition):
+        app.command()(command)
+
+
+def search(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="All have to be found. col:, tag:, owner: and state: before a word say where.", show_default=False
+        ),
+    ],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Find datasets by words in names, columns, descriptions, tags and owners, or by the beginning of a partition."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.search(
+            " ".join(f'"{word}"' if " " in word else word for word in words), branch=branch, limit=limit
+        )
+    show(value, explore_views.search(value), session.output)
+
+
+def graph(
+    ctx: typer.Context,
+    dataflow: Annotated[str | None, typer.Argument(help="All by default.", show_default=False)] = None,
+    around: Annotated[str | None, typer.Option(metavar="DATAFLOW.DATASET", help="Only what is near this.")] = None,
+    up: Steps = 2,
+    down: Steps = 2,
+    collapse: Annotated[Collapse | None, typer.Option(help="Show what has the same dataflow or tag as one.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many datasets at most.")] = 300,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: Annotated[
+        GraphForm, typer.Option("--output", "-o", help="Form of the answer; dot and mermaid are for pictures.")
+    ] = GraphForm.table,
+) -> None:
+    """Show datasets, how they read each other, and how each stands; as a table, JSON, or the text of a picture."""
+    is_picture = output in (GraphForm.dot, GraphForm.mermaid)
+    session = options.session(ctx, options.Form.table if is_picture else options.Form(output.value))
+    with session.connect(home) as client:
+        value = client.graph(
+            dataflow,
+            around=around,
+            up=up,
+            down=down,
+            collapse=None if collapse is None else collapse.value,
+            branch=branch,
+            limit=limit,
+        )
+    if output == GraphForm.dot:
+        sys.stdout.write(graph_texts.dot(value))
+    elif output == GraphForm.mermaid:
+        sys.stdout.write(graph_texts.mermaid(value))
+    else:
+        show(value, explore_views.graph(value), session.output)
+
+
+def waves(
+    ctx: typer.Context,
+    which: Annotated[
+        str | None,
+        typer.Argument(metavar="DATAFLOW | WAVE", help="A dataflow, or the id of one wave.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 20,
+    before: Annotated[str | None, typer.Option(help="Those before this wave.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show what each late file, edit or wish led to, the last ones first; or the commits of one, and what it left."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        if which is not None and "." in which:
+            one = client.wave(which, branch=branch)
+            show(one, explore_views.wave(one), session.output)
+        else:
+            value = client.waves(which, before=before, limit=limit, branch=branch)
+            show(value, explore_views.waves(value), session.output)
+
+
+def ranges(
+    ctx: typer.Context,
+    dataset: options.DatasetAt,
+    against: Annotated[
+        str | None, typer.Option(metavar="AT", help="Which differ from this generation or time.")
+    ] = None,
+    after: Annotated[str | None, typer.Option("--from", help="`after` of a range, to look into it.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="`last` of a range, to look into it.")] = None,
+    cells: Annotated[int, typer.Option(min=1, max=2_000, help="How many ranges at most.")] = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the partitions of a dataset as ranges of their keys, however many there are; and which of them differ."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        number = int(against) if against is not None and against.isdecimal() else against
+        value = client.ranges(dataset, against=number, after=after, last=last, cells=cells, branch=branch)
+    show(value, explore_views.ranges(value), session.output)
+
+
+def partition(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT]/PARTITION", show_default=False)],
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show one partition: its files, the attempt that wrote it, what it is made of, and what is made of it."""
+    session = options.session(ctx, output)
+    dataset, _, key = target.partition("/")
+    with session.connect(home) as client:
+        value = client.partition(dataset, key, branch=branch)
+    show(value, explore_views.partition(value), session.output)

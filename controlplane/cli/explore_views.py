@@ -1,0 +1,177 @@
+"""From answers of looking through to tables for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from controlplane.cli.output import Lines, Table, View
+
+if TYPE_CHECKING:  # a command that only says what it takes needs none of them
+    from controlplane.core.model.answers.datasets import Changes
+    from controlplane.core.model.answers.explore import (
+        GraphAnswer,
+        PartitionAnswer,
+        RangesAnswer,
+        SearchAnswer,
+        SearchMatch,
+        Share,
+        WaveAnswer,
+        WavesAnswer,
+    )
+    from controlplane.core.model.answers.lineage import LineagePartitions
+
+
+SHOWN = 4  # partitions or objects of a line
+
+
+def search(value: SearchAnswer) -> View:
+    rows = tuple(
+        (hit["dataset"], hit["kind"], hit["state"], _matches(hit["matches"], hit["more"])) for hit in value["items"]
+    )
+    left = value["total"] - len(value["items"])
+    lines = [f"... and {left} more: --limit shows more"] if left else []
+    lines += value["notes"]
+    if not rows:
+        lines.append("nothing was found in names, columns, descriptions, tags, owners and partitions")
+        return [Lines(tuple(lines))]
+    return [Table("", ("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
+
+
+def _matches(matches: Sequence[SearchMatch], more: int) -> str:
+    told = [one["text"] if one["field"] == "description" else f"{one['field']} {one['text']}" for one in matches]
+    return ", ".join(told) + (f", ... and {more} more" if more else "")
+
+
+def graph(value: GraphAnswer) -> View:
+    """Datasets in the order in which they are made, each with what it reads and how."""
+    if value["groups"]:
+        return _groups(value)
+    reads: dict[str, list[str]] = {}
+    for edge in value["edges"]:
+        reads.setdefault(edge["to"], []).append(f"{edge['from']} ({edge['mode']})")
+    rows = tuple(
+        (node["name"], node["kind"], node["state"], node["partitions"], _share(node["share"]), told)
+        for node in value["nodes"]
+        for told in (", ".join(reads.get(node["name"], ())),)
+    )
+    return [Table("", ("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_more(value)]
+
+
+def _groups(value: GraphAnswer) -> View:
+    reads: dict[str, list[str]] = {}
+    for edge in value["group_edges"]:
+        reads.setdefault(edge["to"], []).append(edge["from"] or "(none)")
+    rows = tuple(
+        (one["name"] or "(none)", one["members"], one["state"], one["partitions"], _share(one["share"]), told)
+        for one in value["groups"]
+        for told in (", ".join(reads.get(one["name"], ())),)
+    )
+    return [Table("", ("group", "datasets", "state", "partitions", "left", "reads"), rows), *_more(value)]
+
+
+def _share(share: Share) -> str:
+    """What is not done."""
+    left = [f"{share['to_do']} to do"] if share["to_do"] else []
+    left += [f"{share['failed']} failed"] if share["failed"] else []
+    return ", ".join(left)
+
+
+def _more(value: GraphAnswer) -> View:
+    if not value["more"]:
+        return []
+    return [Lines((f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",))]
+
+
+# --- waves ----------------------------------------------------------------------------------------
+
+
+def waves(value: WavesAnswer) -> View:
+    rows = tuple(
+        (
+            one["id"],
+            f"{one['at'][:19].replace('T', ' ')}Z",
+            one["reason"] + (f", by {one['actor']}" if one["actor"] else ""),
+            one["reached"],
+            one["stopped"],
+            one["left_alone"],
+        )
+        for one in value["items"]
+    )
+    more = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
+    return [Table("", ("wave", "at", "started by", "reached", "stopped", "left alone"), rows), *more]
+
+
+def wave(value: WaveAnswer) -> View:
+    by = f", by {value['actor']}" if value["actor"] else ""
+    rows = tuple(
+        (step["dataset"], step["generation"], step["cause"], step["rows"], told_changes(step["changes"]))
+        for step in value["steps"]
+    )
+    left = [f"left alone: {', '.join(value['untouched'])}"] if value["untouched"] else []
+    return [
+        Table(f"{value['id']}: {value['reason']}{by}", ("dataset", "generation", "cause", "rows", "partitions"), rows),
+        *([Lines(tuple(left))] if left else []),
+    ]
+
+
+def told_changes(changes: Changes | None) -> str:
+    """How many partitions; nothing where that is not known."""
+    if changes is None:
+        return ""
+    told = [f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]]
+    return ("" if changes["is_all"] else "at least ") + (", ".join(told) or "as they were")
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def ranges(value: RangesAnswer) -> View:
+    compared = value["against"] is not None
+    columns = ("behind", "to", "partitions", "rows", *(("differs",) if compared else ()))
+    rows = tuple(
+        (
+            "" if one["after"] is None else one["after"] or "(whole)",
+            one["last"] or "(whole)",
+            one["partitions"],
+            one["rows"],
+            *(("yes" if one["differs"] else "",) if compared else ()),
+        )
+        for one in value["items"]
+    )
+    title = f"generation {value['generation']}" + (f" against {value['against']}" if compared else "")
+    total = f"{value['partitions']} partitions, {value['rows']} rows; {value['reads']} tree nodes were read"
+    return [Table(title, columns, rows), Lines((total,))]
+
+
+def partition(value: PartitionAnswer) -> View:
+    since, attempt = value["since"], value["attempt"]
+    size = "" if value["bytes"] is None else f", {value['bytes']} bytes in {len(value['files'])} files"
+    came = "since" if since["is_exact"] else "since, at the latest,"
+    lines = [
+        f"{value['dataset']}@{value['generation']}/{value['partition']}: {value['rows']} rows{size}",
+        f"as it is {came} generation {since['generation']} of {since['at'][:19]}Z ({since['cause']})",
+    ]
+    if attempt is not None:
+        took = "" if value["task_seconds"] is None else f", {value['task_seconds']:g} s a task"
+        lines.append(f"written by attempt {attempt['attempt']} of {attempt['driver']}{took}")
+    lines += [f"made of {_slot(one['slot'], one['dataset'])}{one['mode']}: {_parts(one)}" for one in value["inputs"]]
+    lines += [f"object {uri}" for one in value["objects"] for uri in one["objects"][:SHOWN]]
+    lines += [f"read by {one['dataset']} ({one['mode']}): {_parts(one)}" for one in value["readers"]]
+    lines += [f"file {file['path']}" for file in value["files"]]
+    return [Lines((*lines, *value["notes"]))]
+
+
+def _slot(slot: str, dataset: str) -> str:
+    name = dataset if slot in (dataset, dataset.partition(".")[2]) else f"{dataset} as {slot}"
+    return f"{name}, "
+
+
+def _parts(one: LineagePartitions) -> str:
+    if one["generation"] is None and not one["partitions"]:
+        return "not kept any more"
+    if one["whole"]:
+        return f"all {one['count']}"
+    shown = [key or "(whole)" for key in one["partitions"][:SHOWN]]
+    rest = one["count"] - len(shown)
+    return (", ".join(shown) or "none") + (f", ... and {rest} more" if rest > 0 else "")

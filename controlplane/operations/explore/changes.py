@@ -1,0 +1,45 @@
+"""How many partitions differ between two generations. Does not belong here: which ones (`partitions`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode
+from controlplane.core.model.answers.datasets import ChangeKind, Changes
+from controlplane.operations.explore.counted import Counted
+
+MOST_CHANGES: Final = 1_000  # of one generation that are counted
+MOST_READS: Final = 2_000  # tree nodes, for one answer
+
+
+@dataclass(slots=True)
+class Counting:
+    """Differences of some pairs of roots, as long as not too much was read for them."""
+
+    nodes: Counted
+
+    def between(self, before: bytes, after: bytes) -> Changes | None:
+        """None where too much was read already, or a tree is damaged."""
+        if self.nodes.reads >= MOST_READS:
+            return None
+        found: dict[ChangeKind, int] = {"added": 0, "changed": 0, "removed": 0}
+        try:
+            for change in islice(tree.diff(self.nodes, before, after), MOST_CHANGES + 1):
+                found[kind_of(change)] += 1
+        except CorruptNode:
+            return None
+        return {
+            "added": found["added"],
+            "changed": found["changed"],
+            "removed": found["removed"],
+            "is_all": sum(found.values()) <= MOST_CHANGES,
+        }
+
+
+def kind_of(change: tree.EntryChange) -> ChangeKind:
+    if change.before is None:
+        return "added"
+    return "removed" if change.after is None else "changed"

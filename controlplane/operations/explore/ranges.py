@@ -1,0 +1,57 @@
+"""The partitions of a dataset as ranges of their keys, however many there are. Changes nothing.
+
+Does not belong here: how ranges are read off a tree (`core.tree.ranges`), single partitions (`partition`).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.model.addresses import Point
+from controlplane.core.model.answers.explore import PartitionRange, RangesAnswer
+from controlplane.core.tree.ranges import Range
+from controlplane.core.tree.ranges import ranges as ranges_of
+from controlplane.operations.context import Context
+from controlplane.operations.explore.counted import Counted
+from controlplane.operations.inspect.time_travel import state_of
+
+CELLS = 400
+
+
+def ranges(
+    ctx: Context,
+    branch: str,
+    name: str,
+    point: Point | None = None,
+    *,
+    against: Point | None = None,
+    after: str | None = None,
+    last: str | None = None,
+    cells: int = CELLS,
+) -> RangesAnswer:
+    """Of one generation, the newest by default; compared with that of `against`, if one is meant. `after` and `last`:
+    of a range that was told, to look into it. Raises NotFound, GenerationGone."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = state_of(tx, branch, name, point)
+        other = None if against is None else state_of(tx, branch, name, against)
+        nodes = Counted(tx)
+        root = None if other is None else other.root
+        found = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells)
+    return {
+        "dataset": name,
+        "generation": state.generation,
+        "against": None if other is None else other.generation,
+        "partitions": state.partitions,
+        "rows": state.rows,
+        "items": [_range(one) for one in found],
+        "reads": nodes.reads,
+    }
+
+
+def _range(one: Range) -> PartitionRange:
+    return {
+        "after": one.after,
+        "last": one.last,
+        "partitions": one.partitions,
+        "rows": one.rows,
+        "digest": one.id.hex(),
+        "differs": one.differs,
+    }

@@ -1,0 +1,138 @@
+"""Datasets and copies by words: their names, columns, descriptions, tags, owners, states, partitions. Changes nothing.
+
+What is desired, and the states that planning has at hand, are looked through: nothing is read for them. Does not
+belong here: how words are found (`core.search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from controlplane.core import search as words_in
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Source
+from controlplane.core.errors import CorruptNode
+from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
+from controlplane.core.plan import Decision
+from controlplane.core.search import Facts, Match, Word
+from controlplane.operations.context import Context
+from controlplane.operations.explore.graph import kind_of
+from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.planning.snapshot import StoreSnapshot
+from dataplane.contract.schemas import column_names
+
+HITS: Final = 50
+SHOWN_MATCHES: Final = 5  # of a hit
+MOST_KEYED: Final = 200  # datasets whose partitions are looked at
+SHOWN_KEYS: Final = 3  # of a dataset
+
+
+@dataclass(slots=True)
+class _Hit:
+    decision: Decision
+    facts: Facts
+    matches: list[Match]
+    missing: list[Word]  # words that are found nowhere so far
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """The best match of all decides, then the name."""
+        return min((match.rank for match in self.matches), default=0), self.facts.name
+
+
+def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAnswer:
+    """Those with all of the words, the best first; all of them in order of their names without a word."""
+    words = words_in.words_of(query)
+    notes: list[str] = []
+    with ctx.looking(branch) as (plan, facts):
+        decisions: Sequence[Decision] = plan.decisions
+        if any(word.field == "state" for word in words):
+            decisions = as_known(ctx, facts.tx, facts, decisions)  # what pages show, not what the plan knows alone
+        found = [_looked_through(words, decision, facts) for decision in decisions]
+        hits = [hit for hit in found if not hit.missing]
+        candidates = [hit for hit in found if _may_be_partition(hit)]
+        hits += _with_partitions(candidates, facts, notes)
+        hits.sort(key=lambda hit: hit.rank)
+        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in hits[:limit]])
+        items = [_told(hit, decision, facts) for hit, decision in zip(hits, shown, strict=False)]
+    return {"query": query, "items": items, "total": len(hits), "notes": notes}
+
+
+def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> _Hit:
+    hit = _Hit(decision, _facts(decision, facts), [], [])
+    for word in words:
+        matches = words_in.matches(word, hit.facts)
+        hit.matches += matches
+        if not matches:
+            hit.missing.append(word)
+    hit.matches.sort(key=lambda match: match.rank)
+    return hit
+
+
+def _facts(decision: Decision, facts: StoreSnapshot) -> Facts:
+    """A copy is not found by its columns: its dataset is."""
+    name = decision.dataset
+    node, state = facts.desired.nodes[name], facts.state(name)
+    schema = state.schema if state is not None else node.declared if isinstance(node, Source) else None
+    component = node.component
+    return Facts(
+        name,
+        columns=() if schema is None else column_names(schema),
+        description=component.description,
+        tags=component.tags,
+        owner=component.owner,
+        state=decision.status,
+    )
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def _may_be_partition(hit: _Hit) -> bool:
+    """One word, of no kind, is found nowhere else."""
+    return len(hit.missing) == 1 and hit.missing[0].field is None
+
+
+def _with_partitions(candidates: Sequence[_Hit], facts: StoreSnapshot, notes: list[str]) -> list[_Hit]:
+    """Those that have a partition whose key begins with the word that is missing."""
+    there = [hit for hit in candidates if facts.state(hit.facts.name) is not None]
+    looked = there[:MOST_KEYED]
+    if len(there) > len(looked):
+        notes.append(
+            f"partitions were looked for in {len(looked)} of {len(there)} datasets: add a word that says which"
+        )
+    roots = {hit.facts.name: state.root for hit in looked if (state := facts.state(hit.facts.name)) is not None}
+    with suppress(CorruptNode):  # one tree that is damaged; the others are read one by one
+        tree.warm(facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked))
+    found = []
+    for hit in looked:
+        keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
+        if keys:
+            found.append(_Hit(hit.decision, hit.facts, [*hit.matches, *keys], []))
+    return found
+
+
+def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
+    """No keys where the tree is damaged, which is for `fsck` to tell."""
+    try:
+        entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
+    except CorruptNode:
+        return []
+    return [words_in.of_partition(entry.key) for entry in entries]
+
+
+def _told(hit: _Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
+    node = facts.desired.nodes[hit.facts.name]
+    shown = hit.matches[:SHOWN_MATCHES]
+    return {
+        "dataset": hit.facts.name,
+        "kind": kind_of(node),
+        "state": decision.status,
+        "description": hit.facts.description,
+        "matches": [{"field": match.field, "text": match.text} for match in shown],
+        "more": len(hit.matches) - len(shown),
+    }

@@ -1,0 +1,101 @@
+"""How much of each dataset is as it shall be, is to do, or failed. Does not belong here: how that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Sink
+from controlplane.core.errors import CorruptNode
+from controlplane.core.model.answers.explore import Share
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import TaskState
+from controlplane.core.plan import Decision
+from controlplane.core.tree.values import EMPTY_SUMMARY
+from controlplane.operations.planning.snapshot import StoreSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of a dataset's newest state, or of what a copy elsewhere has."""
+
+    generation: int
+    partitions: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What was read of the datasets in question: a statement for all tasks, and one for each 512 trees of those that
+    are half-built, or whose copies have fallen behind."""
+
+    facts: StoreSnapshot
+    settled: frozenset[str]
+    tasks: Mapping[str, Mapping[TaskState, int]]
+    trees: Mapping[bytes, tree.Totals]
+
+    @classmethod
+    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> Shares:
+        chosen = list(decisions)
+        names = [decision.dataset for decision in chosen]
+        settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")
+        halves = [half.root for name in names if (half := facts.building(name)) is not None]
+        behind = [copy.root for name in names if name not in settled and (copy := facts.target(name)) is not None]
+        counts = facts.tx.demand_counts(facts.branch)
+        return cls(facts, settled, counts, _totals(facts, [*halves, *behind]))
+
+    def totals(self, name: str) -> Totals:
+        node = self.facts.desired.nodes[name]
+        if isinstance(node, Sink):
+            return self._of_copy(node)
+        return _of_state(self.facts.state(name))
+
+    def _of_copy(self, node: Sink) -> Totals:
+        copy = self.facts.target(node.dataset)
+        if copy is None:
+            return Totals(0, 0, 0)
+        if node.dataset in self.settled:
+            return _of_state(self.facts.state(node.source))
+        there = self.trees[copy.root]
+        return Totals(copy.generation, there.partitions, there.content.rows)
+
+    def share(self, decision: Decision) -> Share:
+        """`done` are partitions of what is half-built, or else those of the newest state that nothing is to be done
+        about."""
+        name = decision.dataset
+        wanted = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
+        failed = self.tasks.get(name, {}).get("failed", 0)
+        to_do = max(0, wanted - failed)
+        half = self.facts.building(name)
+        if half is not None:
+            return {"done": self.trees[half.root].partitions, "to_do": to_do, "failed": failed}
+        return {"done": max(0, self.totals(name).partitions - to_do - failed), "to_do": to_do, "failed": failed}
+
+
+def _totals(facts: StoreSnapshot, roots: Sequence[bytes]) -> dict[bytes, tree.Totals]:
+    """A tree that is damaged counts as empty, and keeps no other from being told."""
+    try:
+        return {root: found.totals for root, found in tree.summaries(facts.nodes, roots).items()}
+    except CorruptNode:
+        return {root: _totals_of_one(facts, root) for root in roots}
+
+
+def _totals_of_one(facts: StoreSnapshot, root: bytes) -> tree.Totals:
+    try:
+        return tree.totals(facts.nodes, root)
+    except CorruptNode:
+        return EMPTY_SUMMARY.totals
+
+
+def _of_state(state: State | None) -> Totals:
+    return Totals(0, 0, 0) if state is None else Totals(state.generation, state.partitions, state.rows)
+
+
+def added(shares: Iterable[Share]) -> Share:
+    every = list(shares)
+    return {
+        "done": sum(one["done"] for one in every),
+        "to_do": sum(one["to_do"] for one in every),
+        "failed": sum(one["failed"] for one in every),
+    }

@@ -1,0 +1,200 @@
+"""Waves of commits: what one late file, edit or wish led to, and what it left alone. Changes nothing.
+
+Commits are put together by what they were made from, not by time (`core.runs`): a dataset commits once in a wave.
+Does not belong here: what the work took, and work under way (`inspect.past_runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from controlplane.core import runs, tree
+from controlplane.core.compile.nodes import Desired, Sink
+from controlplane.core.errors import NotFound
+from controlplane.core.explain.audit import Audit
+from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WavesAnswer
+from controlplane.core.model.states import State
+from controlplane.core.runs import Run
+from controlplane.operations.context import Context
+from controlplane.operations.explore.changes import Counting
+from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.past import PastStates
+from controlplane.operations.inspect import views
+from controlplane.operations.inspect.causes import CHANGES_READ
+from controlplane.operations.inspect.past_runs import reason, wishes
+from controlplane.operations.planning.snapshot import desired
+from controlplane.ports.store import Tx
+
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """`own`: the datasets that are asked about. `known`: with all that they follow from."""
+
+    tx: Tx
+    branch: str
+    desired: Desired
+    own: frozenset[str]
+    known: frozenset[str]
+
+
+def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int) -> WavesAnswer:
+    """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
+    for a dataflow or wave that is not known."""
+    with ctx.store.read(ctx.namespace) as tx:
+        world = _world(ctx, tx, branch, dataflow)
+        past = PastStates.of(tx, branch, world.known)
+        found = _until(world, past, lambda some: len(_page(some, before)) > limit)
+        if before is not None and not any(run.id == before for run in found):
+            raise _unknown(branch, before)
+        page = _page(found, before)
+        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        items = [_wave(run, world, past, audit) for run in page[:limit]]
+    return {"dataflow": dataflow, "items": items, "next": page[limit - 1].id if len(page) > limit else None}
+
+
+def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
+    """One wave with its commits. Raises NotFound."""
+    flow = id.partition(".")[0]
+    with ctx.store.read(ctx.namespace) as tx:
+        if not tx.revisions(branch, [flow]):
+            raise _unknown(branch, id)
+        world = _downstream(_world(ctx, tx, branch, flow))
+        past = PastStates.of(tx, branch, world.known)
+        found = _until(world, past, lambda some: any(run.id == id for run in some))
+        run = next((run for run in found if run.id == id), None)
+        if run is None:
+            raise _unknown(branch, id)
+        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        counting = Counting(Counted(tx))
+        steps = [_commit(state, past, counting) for state in _states(run, past)]
+        beside = _beside(run, world)
+        untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
+        return {**_wave(run, world, past, audit), "steps": steps, "untouched": untouched}
+
+
+def _unknown(branch: str, id: str) -> NotFound:
+    return NotFound(f"there is no wave {id} in branch {branch}, or it is too long ago: headgate waves")
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _world(ctx: Context, tx: Tx, branch: str, dataflow: str | None) -> _World:
+    present = desired(tx, branch, namespace=ctx.namespace)
+    if dataflow is not None and not tx.revisions(branch, [dataflow]):
+        raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
+    made = (name for name in present.order if not isinstance(present.nodes[name], Sink))
+    own = frozenset(name for name in made if dataflow is None or _flow(name) == dataflow)
+    return _World(tx, branch, present, own, own | present.graph.upstream(own))
+
+
+def _downstream(world: _World) -> _World:
+    """With all that follows from it, in whichever dataflow."""
+    below = world.own | world.desired.graph.downstream(world.own)
+    made = frozenset(name for name in below if not isinstance(world.desired.nodes[name], Sink))
+    return _World(world.tx, world.branch, world.desired, made, made | world.desired.graph.upstream(made))
+
+
+def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
+    """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
+    order = {name: place for place, name in enumerate(world.desired.order)}
+    asked = wishes(world.tx, world.branch)
+    while True:
+        commits = runs.commits_of(past.states, asked)
+        reaching = [run for run in runs.runs(commits, order) if run.datasets & world.own]
+        certain = [run for run in reaching if run.commits[0].at > past.horizon]
+        found = sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
+        if is_enough(found) or not past.deepen():
+            return found
+
+
+def _page(found: Collection[Run], before: str | None) -> list[Run]:
+    """Those behind the wave `before`."""
+    listed = list(found)
+    if before is None:
+        return listed
+    place = next((number for number, run in enumerate(listed) if run.id == before), len(listed))
+    return listed[place + 1 :]
+
+
+def _flow(name: str) -> str:
+    return name.partition(".")[0]
+
+
+# --- one wave -------------------------------------------------------------------------------------
+
+
+def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
+    first, states = run.commits[0], _states(run, past)
+    stopped = [state.dataset for state in states if _is_stopped(state, past)]
+    beside = _beside(run, world)
+    return {
+        "id": run.id,
+        "at": views.instant(first.at),
+        "until": views.instant(run.commits[-1].at),
+        "dataset": first.dataset,
+        "cause": first.cause,
+        "reason": reason(run),
+        "actor": _actor(run, audit),
+        "revision": None if run.revision is None else f"{run.revision[0]}@{run.revision[1]}",
+        "datasets": [state.dataset for state in states],
+        "reached": len(states) - len(stopped),
+        "stopped": len(stopped),
+        "left_alone": sum(_is_left_alone(name, run, past) for name in beside),
+    }
+
+
+def _states(run: Run, past: PastStates) -> list[State]:
+    """Its commits, in order."""
+    wanted = {(commit.dataset, commit.seq): place for place, commit in enumerate(run.commits)}
+    found = (state for name in run.datasets for state in past.states[name] if (name, state.seq) in wanted)
+    return sorted(found, key=lambda state: wanted[state.dataset, state.seq])
+
+
+def _is_stopped(state: State, past: PastStates) -> bool:
+    """Its rows came out as they were."""
+    before = past.before(state.dataset, state.seq)
+    return before is not None and before.generation == state.generation
+
+
+def _beside(run: Run, world: _World) -> set[str]:
+    """Datasets that it did not reach, of the dataflows that it did."""
+    flows = {_flow(name) for name in run.datasets & world.own}
+    return {name for name in world.own if _flow(name) in flows} - run.datasets
+
+
+def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:
+    return past.was_there(name, run.commits[-1].at)
+
+
+def _actor(run: Run, audit: Audit) -> str | None:
+    """Who wished it, where somebody did and that is still known."""
+    first = run.commits[0]
+    if run.revision is not None:
+        return audit.applied_by(*run.revision) or None
+    wish = None
+    if first.cause == "forced":
+        wish = audit.forced(first.dataset, first.at)
+    if first.cause == "rollback":
+        wish = audit.rolled_back(first.dataset, first.at)
+    return None if wish is None else wish.actor
+
+
+def _commit(state: State, past: PastStates, counting: Counting) -> WaveCommit:
+    before = past.before(state.dataset, state.seq)
+    return {
+        "dataset": state.dataset,
+        "generation": state.generation,
+        "at": views.instant(state.at),
+        "cause": state.cause,
+        "revision": state.revision,
+        "partitions": state.partitions,
+        "rows": state.rows,
+        "root": state.root.hex(),
+        "before": None if before is None else before.root.hex(),
+        "stopped": _is_stopped(state, past),
+        "changes": counting.between(tree.EMPTY_ROOT if before is None else before.root, state.root),
+    }

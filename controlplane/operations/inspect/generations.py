@@ -1,0 +1,72 @@
+"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it.
+
+Does not belong here: pages of generations (`datasets`), and what their work took (`work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controlplane.core import tree
+from controlplane.core.explain.audit import Audit
+from controlplane.core.model.answers.datasets import Changes
+from controlplane.core.model.states import State
+from controlplane.operations.explore.changes import Counting
+from controlplane.operations.explore.counted import Counted
+from controlplane.ports.store import Tx
+
+SEARCHED_STATES: Final = 200  # before those of a page, for a generation with the same rows
+CHANGES_READ: Final = 1_000  # audited ones
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`same_as`: a generation. None: nothing is known, or there is none."""
+
+    same_as: int | None
+    changes: Changes | None
+    actor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """States of a dataset, newest first, without gaps; and what is read for them."""
+
+    states: Sequence[State]
+    counting: Counting
+    audit: Audit
+
+    @classmethod
+    def of(cls, tx: Tx, branch: str, name: str, states: Sequence[State], *, is_all: bool) -> Earlier:
+        """`states`: of a page. `is_all`: no earlier ones are kept."""
+        more = () if is_all or not states else tx.history(branch, name, SEARCHED_STATES, states[-1].seq)
+        flow = name.partition(".")[0]
+        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch, [flow]))
+        return cls([*states, *more], Counting(Counted(tx)), audit)
+
+    def told(self, state: State) -> Told:
+        """Of the first state of a generation."""
+        earlier = [one for one in self.states if one.seq < state.seq]
+        before = earlier[0] if earlier else None
+        same = (one.generation for one in earlier if (one.root, one.schema) == (state.root, state.schema))
+        changes = None
+        if before is not None or state.seq == 1:
+            changes = self.counting.between(tree.EMPTY_ROOT if before is None else before.root, state.root)
+        return Told(next(same, None), changes, self._actor(state, before))
+
+    def _actor(self, state: State, before: State | None) -> str | None:
+        """Who applied its code, where that is what made it; or who asked for it."""
+        match state.cause:
+            case "forced":
+                wish = self.audit.forced(state.dataset, state.at)
+            case "rollback":
+                wish = self.audit.rolled_back(state.dataset, state.at)
+            case "resume":
+                return None
+            case _:
+                is_edit = state.seq == 1 or (before is not None and before.logic != state.logic)
+                flow = state.dataset.partition(".")[0]
+                return (self.audit.applied_by(flow, state.revision) or None) if is_edit else None
+        return None if wish is None else wish.actor
