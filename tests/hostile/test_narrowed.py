@@ -187,6 +187,11 @@ def test_operators_act_on_what_they_see(place: Place) -> None:
             assert http.post(path, json={"target": "shop.doubled"}).status_code == 200
             hidden, absent = (http.post(path, json={"target": name}) for name in ("payroll", "nosuch"))
             assert (hidden.status_code, told(hidden)) == (404, told(absent))
+        wish = {"json": {"target": "shop.mixed"}, "headers": {"Idempotency-Key": "once"}}
+        first, again = (http.post("/v1/branches/main/refresh", **wish) for _ in range(2))
+        assert (first.status_code, first.json()) == (again.status_code, again.json())
+        assert first.json()["listings"] == 1, "of its upstream"
+        assert not FORBIDDEN.search(first.text)
         assert http.post("/v1/branches/main/refresh").status_code == 403
         assert http.post("/v1/branches/main/pause").json()["targets"] == ["shop"]
         rollback = {"target": "payroll.salaries", "generation": 1}
