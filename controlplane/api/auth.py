@@ -22,7 +22,7 @@ from controlplane.api.narrowing import OpenTo
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
-from controlplane.core.rights import Permission, Principal
+from controlplane.core.rights import Permission
 
 LINK = "/v1/links/{link}/{file}"  # opened by the signature in its query, and by no token
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
@@ -93,11 +93,6 @@ def caller(request: Request) -> Token:
     if not isinstance(token, Token):
         raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
     return token
-
-
-def principal(request: Request) -> Principal:
-    """What the caller may do."""
-    return caller(request).principal
 
 
 def services(request: Request) -> Services:

@@ -64,7 +64,7 @@ async def answered(
     if isinstance(response, StreamingResponse):
         has_no_end = response.media_type == EVENTS
         response.body_iterator = found.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
-    elif veil is not None and isinstance(response, JSONResponse) and response.body:
+    elif veil is not None and _media_type(response).endswith("json") and response.body:
         return _veiled(response, request, veil)
     return response
 
@@ -75,9 +75,14 @@ def _veil(found: Services, request: Request, token: Token) -> Veil:
     return hidden.veil_of(found.context(token, problems.request_id(request)), [name for name in named if name])
 
 
-def _veiled(response: JSONResponse, request: Request, veil: Veil) -> Response:
+def _media_type(response: Response) -> str:
+    """An answer that is given again (`Call.once`) has it among its headers alone."""
+    return response.headers.get("content-type", "").partition(";")[0].strip()
+
+
+def _veiled(response: Response, request: Request, veil: Veil) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
-    if response.media_type == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
+    if _media_type(response) == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
         return _with(response, problem_over(veil, cast("JsonObject", value), _sent(request)))
     shown = veil.over(value)
     if shown is None and value is not None:
@@ -85,10 +90,10 @@ def _veiled(response: JSONResponse, request: Request, veil: Veil) -> Response:
     return _with(response, shown)
 
 
-def _with(response: JSONResponse, value: JsonValue) -> Response:
+def _with(response: Response, value: JsonValue) -> Response:
     """The same answer with another body."""
     kept = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
-    return JSONResponse(value, response.status_code, kept, response.media_type, response.background)
+    return JSONResponse(value, response.status_code, kept, _media_type(response), response.background)
 
 
 def problem(response: JSONResponse, request: Request) -> Response:

@@ -30,8 +30,8 @@ _GONE: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """Of one who asks. `datasets`: all that there are in dataflows that it sees in part. `dataflows`, `branches`: those
-    that it does not see at all; main is no secret, since branches are made of it."""
+    """Of one who asks, by the names that there are and that it must not see: `datasets` of dataflows that it sees in
+    part; `dataflows` of which it sees nothing; `branches`, but main, which is no secret since all are made of it."""
 
     principal: Principal
     dataflows: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Veil:
         """A run of which nothing is left goes, too."""
         found: JsonObject = {}
         for key, one in value.items():
-            if self._is_hidden_name(key) or key in self._short_names():
+            if self._is_hidden_name(key) or key in _components(self.datasets):
                 continue
             kept = one if key in OWN else self._keys(one) if key in KEYS else self._over(one)
             found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
@@ -95,31 +95,30 @@ class Veil:
         name = value.get(key)
         if not isinstance(name, str):
             return False
+        if self._is_hidden_name(name):
+            return True
         if key in ("dataset", "of_dataset", "dataflow", "target") and _FLOW.fullmatch(name):
             return not may_see_part(self.principal, name)
         if key in ("dataset", "of_dataset") and _DATASET.fullmatch(name):
             return not may(self.principal, "view", dataset=name)
         if key == "id" and _DATASET.fullmatch(name):  # of a run: the dataflow, and its revision
             return not may_see_part(self.principal, name.partition(".")[0])
-        return self._is_hidden_name(name)
+        return False
 
     def _is_hidden_name(self, name: str) -> bool:
         """Of what there is."""
-        if name in self.dataflows or name in self.branches:
+        if name in self.dataflows or name in self.branches or name in self.datasets:
             return True
-        if not _DATASET.fullmatch(name):
-            return False
-        is_known = name in self.datasets or name.partition(".")[0] in self.dataflows
-        return is_known and not may(self.principal, "view", dataset=name)
+        return bool(_DATASET.fullmatch(name)) and name.partition(".")[0] in self.dataflows
 
     def _names(self) -> frozenset[str]:
-        hidden = {name for name in self.datasets if not may(self.principal, "view", dataset=name)}
-        return frozenset({*self.dataflows, *self.branches, *hidden, *self._short_names()})
+        return self.dataflows | self.branches | self.datasets | _components(self.datasets)
 
-    def _short_names(self) -> frozenset[str]:
-        """Of components that are hidden in dataflows of which others are seen."""
-        hidden = (name for name in self.datasets if not may(self.principal, "view", dataset=name))
-        return frozenset(name.partition(".")[2] for name in hidden)
+
+@lru_cache(maxsize=64)
+def _components(datasets: frozenset[str]) -> frozenset[str]:
+    """Names without those of their dataflows, as texts of these have them."""
+    return frozenset(name.partition(".")[2] for name in datasets)
 
 
 @lru_cache(maxsize=64)

@@ -170,6 +170,17 @@ def test_lists_have_what_is_seen(place: Place) -> None:
     assert "shop.doubled" in events
 
 
+def test_a_stream_knows_names_that_came_after_it_began(place: Place) -> None:
+    with place.http(Narrowing(branches=("main", "pr-*"))) as http, http.stream("GET", "/v1/events") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": events"
+        for name in ("secretdev2", "pr-2"):
+            branches.create(place.world.ctx, name)
+        place.services.wake.notify()
+        told = next(line for line in lines if line.startswith("data: "))
+    assert json.loads(told.removeprefix("data: "))["dataset"] == "pr-2"
+
+
 def test_datasets_one_by_one(place: Place) -> None:
     with place.http(Narrowing(datasets=("shop.doubled",))) as http:
         assert http.get("/v1/branches/main/datasets/shop.doubled").status_code == 200
@@ -187,6 +198,11 @@ def test_operators_act_on_what_they_see(place: Place) -> None:
             assert http.post(path, json={"target": "shop.doubled"}).status_code == 200
             hidden, absent = (http.post(path, json={"target": name}) for name in ("payroll", "nosuch"))
             assert (hidden.status_code, told(hidden)) == (404, told(absent))
+        wish, key = {"target": "shop.mixed"}, {"Idempotency-Key": "once"}
+        first, again = (http.post("/v1/branches/main/refresh", json=wish, headers=key) for _ in range(2))
+        assert (first.status_code, first.json()) == (again.status_code, again.json())
+        assert first.json()["listings"] == 1, "of its upstream"
+        assert not FORBIDDEN.search(first.text)
         assert http.post("/v1/branches/main/refresh").status_code == 403
         assert http.post("/v1/branches/main/pause").json()["targets"] == ["shop"]
         rollback = {"target": "payroll.salaries", "generation": 1}

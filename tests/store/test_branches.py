@@ -26,7 +26,7 @@ from tests.store.examples import (
 )
 
 KNOWING = {name for name, table in metadata.tables.items() if "branch" in table.c}
-TOLD = {"events", "changes", "past_attempts"}  # they stay when a branch goes
+TOLD = {"events", "changes", "past_attempts", "reads"}  # they stay when a branch goes
 DAILY = "flights.daily"
 
 

@@ -19,9 +19,9 @@ from controlplane.api.feed import STILL_HERE, Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core.model.branches import MAIN
 from controlplane.core.veil import Veil
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import hidden, overview
 
-END = b"\n\n"
+DATA, END = b"\ndata: ", b"\n\n"
 STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 EventId = Annotated[int | None, Query(ge=0, le=2**53)]
@@ -46,24 +46,26 @@ async def events(
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
     parts = feed.follow(of, start) if follow else feed.until_newest(of, start)
-    veil = call.request.scope.get("headgate.veil")
-    seen = _seen(parts, veil) if isinstance(veil, Veil) else parts
+    seen = _seen(call, of, parts) if call.context.principal.within else parts
     return _Stream(feed, caller(call.request).id, seen)
 
 
-async def _seen(parts: AsyncIterator[bytes], veil: Veil) -> AsyncIterator[bytes]:
-    """Without events of what is hidden. A comment stands for those, as for events of other branches."""
+async def _seen(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Without events of what is hidden, which may have come while the stream went on. A comment stands for those, as
+    for events of other branches."""
     async for part in parts:
-        shown = b"".join(_shown(event, veil) for event in part.split(END) if event)
-        yield shown or STILL_HERE
+        if DATA not in part:
+            yield part
+            continue
+        limiter = call.services.threads.events
+        veil = await to_thread.run_sync(hidden.veil_of, call.context, [branch], limiter=limiter)
+        yield b"".join(_shown(event, veil) for event in part.split(END) if event) or STILL_HERE
 
 
 def _shown(event: bytes, veil: Veil) -> bytes:
-    head, mark, data = event.partition(b"\ndata: ")
-    if not mark:
-        return event + END
+    head, _, data = event.partition(DATA)
     record = veil.over(json.loads(data))
-    return b"" if record is None else head + mark + json.dumps(record).encode() + END
+    return b"" if record is None else head + DATA + json.dumps(record).encode() + END
 
 
 class _Stream(StreamingResponse):

@@ -19,10 +19,12 @@ def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
         there = sorted(tx.branches())
         names = _names(tx, {MAIN, *(branch for branch in branches if branch in there)}, ctx.namespace)
     flows = {name.partition(".")[0] for name in names}
+    unseen = frozenset(flow for flow in flows if not may_see_part(who, flow))
+    datasets = (name for name in names if "." in name and name.partition(".")[0] not in unseen)
     return Veil(
         who,
-        dataflows=frozenset(flow for flow in flows if not may_see_part(who, flow)),
-        datasets=frozenset(name for name in names if "." in name and may_see_part(who, name.partition(".")[0])),
+        dataflows=unseen,
+        datasets=frozenset(name for name in datasets if not may(who, "view", dataset=name)),
         branches=frozenset(name for name in there if not may(who, "view", branch=name)),
     )
 

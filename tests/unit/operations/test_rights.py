@@ -73,7 +73,7 @@ def test_what_can_be() -> None:
     check(["admin", "driver"], Narrowing())
 
 
-VEIL = Veil(within("shop"), frozenset({"payroll", "hr"}), frozenset({"shop.orders"}), frozenset({"secret"}))
+VEIL = Veil(within("shop"), frozenset({"payroll", "hr"}), frozenset(), frozenset({"secret"}))
 
 
 def test_what_is_about_something_hidden_goes_and_words_have_gaps() -> None:
@@ -98,6 +98,16 @@ def test_what_is_about_something_hidden_goes_and_words_have_gaps() -> None:
         "partitions": ["payroll.a", "hr"],
     }
     assert VEIL.over({"dataset": "payroll.a"}) is None
+
+
+def test_components_of_a_dataflow_that_is_seen_in_part_have_short_names() -> None:
+    veil = Veil(within(datasets=("shop.orders",)), datasets=frozenset({"shop.dear"}))
+    answer = {"modes": {"dear": 1, "orders": 2}, "reason": "dear waits for shop.dear, dearest", "name": "shop.orders"}
+    assert veil.over(answer) == {  # type: ignore[arg-type]  # mypy takes dicts for another type
+        "modes": {"orders": 2},
+        "reason": "(hidden) waits for (hidden), dearest",
+        "name": "shop.orders",
+    }
 
 
 def test_a_problem_has_gaps_but_for_what_was_sent() -> None:
