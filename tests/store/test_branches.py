@@ -151,7 +151,7 @@ def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: W
         assert tx.unfinished("dev") == ({}, {})
         assert tx.demands("dev", DAILY) == {}
         assert (tx.problems("dev"), tx.targets("dev")) == ({}, {})
-        assert tx.publications("dev") == {DAILY: publication(1, DAILY)}  # where the table of a shared dataset is
+        assert (tx.publications("dev"), tx.branch_publications()) == ({}, ())
 
 
 def test_holds_are_those_of_one_branch(forked: World) -> None:

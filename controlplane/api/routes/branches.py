@@ -22,7 +22,8 @@ router = auth.router()
 
 class NewBranch(BaseModel):
     """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
-    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now."""
+    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now. `publish`:
+    datasets of its own also become Delta tables."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
@@ -31,6 +32,7 @@ class NewBranch(BaseModel):
     protected: bool = False
     redirect: dict[str, str] = {}
     pinned: bool = False
+    publish: bool = False
 
 
 class Protection(BaseModel):
@@ -62,6 +64,7 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
             protected=new.protected,
             redirect=new.redirect,
             pinned=new.pinned,
+            publish=new.publish,
         )
         return answer(made, 201)
 

@@ -35,9 +35,11 @@ def create(
     protected: bool = False,
     redirect: Mapping[str, str] = NO_REDIRECTS,
     pinned: bool = False,
+    publish: bool = False,
 ) -> BranchAnswer:
     """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
     by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
+    `publish`: datasets of its own also become Delta tables, which go with it.
     Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.store.begin(ctx.namespace) as tx:
         if name == MAIN:
@@ -47,10 +49,11 @@ def create(
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
-        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned)
+        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned, publish=publish)
         tx.create_branch(branch)
         branch = tx.branches()[name]  # one of a pinned branch is pinned
         told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        told |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, told)
         answer = _shown(tx, branch)
     ctx.wake()
@@ -200,6 +203,7 @@ def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
         "protected": branch.protected,
         "redirects": dict(branch.redirects),
         "pinned": branch.pinned,
+        "publish": is_main or branch.publish,
         "dataflows": sorted(flows),
         "datasets": len(tx.own_datasets(branch.name)),
     }
