@@ -54,10 +54,8 @@ def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
 
 
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
-    """Delete such a table, unless a branch is to have it by now. Repeating it is harmless."""
+    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written anew."""
     with store.begin(namespace) as tx:  # its end also says that nobody else leads, and publishes
-        if _is_wanted(tx, left.branch, left.dataset):
-            return
         tx.put_publication(unknown_table(left.branch, left.dataset))
     failpoint("branch-table-forgotten")
     lake.delete_prefix(table_path(namespace, left.branch, left.dataset))

@@ -150,6 +150,17 @@ def test_a_log_that_nobody_can_read_is_made_anew(lake: Lake, publisher: DeltaPub
     assert publisher.publish(of_branch(A, two, generation=3)) == 2
 
 
+def test_a_lake_that_was_moved(lake: Lake, publisher: DeltaPublisher) -> None:
+    one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
+    publisher.publish(of_branch(A, one, two))
+    publisher.close()
+    moved = Lake(lake.root.rename(lake.root.with_name("elsewhere")), MAINS)
+    there = DeltaPublisher(moved.root.as_uri())
+    assert there.publish(of_branch(A, one, two)) == 1
+    there.close()
+    assert read(moved) == rows(1, 2)
+
+
 @pytest.mark.parametrize("failpoint", ["publish-before-log", "publish-after-log"])
 def test_killed_in_the_middle(
     lake: Lake, publisher: DeltaPublisher, monkeypatch: pytest.MonkeyPatch, failpoint: str
