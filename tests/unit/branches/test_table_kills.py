@@ -94,7 +94,7 @@ def lives(world: PublishedWorld) -> int:
 
 
 def check(world: PublishedWorld, tables: set[str], versions: int | None = None) -> None:
-    assert (world.folders("dev"), known(world).keys()) == (tables, tables)
+    assert (world.folders("dev"), set(known(world))) == (tables, tables)
     for name in tables:
         assert world.shown("dev", f"shop.{name}") == world.held("dev", f"shop.{name}")
         found = world.logs.versions(f"default/shop/{name}/_branches/dev")
