@@ -318,6 +318,7 @@ class Server:
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
+        from controlplane.lake.checkpoints import make_checkpoint
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
@@ -344,6 +345,7 @@ class Server:
             compare=RowComparer(lake.uri, self.stopping),
             notify=self.notify,
             s3_secret=self._s3_secret(),
+            checkpoint=make_checkpoint,
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )

@@ -20,7 +20,7 @@ from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
-from controlplane.ports.lake import ObjectStore
+from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.row_diff import CompareRows, no_comparison
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import Kind
@@ -67,6 +67,11 @@ class Counters:
             return dict(self._counts)
 
 
+def no_checkpoint(_: bytes) -> bytes:
+    """Where nobody makes any."""
+    raise OSError("no checkpoints of Delta logs are made here")
+
+
 TURNS = 64
 
 
@@ -94,6 +99,7 @@ class Services:
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
+    checkpoint: MakeCheckpoint = no_checkpoint  # of Delta logs of the S3 view
     threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
