@@ -26,7 +26,7 @@ from dataplane.contract.schemas import Json, Schema
 
 FOLDER = "_delta_log/"
 HINT = f"{FOLDER}_last_checkpoint"
-STEP = 20
+STEPS = ((10_000, 20), (20_000, 10), (100_000, 2))  # up to so many partitions, and 1 above
 _FILE = re.compile(rf"{FOLDER}(?P<version>[0-9]{{20}})\.(?P<kind>json|checkpoint\.parquet)", re.ASCII)
 
 
@@ -44,14 +44,11 @@ class LiveTable:
         return LiveTable(delta_actions.table_id(digits), int(branch.at * 1000))
 
 
-def begin(newest: int) -> int:
-    """The version that the log of this newest one begins with. It has one to two steps."""
-    return max((newest // STEP - 1) * STEP, 0)
-
-
-def is_begin(version: int) -> bool:
-    """Whether some log begins there."""
-    return version % STEP == 0
+def begin(newest: int, partitions: int) -> int:
+    """The version that the log of this newest one begins with. It has one to two steps, and these are shorter where a
+    commit may change many partitions: all of a log is made when it is listed."""
+    step = next((step for most, step in STEPS if partitions <= most), 1)
+    return max((newest // step - 1) * step, 0)
 
 
 def commit_file(version: int) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+from controlplane import logs
 from controlplane.core import tree
+from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.s3 import live_log
@@ -24,6 +26,7 @@ from controlplane.ports.lake import MakeCheckpoint
 from controlplane.ports.store import Tx
 from dataplane.contract.identity import schema_id
 
+told = logs.get("s3")
 BATCH = 1000  # entries whose files are looked up together
 
 
@@ -41,30 +44,24 @@ class LiveLogs:
     def __init__(self, nodes: NodeCache, made: MadeBodies, make_checkpoint: MakeCheckpoint) -> None:
         self._nodes, self._made, self._make_checkpoint = nodes, made, make_checkpoint
 
-    def files(self, tx: Tx, branch: str, newest: State) -> Iterator[MadeFile]:
-        """The files of the log of which a state is the newest version, in the order of their names."""
+    def files(self, tx: Tx, branch: str, newest: State) -> list[MadeFile]:
+        """The files of the log of which a state is the newest version, in the order of their names: all or, where one
+        cannot be made, none. The rows are there all the same, and so is what lies beside them in a listing."""
         log = self._log(tx, branch, newest)
-        first = live_log.begin(newest.generation)
-        states = log.states(first) if log is not None else []
-        if log is None or not states:
-            return
-        if states[0].generation == 1:
-            yield log.empty(states[0])
-            yield log.commit(None, states[0])
-        else:
-            yield log.checkpoint(states[0])
-        yield from (log.commit(before, after) for before, after in pairwise(states))
-        if states[0].generation > 1:
-            yield log.hint(states[0])
+        try:
+            return [] if log is None else _all(log)
+        except (OSError, CorruptNode, NotFound) as e:
+            told.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
+            return []
 
     def find(self, tx: Tx, branch: str, newest: State, name: str) -> MadeFile | None:
-        """Also what the log began with, and commits before that, as long as their states are kept: readers that have
-        found them go on with them."""
+        """Also of before the log begins, as long as the states are kept: readers that were there go on from there.
+        Raises OSError if it cannot be made."""
         log = self._log(tx, branch, newest)
         if log is None:
             return None
         if name == live_log.HINT:
-            states = log.states(live_log.begin(newest.generation))
+            states = log.states(log.begin)
             return log.hint(states[0]) if states and states[0].generation > 1 else None
         if (version := live_log.commit_of(name)) is not None:
             return _commit(log, version)
@@ -77,6 +74,17 @@ class LiveLogs:
         return (
             None if found is None else _Log(self._nodes.over(tx), tx, found, newest, self._made, self._make_checkpoint)
         )
+
+
+def _all(log: _Log) -> list[MadeFile]:
+    states = log.states(log.begin)
+    if not states:
+        return []
+    first = states[0]
+    commits = [log.commit(before, after) for before, after in pairwise(states)]
+    if first.generation == 1:
+        return [log.empty(first), log.commit(None, first), *commits]
+    return [log.checkpoint(first), *commits, log.hint(first)]
 
 
 def _commit(log: _Log, version: int) -> MadeFile | None:
@@ -93,13 +101,7 @@ def _commit(log: _Log, version: int) -> MadeFile | None:
 
 
 def _checkpoint(log: _Log, version: int) -> MadeFile | None:
-    """Where a log begins by its number, or because nothing before is kept."""
-    if not 1 < version <= log.newest.generation:
-        return None
-    if not live_log.is_begin(version):
-        begun = log.states(live_log.begin(log.newest.generation))
-        return log.checkpoint(begun[0]) if begun and begun[0].generation == version else None
-    states = log.states(version, version)
+    states = log.states(version, version) if 1 < version <= log.newest.generation else []
     return log.checkpoint(states[0]) if states else None
 
 
@@ -115,7 +117,7 @@ class _Log:
         made: MadeBodies,
         make_checkpoint: MakeCheckpoint,
     ) -> None:
-        self.newest = newest
+        self.newest, self.begin = newest, live_log.begin(newest.generation, newest.partitions)
         self._nodes, self._tx, self._made, self._make_checkpoint = nodes, tx, made, make_checkpoint
         self._branch = branch.name
         self._table = LiveTable.of(branch, newest.dataset)
@@ -174,7 +176,10 @@ class _Log:
         while batch := list(islice(there, BATCH)):
             fragments = self._tx.fragments({entry.fragment for entry in batch})
             for entry in batch:
-                id, files = entry.fragment.hex(), fragments[entry.fragment].files
+                id = entry.fragment.hex()
+                if entry.fragment not in fragments:  # which the check of the store tells
+                    raise NotFound(f"no fragment {id}")
+                files = fragments[entry.fragment].files
                 yield from (Part(part_name(entry.key, number, id), file) for number, file in enumerate(files))
 
 

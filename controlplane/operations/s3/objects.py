@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from heapq import merge
 from itertools import islice
 
 from controlplane.core import tree
@@ -62,8 +61,8 @@ class TableObjects:
     def since(self, tx: Tx, table: Table, state: State, start: str) -> Iterator[S3Object]:
         """The objects whose names are `start` or come after it, in the order of their names."""
         parts = self._parts(tx, state, part_names.least_key(start))
-        both = merge(parts, self._log(tx, table, state), key=lambda found: found.name)
-        return (found for found in both if found.name >= start)
+        log = self._log(tx, table, state) if start < LOG or start.startswith(LOG) else ()
+        return (found for found in _merged(parts, log) if found.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
         """`state`: that which the address means now. Of the newest, files of all kept states are found as well: a
@@ -142,6 +141,16 @@ class TableObjects:
         size = self._own.size(tx, self._nodes.over(tx), table.name, name)
         path = f"{table_path(self._namespace, MAIN, table.name)}/{name}"
         return None if size is None else S3Object(name, size, _etag(path), state.at, path)
+
+
+def _merged(parts: Iterable[S3Object], log: Iterable[S3Object]) -> Iterator[S3Object]:
+    """In the order of names. The log is made when a listing comes to it."""
+    rest = iter(log)
+    for part in parts:
+        if part.name > LOG:
+            yield from rest
+        yield part
+    yield from rest
 
 
 def _states(tx: Tx, table: Table, state: State) -> Iterator[State]:

@@ -13,12 +13,14 @@ from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem
 
 from controlplane.core.model.projections import Table
-from controlplane.core.s3.live_log import STEP
+from controlplane.core.s3.live_log import STEPS
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.projections import compaction
 from tests.unit.lake.tables import Rows
 from tests.unit.s3.test_endpoint import Served, serve
 from tests.unit.s3.world import SCHEMA
+
+STEP = STEPS[0][1]
 
 
 @pytest.fixture

@@ -14,13 +14,14 @@ from deltalake import DeltaTable
 
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import live_log
-from controlplane.core.s3.live_log import HINT, STEP, checkpoint_file, commit_file
+from controlplane.core.s3.live_log import HINT, STEPS, checkpoint_file, commit_file
 from controlplane.store.memory.store import MemoryTx
 from dataplane.contract.schemas import Schema
 from tests.unit.lake.tables import READERS, Rows, struct
 from tests.unit.s3.world import SCHEMA, World, fragment, reader
 
 FOLDER = "dev/shop/a/"
+STEP = STEPS[0][1]
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_few_checkpoints_are_made_and_those_of_before_stay(world: World) -> None
     assert world.checkpoints == 2
     assert body(world, checkpoint_file(STEP)) == first
     assert actions(world, 5, "remove") != []  # not listed any more, and there for who has version 4
-    for name in (commit_file(3 * STEP + 1), checkpoint_file(3 * STEP + STEP), checkpoint_file(7), commit_file(10**19)):
+    for name in (commit_file(3 * STEP + 1), checkpoint_file(4 * STEP), checkpoint_file(1), commit_file(10**19)):
         assert world.view.find(reader("*"), FOLDER + name) is None, name
 
 
@@ -233,6 +234,24 @@ def test_a_commit_costs_a_walk_to_what_differs(world: World, monkeypatch: pytest
 def actions_of(world: World, folder: str) -> list[Any]:
     """Of the newest version."""
     return list(map(json.loads, body(world, log(world, folder)[-1], folder).splitlines()))
+
+
+def test_a_log_of_many_partitions_is_shorter() -> None:
+    assert [live_log.begin(99, partitions) for partitions in (1, 10_000, 10_001, 50_000, 10**6)] == [60, 60, 80, 96, 98]
+    assert [live_log.begin(newest, 1) for newest in (1, 39, 40, 59, 60)] == [0, 0, 20, 20, 40]
+
+
+def test_a_log_that_cannot_be_made_hides_no_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: bytes) -> bytes:
+        raise OSError("no room for another process")
+
+    go_on(world, 2 * STEP)
+    monkeypatch.setattr("tests.unit.s3.world.make_checkpoint", refused)
+    shown = world.names("dev/")
+    assert len(shown) == len(partitions(2 * STEP - 1))
+    assert [name for name in shown if "_delta_log" in name] == []
+    with pytest.raises(OSError, match="no room"):
+        world.view.find(reader("*"), FOLDER + HINT)
 
 
 def test_names_of_files_tell_versions() -> None:
