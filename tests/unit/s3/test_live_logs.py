@@ -61,26 +61,12 @@ def log(world: World, folder: str = FOLDER) -> list[str]:
 
 
 def body(world: World, name: str, folder: str = FOLDER) -> bytes:
-    found = world.view.find(reader("*"), folder + name)
-    assert found is not None, name
-    if isinstance(found.source, bytes):
-        assert len(found.source) == found.size
-        return found.source
-    return world.lake.read(found.source)
+    return world.body(folder + name)
 
 
 def actions(world: World, version: int, kind: str) -> list[Any]:
     found = map(json.loads, body(world, commit_file(version)).splitlines())
     return [action[kind] for action in found if kind in action]
-
-
-def mirrored(world: World, folder: Path, prefix: str = FOLDER) -> Path:
-    """All that the view lists, as files."""
-    for name in world.names(prefix):
-        path = folder / name.removeprefix(prefix)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body(world, name.removeprefix(prefix), prefix))
-    return folder
 
 
 def assert_read(folder: Path, expected: Rows) -> None:
@@ -102,7 +88,7 @@ def test_each_generation_is_a_version(world: World, tmp_path: Path) -> None:
     go_on(world, 4)
     assert log(world) == [commit_file(version) for version in range(5)]
     assert world.checkpoints == 0
-    folder = mirrored(world, tmp_path / "mirror")
+    folder = world.mirrored(FOLDER, tmp_path / "mirror")
     assert_read(folder, rows(3))
     for version in range(1, 5):
         assert_version(world, folder, version)
@@ -135,7 +121,7 @@ def test_a_column_that_comes_is_in_its_commit(world: World, tmp_path: Path) -> N
     commit(world, 2, schema=struct(k="long", v="string", more="double"))
     assert [one["schemaString"] for one in actions(world, 3, "metaData")] != []
     assert actions(world, 0, "metaData")[0]["id"] == actions(world, 3, "metaData")[0]["id"]
-    assert_read(mirrored(world, tmp_path / "mirror"), [{**row, "more": None} for row in rows(2)])
+    assert_read(world.mirrored(FOLDER, tmp_path / "mirror"), [{**row, "more": None} for row in rows(2)])
 
 
 def test_a_long_log_begins_with_a_checkpoint(world: World, tmp_path: Path) -> None:
@@ -143,7 +129,7 @@ def test_a_long_log_begins_with_a_checkpoint(world: World, tmp_path: Path) -> No
     versions = [commit_file(version) for version in range(STEP + 1, 2 * STEP + 6)]
     assert log(world) == [checkpoint_file(STEP), *versions, HINT]
     assert json.loads(body(world, HINT)) == {"version": STEP, "size": 2 + 4}
-    folder = mirrored(world, tmp_path / "mirror")
+    folder = world.mirrored(FOLDER, tmp_path / "mirror")
     assert_read(folder, rows(2 * STEP + 4))
     assert_version(world, folder, STEP)
 
@@ -169,7 +155,7 @@ def test_a_log_begins_with_the_oldest_generation_that_is_kept(world: World, tmp_
     with world.store.begin() as tx:
         tx.drop_states([Expired("main", "shop.a", 2, 99, 2e9), Expired("dev", "shop.a", 4, 99, 2e9)])
     assert log(world) == [checkpoint_file(5), commit_file(6), HINT]
-    assert_read(mirrored(world, tmp_path / "mirror"), rows(5))
+    assert_read(world.mirrored(FOLDER, tmp_path / "mirror"), rows(5))
     assert [world.view.find(reader("*"), FOLDER + commit_file(version)) for version in (0, 1, 4, 5)] == [None] * 4
 
 

@@ -77,6 +77,22 @@ class World:
         """Keys and common prefixes of a whole listing, page by page."""
         return [name for page in self.pages(Asked(prefix, delimiter, limit=size), read) for name in shown(page)]
 
+    def body(self, key: str) -> bytes:
+        """Of an object, which is as long as it is said to be."""
+        found = self.view.find(reader("*"), key)
+        assert found is not None, key
+        body = found.source if isinstance(found.source, bytes) else self.lake.read(found.source)
+        assert len(body) == found.size
+        return body
+
+    def mirrored(self, prefix: str, folder: Path) -> Path:
+        """All that the view lists, as files."""
+        for key in self.names(prefix):
+            path = folder / key.removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.body(key))
+        return folder
+
     def pages_of(self, prefix: str, size: int) -> Iterator[list[str]]:
         """Keys of one page after another."""
         return map(shown, self.pages(Asked(prefix, limit=size)))
