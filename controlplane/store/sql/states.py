@@ -216,8 +216,8 @@ class SqlStates(SqlSnapshots):
 
     def branch_publications(self) -> tuple[Publication, ...]:
         of = self._select(db.publications).where(db.publications.c.branch != MAIN)
-        rows = self._rows(of.order_by(db.publications.c.branch, db.publications.c.dataset))
-        return tuple(map(_publication, rows))
+        found = map(_publication, self._rows(of))
+        return tuple(sorted(found, key=lambda one: (one.branch, one.dataset)))
 
     def put_publication(self, publication: Publication) -> None:
         self._upsert(db.publications, [publication_row(publication)])
