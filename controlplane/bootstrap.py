@@ -344,6 +344,7 @@ class Server:
     def _services(self) -> Services:
         from controlplane.api.services import Services
         from controlplane.lake.changes import ChangeRenderer
+        from controlplane.lake.checkpoints import make_checkpoint
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import RecordRenderer
@@ -371,6 +372,7 @@ class Server:
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
+            checkpoint=make_checkpoint,
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )

@@ -236,11 +236,12 @@ class Headgate:
         protected: bool = False,
         redirect: Mapping[str, str] | None = None,
         pinned: bool = False,
+        publish: bool = False,
     ) -> BranchAnswer:
         """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to.
-        `pinned`: it sees main as it is now."""
+        `pinned`: it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
         body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
-        body |= {"redirect": dict(redirect or {}), "pinned": pinned}
+        body |= {"redirect": dict(redirect or {}), "pinned": pinned, "publish": publish}
         return cast("BranchAnswer", self._post("/v1/branches", body))
 
     def update_branch(self, name: str) -> BranchAnswer:

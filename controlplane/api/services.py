@@ -23,7 +23,7 @@ from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
-from controlplane.ports.lake import ObjectStore
+from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.records import RenderChanges, RenderRecords, no_changes
 from controlplane.ports.row_diff import CompareRows, no_comparison
 from controlplane.ports.store import Store
@@ -61,6 +61,11 @@ class Counters:
             return dict(self._counts)
 
 
+def no_checkpoint(_: bytes) -> bytes:
+    """Where nobody makes any."""
+    raise OSError("no checkpoints of Delta logs are made here")
+
+
 TURNS = 64
 
 
@@ -91,6 +96,7 @@ class Services:
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     exports: bool = False  # events of lineage are sent
+    checkpoint: MakeCheckpoint = no_checkpoint  # of Delta logs of the S3 view
     threads: Threads = field(default_factory=Threads)
     living: Living = field(init=False)
     reads: ReadCounts = field(init=False)  # through the S3 view

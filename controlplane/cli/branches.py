@@ -48,6 +48,9 @@ def create(
         typer.Option(metavar="FLOW.COMPONENT=PLACE", help="Write to this table, path or topic; else it is off."),
     ] = None,
     pin: Annotated[bool, typer.Option("--pin", help="See main as it is now, whatever comes there later.")] = False,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Make Delta tables of its own datasets, too; they end with it.")
+    ] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -62,6 +65,7 @@ def create(
             protected=protected,
             redirect=places,
             pinned=pin,
+            publish=publish,
         )
     show(value, _branches([value]), session.output)
 
@@ -191,6 +195,7 @@ def _branches(items: Sequence[BranchAnswer]) -> View:
 
 def _ends(branch: BranchAnswer) -> str:
     marks = [mark for mark in ("pinned", "protected") if branch[mark]]
+    marks += ["published"] if branch["publish"] else []
     return ", ".join([branch["expires_at"] or "never", *marks])
 
 

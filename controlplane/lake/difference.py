@@ -1,7 +1,8 @@
 """Which files a published table must gain and lose: pure, over sets of paths.
 
-A table cannot hold one path twice, so every copy of a file beyond the first, and every file that lies outside the
-table's folder, gets a link below the table's own root. Does not belong here: storage, the Delta log.
+A table cannot hold one path twice, so every copy of a file beyond the first gets a link below the table's own root. So
+does every file that lies outside the table's folder, unless the table borrows files: then it names them where they are.
+Does not belong here: storage, the Delta log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class FileKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies in the table."""
+    """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies in the table, or its
+    address if the table borrows it."""
 
     entry: FileEntry
     copies: int
@@ -60,17 +62,20 @@ class WantedFragment(NamedTuple):
     files: tuple[FileEntry, ...]
 
 
-def wanted_files(table: str, fragments: Iterable[WantedFragment]) -> dict[FileKey, WantedFile]:
-    """Every file that the table in the folder `table` is to hold. ValueError for names that Delta would escape."""
+def wanted_files(table: str, fragments: Iterable[WantedFragment], lake: str = "") -> dict[FileKey, WantedFile]:
+    """Every file that the table in the folder `table` is to hold. `lake`: the address of the lake, where the table
+    borrows files. ValueError for names that Delta would escape."""
     copies = Counter(FileKey(f.id, basename(e["path"])) for f in fragments for e in f.files)
     entries = {FileKey(f.id, basename(e["path"])): e for f in fragments for e in f.files}
-    return {key: WantedFile(e, copies[key], _own(table, e["path"])) for key, e in entries.items()}
+    return {key: WantedFile(e, copies[key], _own(table, e["path"], lake)) for key, e in entries.items()}
 
 
-def _own(table: str, path: str) -> str | None:
+def _own(table: str, path: str, lake: str) -> str | None:
     if not _SAFE.fullmatch(path):
         raise ValueError(f"not a name for a published file: {path!r}")
-    return path.removeprefix(f"{table}/") if path.startswith(f"{table}/") else None
+    if path.startswith(f"{table}/"):
+        return path.removeprefix(f"{table}/")
+    return f"{lake}/{path}" if lake else None
 
 
 def difference(wanted: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:

@@ -72,7 +72,9 @@ class Publication:
         self.generation: int = request["generation"]
         self.is_layout: bool = request["is_layout"]
         self.is_passing: bool = request["is_passing"]
-        self.wanted: dict[FileKey, WantedFile] = wanted_files(self.path, fragments)
+        lake = _address(self.lake.uri) if request["borrows"] else ""
+        self.ours = (OURS, f"{lake}/") if lake else (OURS,)
+        self.wanted: dict[FileKey, WantedFile] = wanted_files(self.path, fragments, lake)
         self.commit = CommitProperties(
             custom_metadata={"generation": self.generation, "dataset": request["dataset"]},
             max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
@@ -147,8 +149,8 @@ class Publication:
         whatever is newest by then."""
         change = replacement(self.wanted, active)
         self._link(change.adds)
-        version, table_id = table.version() + 1, str(table.metadata().id)
-        entry, _ = self._anew(table_id, change.adds, {p: active[p] for p in change.removes})
+        version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
+        entry, _ = self._anew(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/_delta_log/{version:020}.json", entry):
@@ -188,7 +190,7 @@ class Publication:
         adds = difference(self.wanted, {}).adds
         self._link(adds)
         paths = {add.path for add in adds}
-        removes = {path: size for path, size in log.files.items() if path not in paths}
+        removes = {path: size for path, size in log.files.items() if _plain(path) not in paths}
         entry, checkpoint = self._anew(log.table_id, adds, removes, whole=True)
         self._ask()
         failpoint("publish-before-log")
@@ -213,7 +215,7 @@ class Publication:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
-        sizes, is_change = _active(table), not (self.is_layout and _same_rows(table, change))
+        sizes, is_change = _active(table), not (self.is_layout and _same_rows(table, change, self.ours))
         actions: list[AddAction | RemoveAction] = [_add(a, is_change=is_change) for a in change.adds]
         actions += [RemoveAction(p, is_change, FAR, sizes[p], {}) for p in change.removes]
         self._ask()
@@ -226,6 +228,17 @@ class Publication:
         for add in adds:
             if add.source:
                 self.lake.link(add.source, f"{self.path}/{add.path}")
+
+
+def _address(lake: str) -> str:
+    """What addresses of borrowed files begin with, before the library escapes them for the log."""
+    parts = urlsplit(lake)
+    return f"file://{unquote(parts.path)}" if parts.scheme == "file" else lake
+
+
+def _plain(path: str) -> str:
+    """A path of the log; an address as it is without escapes."""
+    return unquote(path) if "://" in path else path
 
 
 def _location(lake: str, path: str) -> str:
@@ -252,7 +265,13 @@ def _is_foreign(table: DeltaTable) -> bool:
 
 def _active(table: DeltaTable) -> dict[str, int]:
     actions = table.get_add_actions()
-    return dict(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
+    paths = map(_plain, actions.column("path").to_pylist())
+    return dict(zip(paths, actions.column("size_bytes").to_pylist(), strict=True))
+
+
+def _logged(table: DeltaTable) -> dict[str, str]:
+    """The active paths, as they stand in the log."""
+    return {_plain(path): path for path in table.get_add_actions().column("path").to_pylist()}
 
 
 def _remove(path: str, size: int) -> dict[str, Any]:
@@ -261,13 +280,14 @@ def _remove(path: str, size: int) -> dict[str, Any]:
     return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
 
 
-def _same_rows(table: DeltaTable, change: TableDiff) -> bool:
+def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> bool:
     """What comes has as many rows as what goes, all in files of ours; readers of changes may then pass the commit over.
     Somebody else's commits may have left other rows than ours."""
-    if not all(path.startswith(OURS) for path in change.removes):
+    if not all(path.startswith(ours) for path in change.removes):
         return False
     found = table.get_add_actions()
-    rows = dict(zip(found.column("path").to_pylist(), found.column("num_records").to_pylist(), strict=True))
+    paths = map(_plain, found.column("path").to_pylist())
+    rows = dict(zip(paths, found.column("num_records").to_pylist(), strict=True))
     return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)
 
 

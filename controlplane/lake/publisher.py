@@ -143,6 +143,7 @@ def _request(lake_uri: str, table: Table) -> Json:
         "dataset": table.dataset,
         "is_layout": table.is_layout,
         "is_passing": table.is_passing,
+        "borrows": table.borrows,
     }
 
 

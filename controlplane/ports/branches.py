@@ -1,9 +1,9 @@
 """The part of a transaction that is about branches.
 
 A branch has rows of its own for what was edited or computed in it. All else is read from main: revisions, states and
-their history, pauses, forces, pinned schemas and publications. A pinned branch reads all of these as they were when
-it was pinned, but no publications, and is told of no mark of main's. What is computed for it, what is asked for and
-copies elsewhere are never read from main: demands, unfinished runs, problems, targets.
+their history, pauses, forces and pinned schemas. A pinned branch reads all of these as they were when it was pinned,
+and is told of no mark of main's. What is computed for it, what is asked for, tables and copies elsewhere are never read
+from main: demands, unfinished runs, problems, publications, targets.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -48,7 +48,8 @@ class Branches(Protocol):
         """Nobody drops it before this transaction ends. NotFound if somebody has."""
 
     def drop_branch(self, name: str) -> None:
-        """It and all its own rows go. Queued or failed tasks that nobody else demands go with it. NotFound."""
+        """It and all its own rows go, but for publications, of which nothing is known any more. Queued or failed tasks
+        that nobody else demands go with it. NotFound."""
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         """Dataflows that were edited or deleted in a branch, with the revision of main that they come from, or 0."""
@@ -57,7 +58,8 @@ class Branches(Protocol):
         """Datasets that have states of their own in a branch."""
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
-        """These datasets of a branch are main's from now on: its own states of them go, and what it asked for."""
+        """These datasets of a branch are main's from now on: its own states of them go, and what it asked for. Nothing
+        is known of their tables any more."""
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         """These dataflows of a branch are main's from now on: its own revisions of them go."""

@@ -6,9 +6,13 @@ Contract under failure: a method either does all that it says or raises and chan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from controlplane.core.model.projections import Table
+
+MakeCheckpoint: TypeAlias = Callable[[bytes], bytes]
+"""The Parquet file of a Delta checkpoint that holds what this file of a log says; the same for the same file. Raises
+OSError if it cannot be made now."""
 
 
 class ObjectStore(Protocol):

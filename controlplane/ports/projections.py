@@ -14,9 +14,17 @@ from controlplane.core.model.projections import Publication, Target
 class Projections(Protocol):
     """Of one namespace."""
 
-    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]: ...
+    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
+        """Of a branch's own tables, by dataset. What it shares is in main's."""
+
+    def branch_publications(self) -> tuple[Publication, ...]:
+        """Of all branches beside main, in order. They outlive the branch, and the dataset's being its own: of those
+        nothing is known (`unknown_table`) until somebody has deleted the files and drops them."""
 
     def put_publication(self, publication: Publication) -> None: ...
+
+    def drop_publication(self, branch: str, dataset: str) -> None:
+        """Nothing is left of a table; nothing happens where it is not known."""
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]: ...
 

@@ -13,6 +13,7 @@ from functools import partial
 
 from controlplane import logs
 from controlplane.core.compile.nodes import Source, is_paused
+from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.operations.desired import branches
 from controlplane.operations.planning.apply_plan import BELOW_MAIN, Pass, PlanExecutor
@@ -95,6 +96,12 @@ class Branching:
                 paused = observed[1].paused
                 found[name] = [node for node in line.planner.sources() if not is_paused(node, paused)]
         return found
+
+    def published(self) -> list[State]:
+        """What branches in scope that publish have of their own, as of the last look."""
+        there = self._main.branches
+        lines = [line for name, line in self._lines.items() if name in there and there[name].publish]
+        return [state for line in lines for state in line.planner.own_states()]
 
     def decisions(self, branch: str) -> Sequence[Decision]:
         """Of all that a branch sees in scope, as of its last pass that did not fail."""

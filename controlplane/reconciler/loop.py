@@ -91,7 +91,7 @@ class Reconciler:
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
-        self._publishing = Publishing(store, namespace, MAIN, publisher, wake.notify)
+        self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
         self._watch = Watch(fleet.context, MAIN, self._planner, notify)
         self._packing = Packing(store, namespace, MAIN, self._publishing.look_again)
@@ -156,7 +156,7 @@ class Reconciler:
         if is_open:
             self.wake.notify()  # claims wait for new tasks
         else:
-            self._publishing.nudge(self._states())
+            self._publishing.nudge(self._tables())
         return is_open or self._publishing.can_go_on()
 
     def _is_over(self) -> bool:
@@ -186,7 +186,7 @@ class Reconciler:
         self._tell_broken(self._wished()[0])
         alerted = self.troubles.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
-        self._publishing.nudge(self._states())
+        self._publishing.nudge(self._tables())
         self._report()
         if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
@@ -233,8 +233,12 @@ class Reconciler:
         with self.store.read(self.namespace) as tx:
             return desired(tx, MAIN, namespace=self.namespace), tx.paused(MAIN)
 
+    def _tables(self) -> list[State]:
+        """What tables are to hold: main's, and those of branches that publish."""
+        return [*self._states(), *self._branching.published()]
+
     def _states(self) -> list[State]:
-        """Of datasets in scope."""
+        """Of main's datasets in scope."""
         observed = self._planner.observed()
         if observed is None:
             return []

@@ -1,6 +1,7 @@
 """A thread that lets tables follow states, apart from the loop: a slow log delays no computation.
 
-Does not belong here: what a table holds (`operations.projections`), how its log is written (`lake`).
+Main's tables come first; then those go that no branch is to have any more; then those of branches follow. Does not
+belong here: what a table holds (`operations.projections`), how its log is written (`lake`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from controlplane import logs
 from controlplane.core import wire
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
+from controlplane.core.model.projections import Publication
 from controlplane.core.model.states import State
-from controlplane.operations.projections import publish
-from controlplane.ports.lake import Publisher
+from controlplane.operations.projections import branch_tables, publish
+from controlplane.ports.lake import ObjectStore, Publisher
 from controlplane.ports.store import Store
 from controlplane.reconciler.wake import Wake
 
@@ -24,6 +29,9 @@ RETRY_S = 1.0  # the shortest wait after a failure; doubled with each
 IDLE_S = 30.0  # the longest wait for a nudge
 LONGEST_REASON = 4_000  # characters of what is told of a table that cannot follow
 log = logs.get("publishing")
+
+TableKey: TypeAlias = tuple[str, str]
+"""A branch and a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +43,32 @@ class Failing:
 
 
 class Publishing:
-    """Of one branch. The thread starts with the first table that is behind. `published` is called after a round in
-    which some table followed."""
+    """Of main, and of branches that publish. The thread starts with the first table that is behind, or is to go.
+    `published` is called after a round in which some table followed or went."""
 
     def __init__(
-        self, store: Store, namespace: str, branch: str, publisher: Publisher, published: Callable[[], None]
+        self, store: Store, namespace: str, publisher: Publisher, lake: ObjectStore, published: Callable[[], None]
     ) -> None:
-        self._store, self._namespace, self._branch = store, namespace, branch
-        self._publisher, self._published = publisher, published
+        self._store, self._namespace = store, namespace
+        self._publisher, self._lake, self._published = publisher, lake, published
         self._wake = Wake()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._failing: dict[str, Failing] = {}  # by dataset
-        self._waiting: dict[str, State] = {}  # by dataset: not known to be followed yet
-        self._done: dict[str, int] = {}  # dataset -> seq of the state that its table holds
+        self._failing: dict[TableKey, Failing] = {}
+        self._waiting: dict[TableKey, State] = {}  # not known to be followed yet
+        self._done: dict[TableKey, tuple[int, float]] = {}  # seq and time of the state that a table holds
+        self._of_branches: frozenset[TableKey] | None = None  # tables that branches were to have at the last nudge
+        self._may_be_left = False  # some table may have to go
         self.count = 0  # tables that are behind
 
     def nudge(self, states: Iterable[State]) -> None:
-        """`states`: the newest of each dataset in scope."""
-        waiting = [state for state in states if self._done.get(state.dataset) != state.seq]
-        self._waiting = {state.dataset: state for state in waiting}
-        if self._thread is None and waiting and not self._stop.is_set() and self._behind():
+        """`states`: the newest of each dataset in scope, those of main first; of branches, those that they publish."""
+        found = {_key(state): state for state in states}
+        self._waiting = {key: state for key, state in found.items() if self._done.get(key) != _which(state)}
+        of_branches = frozenset(key for key in found if key[0] != MAIN)
+        if of_branches != self._of_branches:  # so it is at first: somebody may have died before
+            self._of_branches, self._may_be_left = of_branches, True
+        if self._thread is None and not self._stop.is_set() and (self._behind() or self._left()):
             self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
             self._thread.start()
         self._wake.notify()
@@ -65,8 +78,9 @@ class Publishing:
         self._done.clear()
 
     def can_go_on(self) -> bool:
-        """Some table is behind and has not failed again and again."""
-        return any(self._failures(state.dataset) < TRIES for state in self._behind())
+        """Some table is behind, or is to go, and has not failed again and again."""
+        keys = [*map(_key, self._behind()), *map(_table, self._left())]
+        return any(self._failures(key) < TRIES for key in keys)
 
     def close(self) -> None:
         self._stop.set()
@@ -77,13 +91,29 @@ class Publishing:
     def _behind(self) -> tuple[State, ...]:
         """States whose table has to follow; what is found done is not looked at again."""
         waiting = dict(self._waiting)
-        found = publish.behind(self._store, self._namespace, self._branch, waiting.values())
-        late = {state.dataset for state in found}
-        self._done.update((s.dataset, s.seq) for s in waiting.values() if s.dataset not in late)
+        if not waiting:
+            return ()
+        found = publish.behind(self._store, self._namespace, waiting.values())
+        late = set(map(_key, found))
+        self._done.update((key, _which(state)) for key, state in waiting.items() if key not in late)
         return found
 
-    def _failures(self, dataset: str) -> int:
-        failing = self._failing.get(dataset)
+    def _left(self) -> tuple[Publication, ...]:
+        """Tables that have to go. Nobody is asked until what branches have is another thing."""
+        if not self._may_be_left:
+            return ()
+        self._may_be_left = False  # first: a nudge meanwhile is a reason to look again
+        try:
+            found = branch_tables.left_over(self._store, self._namespace)
+        except BaseException:
+            self._may_be_left = True
+            raise
+        if found:
+            self._may_be_left = True
+        return found
+
+    def _failures(self, key: TableKey) -> int:
+        failing = self._failing.get(key)
         return failing.failures if failing is not None else 0
 
     def _run(self) -> None:
@@ -102,29 +132,64 @@ class Publishing:
                 self._wake.wait(RETRY_S if self._failing else IDLE_S, seen)
 
     def _round(self) -> int:
-        """How many tables have followed."""
-        done, now = 0, time.monotonic()
-        states = self._behind()
+        """How many tables have followed, or gone."""
+        states, left = self._behind(), self._left()
         self.count = len(states)
-        for state in states:
-            failing = self._failing.get(state.dataset)
-            if self._stop.is_set() or (failing is not None and failing.again_at > now):
-                continue
-            if self._follows(state, now):
-                done += 1
-                self.count -= 1
-        return done
+        open_keys = {*map(_key, states), *map(_table, left)}
+        self._failing = {key: failing for key, failing in self._failing.items() if key in open_keys}
+        return (
+            sum(self._follows(state) for state in states if state.branch == MAIN)
+            + sum(self._went(table) for table in left)
+            + sum(self._follows(state) for state in states if state.branch != MAIN)
+        )
 
-    def _follows(self, state: State, now: float) -> bool:
+    def _follows(self, state: State) -> bool:
+        found = self._attempt(_key(state), partial(self._followed, state))
+        if isinstance(found, Exception):
+            reason = wire.printable(str(found))[:LONGEST_REASON]
+            publish.note_failure(self._store, self._namespace, state, reason)
+        self.count -= found is True
+        return found is True
+
+    def _followed(self, state: State) -> bool:
+        if state.branch != MAIN:
+            return branch_tables.follow(self._store, self._namespace, state, self._publisher, self._lake)
+        publish.publish(self._store, self._namespace, state, self._publisher)
+        return True
+
+    def _went(self, table: Publication) -> bool:
+        return self._attempt(_table(table), partial(self._deleted, table)) is True
+
+    def _deleted(self, table: Publication) -> bool:
+        branch_tables.delete(self._store, self._namespace, table, self._lake)
+        return True
+
+    def _attempt(self, key: TableKey, work: Callable[[], bool]) -> bool | Exception:
+        """What it says, or how it failed; False if it is not to be tried now."""
+        now, failing = time.monotonic(), self._failing.get(key)
+        if self._stop.is_set() or (failing is not None and failing.again_at > now):
+            return False
         try:
-            publish.publish(self._store, self._namespace, state, self._publisher)
+            done = work()
         except Deposed:
             raise
         except Exception as e:  # noqa: BLE001  # whatever it is, it is this table's alone
-            failures = self._failures(state.dataset)
-            self._failing[state.dataset] = Failing(failures + 1, now + RETRY_S * 2 ** min(failures, 8))
-            log.warning("publishing failed", dataset=state.dataset, error=str(e))
-            publish.note_failure(self._store, self._namespace, state, wire.printable(str(e))[:LONGEST_REASON])
-            return False
-        self._failing.pop(state.dataset, None)
-        return True
+            failures = self._failures(key)
+            self._failing[key] = Failing(failures + 1, now + RETRY_S * 2 ** min(failures, 8))
+            log.warning("publishing failed", branch=key[0], dataset=key[1], error=str(e))
+            return e
+        self._failing.pop(key, None)
+        return done
+
+
+def _key(state: State) -> TableKey:
+    return state.branch, state.dataset
+
+
+def _table(publication: Publication) -> TableKey:
+    return publication.branch, publication.dataset
+
+
+def _which(state: State) -> tuple[int, float]:
+    """The time tells apart states of branches that had the same name one after the other."""
+    return state.seq, state.at

@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
+from controlplane.core.model.projections import Table
+from controlplane.core.model.table_paths import table_path
 from controlplane.lake.publisher import DeltaPublisher
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3
@@ -56,6 +59,21 @@ def test_a_table_is_made_changed_and_widened(lake: Lake, publisher: DeltaPublish
     assert sorted(found.to_pyarrow_table().to_pylist(), key=repr) == expected
     assert polars.read_delta(address, storage_options=HTTP).sort("a").to_dicts() == expected
     assert read_by_deltalake(lake.location) == expected
+
+
+def test_a_table_of_a_branch_names_objects_where_they_are(lake: Lake, publisher: DeltaPublisher, uri: str) -> None:
+    """Only a second copy of an object is a copy on the server."""
+    folder = table_path("default", "dev", "flow.daily")
+    one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
+    for generation, some in enumerate([(one, two), (two, two)]):
+        publisher.publish(Table(folder, A, some, generation, "flow.daily", borrows=True))
+    table = DeltaTable(f"{uri}/{folder}", storage_options=HTTP)
+    found = QueryBuilder().register("t", table).execute("SELECT a FROM t")
+    assert pa.table(found).to_pylist() == rows(2, 2)
+    assert sorted(path.partition("/")[0] for path in table.get_add_actions().column("path").to_pylist()) == [
+        "_frags",
+        "s3:",
+    ]
 
 
 def test_two_publishers_of_one_table_lose_no_commit(lake: Lake, uri: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.pins import Pin
+from controlplane.core.model.projections import unknown_table
 from controlplane.store.sql import branches as sql
 from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
@@ -151,7 +154,34 @@ def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: W
         assert tx.unfinished("dev") == ({}, {})
         assert tx.demands("dev", DAILY) == {}
         assert (tx.problems("dev"), tx.targets("dev")) == ({}, {})
-        assert tx.publications("dev") == {DAILY: publication(1, DAILY)}  # where the table of a shared dataset is
+        assert (tx.publications("dev"), tx.branch_publications()) == ({}, ())
+
+
+def test_what_is_known_of_tables_ends_with_the_branch_and_their_rows_do_not(forked: World) -> None:
+    """So that somebody deletes the files."""
+    mine = replace(publication(3, DAILY), branch="dev")
+    other = replace(publication(2, "flights.weekly"), branch="dev", error="the store is away")
+    with forked.begin() as tx:
+        for one in (publication(1, DAILY), mine, other, replace(mine, branch="try")):
+            tx.put_publication(one)
+    with forked.begin() as tx:
+        assert tx.publications("dev") == {DAILY: mine, "flights.weekly": other}
+        assert tx.publications("dev", ["flights.weekly"]) == {"flights.weekly": other}
+        assert tx.branch_publications() == (mine, other, replace(mine, branch="try"))
+        tx.share("dev", [DAILY, "flights.none"])
+        assert tx.publications("dev") == {DAILY: unknown_table("dev", DAILY), "flights.weekly": other}
+        tx.drop_branch("dev")
+    gone = (unknown_table("dev", DAILY), unknown_table("dev", "flights.weekly"))
+    with forked.begin() as tx:
+        assert tx.branch_publications() == (*gone, replace(mine, branch="try"))
+        tx.create_branch(branch("dev", publish=True))
+        assert tx.branches()["dev"].publish
+        assert tx.branch_publications()[:2] == gone
+        tx.drop_publication("dev", DAILY)
+        tx.drop_publication("dev", DAILY)
+    with forked.read() as tx:
+        assert tx.branch_publications() == (gone[1], replace(mine, branch="try"))
+        assert tx.publications("main") == {DAILY: publication(1, DAILY)}
 
 
 def test_holds_are_those_of_one_branch(forked: World) -> None:
@@ -261,7 +291,7 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
 
 def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
     emptied = {table.name for table in (*sql.BY_DATAFLOW, *sql.BY_DATASET, *sql.OTHERS)}
-    assert emptied | {"demands"} == KNOWING - TOLD
+    assert emptied | {"demands"} == KNOWING - TOLD - {"publications"}  # which are to-dos until the files are gone
 
 
 def test_forces_that_come_from_another_branch_only_grow(forked: World) -> None:

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import Engine, create_engine, delete, insert, update
 
 from controlplane.core import tree
-from controlplane.core.model.projections import Target
+from controlplane.core.model.projections import Target, unknown_table
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
+from controlplane.operations.upkeep.orphans import sweep
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db
@@ -215,6 +216,21 @@ def test_files_that_are_not_what_fragments_say(place: Place) -> None:
         ("file-size-differs", f"fragment {d(451).hex()}, {short}"),
     ]
     assert fsck(place.store, "default") == ()
+
+
+def test_tables_of_branches_that_nobody_knows_of(place: Place) -> None:
+    table = "default/flights/daily/_branches/{}"
+    for name in ("dev", "try"):
+        place.lake.objects[table.format(name) + "/_delta_log/0.json"] = b""
+    place.lake.objects["default/flights/daily/_delta_log/0.json"] = b""
+    with place.store.begin() as tx:
+        tx.put_publication(unknown_table("dev", "flights.daily"))  # somebody is to delete it, or to write it anew
+    assert place.findings() == [("table-unknown", table.format("try"))]
+    before = set(place.lake.objects)
+    assert sweep(place.store, "default", place.lake) >= 1
+    gone = {path for path in before - set(place.lake.objects) if "/_frags/" not in path}
+    assert gone == {table.format("try") + "/_delta_log/0.json"}
+    assert place.findings() == []
 
 
 class CountingLake(MemoryLake):

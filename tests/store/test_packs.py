@@ -240,9 +240,9 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     place.ask(new)
     place.pack()
     published.append(publish.publish(place.store, place.namespace, new, Overtaken(str(place.root))))
-    assert publish.behind(place.store, place.namespace, new.branch, [new]) == (new,)
+    assert publish.behind(place.store, place.namespace, [new]) == (new,)
     published.append(publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root))))
-    assert publish.behind(place.store, place.namespace, new.branch, [new]) == ()
+    assert publish.behind(place.store, place.namespace, [new]) == ()
     assert published == sorted(set(published))
 
 
@@ -315,10 +315,10 @@ def counted(place: Place, new: State, publisher: DeltaPublisher) -> dict[str, tu
     place.ask(new)
     place.pack()
     with place.store.read(place.namespace) as tx:
-        assert publish.behind(place.store, place.namespace, "main", [new]) == (new,)
+        assert publish.behind(place.store, place.namespace, [new]) == (new,)
         left = of_leaf(tx, new.root, "z")
     version = publish.publish(place.store, place.namespace, new, publisher)
-    assert publish.behind(place.store, place.namespace, "main", [new]) == ()
+    assert publish.behind(place.store, place.namespace, [new]) == ()
     after, table_after = cost(place, new), opened(place, 1200)
     assert (before[0], table_before[0]) == (MANY, MANY)
     assert after[0] <= left + 4 * 6  # the leaf of the last commit, and four files of each other leaf

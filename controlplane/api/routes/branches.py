@@ -23,7 +23,8 @@ router = auth.router("edit", "branches")
 
 class NewBranch(BaseModel):
     """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
-    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now."""
+    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now. `publish`:
+    datasets of its own also become Delta tables."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
@@ -32,6 +33,7 @@ class NewBranch(BaseModel):
     protected: bool = False
     redirect: dict[str, str] = {}
     pinned: bool = False
+    publish: bool = False
 
 
 class Protection(BaseModel):
@@ -67,6 +69,7 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
             protected=new.protected,
             redirect=new.redirect,
             pinned=new.pinned,
+            publish=new.publish,
         )
         return answer(made, 201)
 

@@ -90,7 +90,7 @@ class S3App:
 
     def __init__(self, services: Services, per_key: int = PER_KEY) -> None:
         self._services = services
-        self._view = S3View(services.store, services.lake)
+        self._view = S3View(services.store, services.lake, make_checkpoint=services.checkpoint)
         self._turns = _Turns(per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

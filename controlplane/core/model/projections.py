@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.model.tasks import Fragment
+from controlplane.core.tree import EMPTY_ROOT
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How far a dataset's Delta table has followed its states."""
+    """How far a dataset's Delta table has followed its states. `version` -1: it is not known to be there; of a branch
+    beside main, files of it may be."""
 
     branch: str
     dataset: str
@@ -23,6 +25,11 @@ class Publication:
     schema: bytes
     version: int
     error: str | None = None
+
+
+def unknown_table(branch: str, dataset: str) -> Publication:
+    """What is known of a table before it is first written, and once nobody is to have it any more."""
+    return Publication(branch, dataset, generation=0, root=EMPTY_ROOT, schema=b"", version=-1)
 
 
 NO_WISH = bytes(32)
@@ -50,7 +57,8 @@ class Target:
 class Table:
     """What a published table is to hold. A fragment comes once for each partition that has it.
 
-    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it.
+    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it, or, if
+    it `borrows` them, named where they are; only a second copy of a file is linked then.
     `is_layout`: it has these rows already, perhaps in other files.
     `is_passing`: so it does as far as is known, and one of a newer generation, or none, is left alone.
     """
@@ -62,3 +70,4 @@ class Table:
     dataset: str
     is_layout: bool = False
     is_passing: bool = False
+    borrows: bool = False

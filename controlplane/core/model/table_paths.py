@@ -11,6 +11,14 @@ def table_path(namespace: str, branch: str, dataset: str) -> str:
     `table_path("default", "main", "air.flights")` is `default/air/flights`; in branch `try` it is
     `default/air/flights/_branches/try`.
     """
+    return _folder(namespace, dataset) if branch == MAIN else f"{branch_tables(namespace, dataset)}/{branch}"
+
+
+def branch_tables(namespace: str, dataset: str) -> str:
+    """The folder that has one for each branch with a table of the dataset. Readers of main's table pass it over."""
+    return f"{_folder(namespace, dataset)}/_branches"
+
+
+def _folder(namespace: str, dataset: str) -> str:
     flow, _, name = dataset.partition(".")
-    path = f"{namespace}/{flow}/{name}"
-    return path if branch == MAIN else f"{path}/_branches/{branch}"
+    return f"{namespace}/{flow}/{name}"

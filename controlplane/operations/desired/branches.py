@@ -36,9 +36,11 @@ def create(
     protected: bool = False,
     redirect: Mapping[str, str] = NO_REDIRECTS,
     pinned: bool = False,
+    publish: bool = False,
 ) -> BranchAnswer:
     """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
     by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
+    `publish`: datasets of its own also become Delta tables, which go with it.
     Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.store.begin(ctx.namespace) as tx:
         if name == MAIN:
@@ -48,11 +50,12 @@ def create(
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
-        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned)
+        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned, publish=publish)
         tx.create_branch(branch)
         if source != MAIN:
             branch = tx.branches()[name]  # one of a pinned branch is pinned
         told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        told |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, told)
         answer = _told(branch) if source == MAIN else _shown(tx, branch)  # one of main begins with nothing of its own
     ctx.wake()
@@ -216,6 +219,7 @@ def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> Branc
         "protected": branch.protected,
         "redirects": dict(branch.redirects),
         "pinned": branch.pinned,
+        "publish": is_main or branch.publish,
         "dataflows": sorted(flows),
         "datasets": datasets,
     }

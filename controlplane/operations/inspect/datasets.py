@@ -30,6 +30,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.ports.store import Tx
 
 STATES_A_TIME = 50
@@ -50,7 +51,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         node, state = facts.desired.nodes[name], facts.state(name)
         if isinstance(node, Sink):
             return views.target(decision, facts.target(name), node)
-        published = tx.publications(branch, [name]).get(name)
+        published = SeenTables.of_branch(tx, branch, [name]).of(state)
         found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
         if (held := facts.holds().get(name)) is not None:
             found["hold"] = views.hold(held)

@@ -25,10 +25,8 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
-from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import LOOP
-from controlplane.core.model.projections import Publication
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
@@ -37,9 +35,9 @@ from controlplane.core.rights import may, may_see_part
 from controlplane.operations.context import Context
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
-from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
+from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -182,7 +180,7 @@ def _things(
     listed: Mapping[str, ListingLateness] = NOT_LISTED,
 ) -> Things:
     decisions = list(decisions)
-    publications = facts.tx.publications(facts.branch)
+    tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
     fresh = _fresh(facts, decisions)
     datasets: list[DatasetStatus] = []
@@ -192,8 +190,8 @@ def _things(
         if isinstance(node, Sink):
             targets.append(views.target(decision, facts.target(decision.dataset), node))
         else:
-            state, published = facts.state(decision.dataset), publications.get(decision.dataset)
-            shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+            state = facts.state(decision.dataset)
+            shown = views.dataset(decision, state, tables.of(state), ctx.lake, ctx.namespace, node)
             if decision.dataset in listed:
                 listing = facts.listing(node.listing) if isinstance(node, Source) else None
                 is_known = listing is not None and listing.error is None
@@ -251,12 +249,9 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
     """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
     decisions = list(decisions)
     names = [decision.dataset for decision in decisions]
-    published = tx.publications(facts.branch, names if len(names) <= FEW else None)
+    tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)
     failing = ctx.troubles.units
-    if is_pinned(facts.tx, facts.branch):  # no table has what it sees
-        known: Iterable[Decision] = decisions
-    else:
-        known = (_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions)
+    known = (_with_table(d, facts.state(d.dataset), tables) for d in decisions)
     return [_with_trouble(d, failing) for d in known] if failing else list(known)
 
 
@@ -269,10 +264,11 @@ def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decisio
     return replace(decision, status="failed", reason="it is planned, and that failed; it is tried again", error=error)
 
 
-def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
-    if state is not None and state.branch != MAIN:
-        return decision  # what a branch has of its own is not published
-    if decision.status not in ("up_to_date", "held") or state is None or is_published(state, publication):
+def _with_table(decision: Decision, state: State | None, tables: SeenTables) -> Decision:
+    if decision.status not in ("up_to_date", "held") or state is None or not tables.are_to_show(state):
+        return decision
+    publication = tables.of(state)
+    if is_published(state, publication):
         return decision
     if publication is None or publication.error is None:
         if decision.status == "held":

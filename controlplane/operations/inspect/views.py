@@ -162,7 +162,7 @@ def dataset(
 ) -> DatasetStatus:
     table = (
         f"{lake.rstrip('/')}/{table_path(namespace, publication.branch, decision.dataset)}"
-        if publication and publication.version >= 0 and state is not None and state.branch == publication.branch
+        if publication and publication.version >= 0
         else None
     )
     return {

@@ -16,6 +16,7 @@ from controlplane.core.compile import ownership, redirects
 from controlplane.core.compile.nodes import NOTHING, Desired, Source
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.holds import Hold
+from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.planning.pinned import decisions, is_pinned, off
 from controlplane.operations.planning.planner import Memory, Planner
@@ -109,6 +110,17 @@ class BranchPlanner(Planner):
             return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
         return [node for node in nodes if isinstance(node, Source)]
+
+    def own_states(self) -> list[State]:
+        """The newest of each dataset in scope that this branch has states of its own of, as of the last look."""
+        observed = self.observed()
+        if observed is None:
+            return []
+        desired, known = observed
+        scope = self._scope(desired, None)
+        own = sorted(self.own if scope is None else self.own & scope)
+        states = [known.states[dataset] for dataset in own if dataset in known.states]
+        return [state for state in states if state.branch == self._branch]
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         self.own, self._mains, self._compiled = frozenset(), NOTHING, NOTHING

@@ -8,8 +8,9 @@ from dataclasses import replace
 from controlplane import logs
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
-from controlplane.core.model.projections import Publication, Table
+from controlplane.core.model.projections import Publication, Table, unknown_table
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import RECENT
@@ -22,19 +23,21 @@ from dataplane.contract.identity import schema_id
 log = logs.get("publish")
 
 
-def behind(store: Store, namespace: str, branch: str, states: Iterable[State]) -> tuple[State, ...]:
-    """Those of these states whose table does not hold them yet."""
-    asked = list(states)
+def behind(store: Store, namespace: str, states: Iterable[State]) -> tuple[State, ...]:
+    """Those of these states whose table, which is that of their branch, does not hold them yet."""
+    asked: dict[str, list[State]] = {}
+    for state in states:
+        asked.setdefault(state.branch, []).append(state)
     if not asked:
         return ()
     with store.read(namespace) as tx:
-        published = tx.publications(branch, [s.dataset for s in asked])
-    return tuple(s for s in asked if not is_published(s, published.get(s.dataset)))
+        known = {branch: tx.publications(branch, [s.dataset for s in some]) for branch, some in asked.items()}
+    return tuple(s for some in asked.values() for s in some if not is_published(s, known[s.branch].get(s.dataset)))
 
 
 def is_published(state: State, publication: Publication | None) -> bool:
-    """Whether the dataset's table holds this state."""
-    if publication is None or publication.error:
+    """Whether the table of the state's own branch holds it."""
+    if publication is None or publication.error or publication.branch != state.branch:
         return False
     return (publication.generation, publication.root, publication.schema) == (
         state.generation,
@@ -74,7 +77,8 @@ def _has_rows_of(known: Publication, state: State) -> bool:
 def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
     fragments = tuple(compaction.fragments(tx, state.root))
     path = table_path(namespace, state.branch, state.dataset)
-    return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout)
+    borrows = state.branch != MAIN
+    return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows)
 
 
 def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -> Table | None:
@@ -91,7 +95,16 @@ def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -
     except CorruptNode:  # nobody else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
-    return Table(path, state.schema, fragments, known.generation, state.dataset, is_layout=True, is_passing=True)
+    return Table(
+        path,
+        state.schema,
+        fragments,
+        known.generation,
+        state.dataset,
+        is_layout=True,
+        is_passing=True,
+        borrows=state.branch != MAIN,
+    )
 
 
 def _has_columns_of(tx: Tx, known: Publication, state: State) -> bool:
@@ -107,7 +120,7 @@ def note_failure(store: Store, namespace: str, state: State, message: str) -> No
     """Remember why a table could not follow; it is tried again."""
     with store.begin(namespace) as tx:
         known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
-        empty = Publication(state.branch, state.dataset, 0, tree.EMPTY_ROOT, b"", -1)
+        empty = unknown_table(state.branch, state.dataset)
         tx.put_publication(replace(known or empty, error=message))
         tx.put_events([_event(state, "dataset.publish_failed", {"message": message})])
 

@@ -1,20 +1,16 @@
 """The objects of one dataset: files of its rows in the order of their names, and its Delta log.
 
-A Delta log is one of two: main's newest state has the published table's, passed through, whose entries name files by
-where they lie (`_frags/...`); a generation, and a ref with a time, have one that is made of the state. The newest state
-of another branch has none: it moves, and nothing keeps a log of it. Does not belong here: many datasets (`listing`).
+A Delta log is one of three: main's newest state has the published table's, passed through, whose entries name files by
+where they lie (`_frags/...`); a generation, and a ref with a time, have one that is made of the state; the newest state
+of another branch has one of its kept generations (`live_logs`). Does not belong here: many datasets (`listing`).
 """
 
 from __future__ import annotations
 
-import json
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from heapq import merge
 from itertools import islice
-from threading import Lock
 
 from controlplane.core import tree
 from controlplane.core.model.branches import MAIN
@@ -22,13 +18,16 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.s3 import delta_snapshot, part_names
 from controlplane.core.s3.addresses import Table
-from controlplane.core.s3.delta_snapshot import Part
+from controlplane.core.s3.delta_actions import Part
 from controlplane.core.s3.part_names import PartName, part_name
 from controlplane.core.tree import Entry, NodeCache
 from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.s3.live_logs import LiveLogs, MadeFile
+from controlplane.operations.s3.made_bodies import MadeBodies
 from controlplane.operations.s3.own_files import OwnFiles
-from controlplane.ports.lake import ObjectStore
+from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Tx
+from dataplane.contract.identity import schema_id
 from dataplane.contract.results import FileEntry
 
 LOG = "_delta_log/"
@@ -52,21 +51,25 @@ class S3Object:
 class TableObjects:
     """Of any dataset of one namespace. Safe to use from many threads."""
 
-    def __init__(self, lake: ObjectStore, namespace: str) -> None:
+    def __init__(self, lake: ObjectStore, namespace: str, make_checkpoint: MakeCheckpoint) -> None:
         self._lake, self._namespace = lake, namespace
         self._nodes = NodeCache(NODE_BYTES)
-        self._logs = _MadeLogs(LOG_BYTES)
+        self._logs = MadeBodies(LOG_BYTES)
+        self._live = LiveLogs(self._nodes, self._logs, make_checkpoint)
         self._own = OwnFiles(namespace)
 
     def since(self, tx: Tx, table: Table, state: State, start: str) -> Iterator[S3Object]:
         """The objects whose names are `start` or come after it, in the order of their names."""
         parts = self._parts(tx, state, part_names.least_key(start))
-        both = merge(parts, self._log(tx, table, state), key=lambda found: found.name)
-        return (found for found in both if found.name >= start)
+        log = self._log(tx, table, state) if start < LOG or start.startswith(LOG) else ()
+        return (found for found in _merged(parts, log) if found.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
         """`state`: that which the address means now. Of the newest, files of all kept states are found as well: a
         reader that listed them goes on with them."""
+        if name.startswith(LOG) and _is_live(table):
+            made = self._live.find(tx, table.ref.branch, state, name)
+            return None if made is None else _of_log(made)
         if name.startswith(LOG):
             return next((found for found in self._log(tx, table, state) if found.name == name), None)
         if name.startswith(OWN):
@@ -108,9 +111,12 @@ class TableObjects:
 
     def _log(self, tx: Tx, table: Table, state: State) -> Iterator[S3Object]:
         if table.point is not None:
-            body = self._logs.get(state, lambda: delta_snapshot.log(state, self._named(tx, state)))
-            yield S3Object(delta_snapshot.FILE, len(body), sha256(body).hexdigest()[:32], state.at, body)
-        elif table.ref.branch == MAIN:
+            key = (state.root, schema_id(state.schema), state.at)
+            (body,) = self._logs.get(key, lambda: (delta_snapshot.log(state, self._named(tx, state)),))
+            yield _of_log(MadeFile(delta_snapshot.FILE, body, state.at))
+        elif _is_live(table):
+            yield from map(_of_log, self._live.files(tx, table.ref.branch, state))
+        else:
             yield from self._published_log(table, state)
 
     def _named(self, tx: Tx, state: State) -> Iterator[Part]:
@@ -137,30 +143,14 @@ class TableObjects:
         return None if size is None else S3Object(name, size, _etag(path), state.at, path)
 
 
-class _MadeLogs:
-    """The logs that were asked for last, by state."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._size = 0
-        self._bodies: OrderedDict[tuple[bytes, str, float], bytes] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, state: State, make: Callable[[], bytes]) -> bytes:
-        key = (state.root, json.dumps(state.schema), state.at)
-        with self._lock:
-            if key in self._bodies:
-                self._bodies.move_to_end(key)
-                return self._bodies[key]
-        body = make()
-        with self._lock:
-            if key not in self._bodies:
-                self._size += len(body)
-            self._bodies[key] = body
-            while self._size > self._most:
-                _, forgotten = self._bodies.popitem(last=False)
-                self._size -= len(forgotten)
-        return body
+def _merged(parts: Iterable[S3Object], log: Iterable[S3Object]) -> Iterator[S3Object]:
+    """In the order of names. The log is made when a listing comes to it."""
+    rest = iter(log)
+    for part in parts:
+        if part.name > LOG:
+            yield from rest
+        yield part
+    yield from rest
 
 
 def _states(tx: Tx, table: Table, state: State) -> Iterator[State]:
@@ -173,6 +163,15 @@ def _states(tx: Tx, table: Table, state: State) -> Iterator[State]:
 def _of_part(key: str, fragment: str, number: int, file: FileEntry, at: float) -> S3Object:
     etag = f"{fragment[: part_names.FRAGMENT_DIGITS]}-{number}"
     return S3Object(part_name(key, number, fragment), file["size"], etag, at, file["path"])
+
+
+def _of_log(made: MadeFile) -> S3Object:
+    return S3Object(made.name, len(made.body), sha256(made.body).hexdigest()[:32], made.at, made.body)
+
+
+def _is_live(table: Table) -> bool:
+    """Whether it moves, and nobody has published it for the view."""
+    return table.point is None and table.ref.branch != MAIN
 
 
 def _etag(text: str) -> str:

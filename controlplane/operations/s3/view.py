@@ -18,7 +18,7 @@ from controlplane.operations.inspect.time_travel import is_before_gap
 from controlplane.operations.s3 import levels
 from controlplane.operations.s3.access import OutOfScope, Reader
 from controlplane.operations.s3.objects import S3Object, TableObjects
-from controlplane.ports.lake import ObjectStore
+from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Store, Tx
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
@@ -62,10 +62,12 @@ class Page:
 class S3View:
     """Safe to use from many threads."""
 
-    def __init__(self, store: Store, lake: ObjectStore, namespace: str = "default") -> None:
+    def __init__(
+        self, store: Store, lake: ObjectStore, namespace: str = "default", *, make_checkpoint: MakeCheckpoint
+    ) -> None:
         self.namespace = namespace
         self._store = store
-        self._objects = TableObjects(lake, namespace)
+        self._objects = TableObjects(lake, namespace, make_checkpoint)
 
     def find(self, reader: Reader, path: str) -> S3Object | None:
         """Raises OutOfScope, whether there is such an object or not."""

@@ -14,6 +14,7 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import Files, Pointer, PointerKind, Stored
 from controlplane.core.model.tasks import Fragment
+from controlplane.operations.upkeep.orphans import unknown_tables
 from controlplane.operations.upkeep.pointers import with_roots
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
@@ -37,6 +38,7 @@ FIXES = {
     "head-without-state": RESTORE,
     "pack-gone": "headgate fsck --repair: nothing is lost, and packs are made again",
     "source-missing": "headgate refresh DATASET: the next listing writes it again",
+    "table-unknown": "delete the folder; or nothing: it goes when a service starts after a crash",
     "totals-differ": RESTORE,
     "trace-without-fragment": "nothing: the task runs again when its result is wanted",
 }
@@ -86,7 +88,8 @@ def fsck(
     known: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
-        found = chain(_heads(tx), *trees, _traces(tx), _files(tx, lake), _contents(tx, reading))
+        of_lake = (_files(tx, lake), _tables(tx, lake, namespace))
+        found = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading))
         return tuple(islice(found, limit))
 
 
@@ -189,6 +192,12 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
         else:
             code = "pack-gone" if of.is_pack else "file-size-differs"
             yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+
+
+def _tables(tx: Tx, lake: ObjectStore | None, namespace: str) -> Iterator[Finding]:
+    if lake is not None:
+        for path in unknown_tables(tx, lake, namespace):
+            yield _found("table-unknown", path, "no branch that is known of has a table here")
 
 
 def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:

@@ -1,33 +1,52 @@
-"""Folders of attempts that nothing refers to: what a crash leaves between a commit and the deletion that follows it."""
+"""Folders that nothing refers to. Of attempts: what a crash leaves between a commit and the deletion that follows it.
+Of tables of branches: what a database that was restored does not know of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.core.model.table_paths import branch_tables, table_path
 from controlplane.ports.lake import ObjectStore
-from controlplane.ports.store import Store
+from controlplane.ports.store import Store, Tx
 
 ATTEMPT_DIGITS = 32  # shorter or other names below `_frags` are not attempts (links are)
 
 
 def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
-    """Delete attempt folders without a live attempt or a stored fragment; returns how many.
+    """Delete attempt folders without a live attempt or a stored fragment, and tables of branches that are not known;
+    returns how many.
 
-    Call it only while no attempt can begin: a claim makes its row before its driver makes its folder.
+    Call it only while no attempt can begin, and nobody publishes: a claim makes its row before its driver makes its
+    folder, and so does who publishes.
     """
     found = dict(_folders(lake, namespace))
     with store.read(namespace) as tx:
         kept = tx.referenced_attempts(list(found))
+        tables = list(unknown_tables(tx, lake, namespace))
     for attempt in sorted(found.keys() - kept):
         lake.delete_prefix(found[attempt])
-    return len(found.keys() - kept)
+    for table in tables:
+        lake.delete_prefix(table)
+    return len(found.keys() - kept) + len(tables)
+
+
+def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
+    """Folders of tables of branches that no publication is about."""
+    known = {table_path(namespace, one.branch, one.dataset) for one in tx.branch_publications()}
+    for flow, dataset in _datasets(lake, namespace):
+        top = branch_tables(namespace, f"{flow}.{dataset}")
+        yield from (path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in known)
 
 
 def _folders(lake: ObjectStore, namespace: str) -> Iterator[tuple[str, str]]:
     """Attempt ids with their prefixes, `<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`."""
+    for flow, dataset in _datasets(lake, namespace):
+        yield from _attempts(lake, f"{namespace}/{flow}/{dataset}/_frags")
+
+
+def _datasets(lake: ObjectStore, namespace: str) -> Iterator[tuple[str, str]]:
     for flow in lake.folders(namespace):
-        for dataset in lake.folders(f"{namespace}/{flow}"):
-            yield from _attempts(lake, f"{namespace}/{flow}/{dataset}/_frags")
+        yield from ((flow, dataset) for dataset in lake.folders(f"{namespace}/{flow}"))
 
 
 def _attempts(lake: ObjectStore, top: str) -> Iterator[tuple[str, str]]:

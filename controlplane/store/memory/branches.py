@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
+from controlplane.core.model.projections import unknown_table
 from controlplane.store.memory.holds import MemoryHolds
 from controlplane.store.memory.snapshots import NOW, MemorySnapshots
 from controlplane.store.memory.tables import CowDict, Named
@@ -94,6 +95,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
                 del shelf[key]
         self._drop_texts(name)
         self._drop_alerts(name)
+        self._forget_tables(name, [dataset for branch, dataset in self._space.publications if branch == name])
         self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
 
@@ -122,7 +124,13 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
             self.drop_demands(branch, name)
             for shelf in self._by_dataset():
                 shelf.pop((branch, name), None)
+        self._forget_tables(branch, names)
         self._mark(branch, *names)
+
+    def _forget_tables(self, branch: str, datasets: Iterable[str]) -> None:
+        of = self._space.publications
+        for key in [(branch, dataset) for dataset in datasets if (branch, dataset) in of]:
+            of[key] = unknown_table(*key)
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         names = list(dataflows)
@@ -138,7 +146,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
 
     def _by_dataset(self) -> list[CowDict[Named, Any]]:
         of = self._space
-        return [of.states, of.forks, of.buildings, of.begun, of.pins, of.problems, of.publications, of.forces, of.holds]
+        return [of.states, of.forks, of.buildings, of.begun, of.pins, of.problems, of.forces, of.holds]
 
     def _others(self) -> list[CowDict[Named, Any]]:
         of = self._space

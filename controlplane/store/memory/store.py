@@ -352,12 +352,16 @@ class MemoryTx(
             self._space.problems[branch, dataset] = error
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        if self._base(branch) is not None:  # main's tables have gone on
-            return _of_branch(self._space.publications, branch, datasets)
-        return _over_main(self._space.publications, branch, datasets)
+        return _of_branch(self._space.publications, branch, datasets)
+
+    def branch_publications(self) -> tuple[Publication, ...]:
+        return tuple(found for (branch, _), found in sorted(self._space.publications.items()) if branch != MAIN)
 
     def put_publication(self, publication: Publication) -> None:
         self._space.publications[publication.branch, publication.dataset] = publication
+
+    def drop_publication(self, branch: str, dataset: str) -> None:
+        self._space.publications.pop((branch, dataset), None)
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
         return _of_branch(self._space.targets, branch, components)

@@ -9,18 +9,20 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Table, bindparam, delete, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Row, Table, Update, bindparam, delete, exists, literal, or_, select, update
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
+from controlplane.core.model.projections import unknown_table
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import dump
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.snapshots import NOW, SqlSnapshots
+from controlplane.store.sql.states import publication_row
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
-BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces, db.holds)
+BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.forces, db.holds)
 OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages)
 COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
 
@@ -109,6 +111,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         self._forget_moves()
         for table in (*BY_DATAFLOW, *BY_DATASET, *OTHERS):
             self._delete(table, branch=name)
+        self._change(self._forgotten_tables(name))
         self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
 
@@ -124,7 +127,14 @@ class SqlBranches(SqlSnapshots, SqlQueue):
             self.drop_demands(branch, name)
         for table in BY_DATASET:
             self._change_among(delete(table).where(self._mine(table, branch=branch)), table.c.dataset, names)
+        self._change_among(self._forgotten_tables(branch), db.publications.c.dataset, names)
         self._mark(branch, *names)
+
+    def _forgotten_tables(self, branch: str) -> Update:
+        """Files of them may be there."""
+        row = publication_row(unknown_table(branch, ""))
+        del row["dataset"]
+        return update(db.publications).where(self._mine(db.publications, branch=branch)).values(**row)
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         names = list(dataflows)
@@ -143,6 +153,7 @@ def _branch(row: Row[Any]) -> Branch:
         protected=row.protected,
         redirects=json.loads(row.redirects),
         pinned=row.base is not None,
+        publish=row.publish,
     )
 
 
@@ -155,4 +166,5 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
         "expires": branch.expires,
         "protected": branch.protected,
         "redirects": dump(dict(branch.redirects)),
+        "publish": branch.publish,
     }

@@ -220,15 +220,19 @@ class SqlStates(SqlSnapshots):
     # --- projections
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        there = self._over_main(db.publications, branch)
-        if self._base(branch) is not None:  # main's tables have gone on
-            there = self._mine(db.publications, branch=branch)
-        of = select(db.publications).where(there)
-        rows = self._some(of, db.publications.c.dataset, datasets)
-        return {row.dataset: _publication(row) for row in sorted(rows, key=lambda row: row.branch != MAIN)}
+        rows = self._some(self._select(db.publications, branch=branch), db.publications.c.dataset, datasets)
+        return {row.dataset: _publication(row) for row in rows}
+
+    def branch_publications(self) -> tuple[Publication, ...]:
+        of = self._select(db.publications).where(db.publications.c.branch != MAIN)
+        found = map(_publication, self._rows(of))
+        return tuple(sorted(found, key=lambda one: (one.branch, one.dataset)))
 
     def put_publication(self, publication: Publication) -> None:
-        self._upsert(db.publications, [_publication_row(publication)])
+        self._upsert(db.publications, [publication_row(publication)])
+
+    def drop_publication(self, branch: str, dataset: str) -> None:
+        self._delete(db.publications, branch=branch, dataset=dataset)
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
         same = [db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component")]
@@ -365,7 +369,7 @@ def _publication(row: Row[Any]) -> Publication:
     )
 
 
-def _publication_row(publication: Publication) -> dict[str, Any]:
+def publication_row(publication: Publication) -> dict[str, Any]:
     return {
         "branch": publication.branch,
         "dataset": publication.dataset,

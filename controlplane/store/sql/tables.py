@@ -80,6 +80,7 @@ branches = _table(
     _flag("protected"),
     Column("redirects", Text, nullable=False, server_default="{}"),
     _count("base", nullable=True),  # of a pinned one: the last number of marks in main that it sees
+    Column("publish", Boolean, nullable=False, server_default=false()),
     clustered=True,
 )
 replaced = _table(  # what pointers of main were until a number of marks, for pinned branches

@@ -225,7 +225,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("PUT", BRANCH + "/protection", {"protected": False}, branch="dev")["name"] == "dev"
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
     assert called("GET", BRANCH)["expires_at"] is None
-    assert called("POST", "/v1/branches", {"name": "dev", "pinned": True})["pinned"]
+    made = called("POST", "/v1/branches", {"name": "dev", "pinned": True, "publish": True})
+    assert (made["pinned"], made["publish"]) == (True, True)
     assert called("POST", BRANCH + "/update", branch="dev")["pinned"]
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
 

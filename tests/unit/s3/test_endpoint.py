@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -73,13 +74,26 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    world = World(tmp_path)
+    with serve(tmp_path, "main/shop") as found:
+        yield found
+
+
+@contextmanager
+def serve(folder: Path, *read: str) -> Iterator[Served]:
+    """`read`: what the key reads."""
+    world = World(folder)
     services = Services(
-        world.store, world.lake, TellingWake(), render, lambda driver, lines: "", stopping=threading.Event()
+        world.store,
+        world.lake,
+        TellingWake(),
+        render,
+        lambda driver, lines: "",
+        stopping=threading.Event(),
+        checkpoint=world.checkpoint,
     )
     admin, _ = tokens.create(Context(world.store), "test", ("admin",))
     with serving(services) as url, Headgate(url, admin) as client:
-        made = client.create_s3_key("notebooks", ["main/shop"])
+        made = client.create_s3_key("notebooks", read)
         assert made["endpoint"] == url
         yield Served(world, services, url, {k: str(v) for k, v in made.items()})
 

@@ -13,6 +13,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.s3 import scopes
 from controlplane.core.tree import Entry
+from controlplane.lake.checkpoints import make_checkpoint
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.s3.access import Reader
 from controlplane.operations.s3.view import Asked, Page, Position, S3View
@@ -34,21 +35,22 @@ class World:
     root: Path
     now: list[float] = field(default_factory=lambda: [NOON])
     seqs: dict[tuple[str, str], int] = field(default_factory=dict)
+    checkpoints: int = 0  # that were made
 
     def __post_init__(self) -> None:
         self.store: Store = MemoryStore(clock=lambda: self.now[0])
         self.lake = LocalObjects(self.root)
-        self.view = S3View(self.store, self.lake)
+        self.view = S3View(self.store, self.lake, make_checkpoint=self.checkpoint)
+
+    def checkpoint(self, log: bytes) -> bytes:
+        self.checkpoints += 1
+        return make_checkpoint(log)
 
     def commit(
         self, dataset: str, partitions: Mapping[str, Rows], branch: str = "main", schema: Schema = SCHEMA
     ) -> tuple[State, list[Fragment]]:
         """A new generation of a dataset, with a real file for each partition."""
-        files = Lake(
-            self.root,
-            f"default/{dataset.replace('.', '/')}",
-            attempts=len(self.seqs) * 1000 + self._seq(branch, dataset) * 100,
-        )
+        files = Lake(self.root, f"default/{dataset.replace('.', '/')}", attempts=sum(self.seqs.values()) * 100)
         made = {key: files.fragment(schema, rows) for key, rows in partitions.items()}
         return self.commit_fragments(dataset, made, branch, schema), list(made.values())
 
@@ -74,6 +76,26 @@ class World:
     def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""
         return [name for page in self.pages(Asked(prefix, delimiter, limit=size), read) for name in shown(page)]
+
+    def body(self, key: str) -> bytes:
+        """Of an object, which is as long as it is said to be."""
+        found = self.view.find(reader("*"), key)
+        assert found is not None, key
+        body = found.source if isinstance(found.source, bytes) else self.lake.read(found.source)
+        assert len(body) == found.size
+        return body
+
+    def mirrored(self, prefix: str, folder: Path) -> Path:
+        """All that the view lists, as files."""
+        for key in self.names(prefix):
+            path = folder / key.removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.body(key))
+        return folder
+
+    def pages_of(self, prefix: str, size: int) -> Iterator[list[str]]:
+        """Keys of one page after another."""
+        return map(shown, self.pages(Asked(prefix, limit=size)))
 
     def pages(self, asked: Asked, read: str = "*") -> Iterator[Page]:
         position: Position | None = None

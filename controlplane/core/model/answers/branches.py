@@ -12,7 +12,8 @@ from controlplane.core.model.answers.plans import PlanAnswer
 class BranchAnswer(TypedDict):
     """A branch. Of main, nobody made it from anything (null), and all is its own. `dataflows` were edited in it;
     `datasets` counts those with states of their own. `redirects`: places that its write components write to, by
-    component. `pinned`: it sees main as it was when it was made or last updated.
+    component. `pinned`: it sees main as it was when it was made or last updated. `publish`: datasets of its own are
+    Delta tables, too; those of main always are.
     """
 
     name: str
@@ -23,6 +24,7 @@ class BranchAnswer(TypedDict):
     protected: bool
     redirects: dict[str, str]
     pinned: bool
+    publish: bool
     dataflows: list[str]
     datasets: int
 

@@ -1,0 +1,91 @@
+"""Single entries of Delta logs that are made for the S3 view. Pure.
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+
+Does not belong here: which entries a log has (`delta_snapshot`, `live_log`); published tables, which have logs of their
+own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dataplane.contract.keys import encode_segment
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema
+
+PLAIN: Json = {"minReaderVersion": 1, "minWriterVersion": 2}
+WITH_LOCAL_TIMES: Json = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["timestampNtz"],
+    "writerFeatures": ["timestampNtz"],
+}
+
+
+class Part(NamedTuple):
+    """A file of the table, by its name there."""
+
+    name: str
+    entry: FileEntry
+
+
+def body(actions: Iterable[Json]) -> bytes:
+    """As a file of the log."""
+    return b"".join(json.dumps(action).encode() + b"\n" for action in actions)
+
+
+def protocol(schema: Schema) -> Json:
+    return {"protocol": WITH_LOCAL_TIMES if '"timestamp_ntz"' in json.dumps(schema) else PLAIN}
+
+
+def metadata(table_id: str, schema: Schema, created: int) -> Json:
+    """`created`: in milliseconds since 1970."""
+    return {
+        "metaData": {
+            "id": table_id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(schema),
+            "partitionColumns": [],
+            "configuration": {},
+            "createdTime": created,
+        }
+    }
+
+
+def add(part: Part, milliseconds: int) -> Json:
+    entry = part.entry
+    return {
+        "add": {
+            "path": encode_segment(part.name),
+            "partitionValues": {},
+            "size": entry["size"],
+            "modificationTime": milliseconds,
+            "dataChange": True,
+            "stats": json.dumps(entry["stats"] or {"numRecords": entry["rows"]}),
+        }
+    }
+
+
+def remove(part: Part, milliseconds: int) -> Json:
+    return {
+        "remove": {
+            "path": encode_segment(part.name),
+            "deletionTimestamp": milliseconds,
+            "dataChange": True,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": part.entry["size"],
+        }
+    }
+
+
+def commit_info(milliseconds: int) -> Json:
+    return {"commitInfo": {"timestamp": milliseconds, "operation": "WRITE", "engineInfo": "headgate"}}
+
+
+def table_id(digits: str) -> str:
+    """At least 32 hexadecimal digits in the form of a UUID."""
+    return "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]])

@@ -1,0 +1,73 @@
+"""Tables of branches beside main: having one made, and deleting those that no branch is to have any more.
+
+A table's row of `publications` is there before its first file, and goes after the last one. The transaction that ends a
+branch, or gives a dataset back to main, leaves of the row that nothing is known of the table. So a table is deleted
+however often that breaks off, and a branch that comes back under its name begins a new one. Both are done one after
+another, by who publishes. Does not belong here: what a table holds (`publish`).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.model.projections import Publication, unknown_table
+from controlplane.core.model.states import State
+from controlplane.core.model.table_paths import table_path
+from controlplane.operations.projections import publish
+from controlplane.ports.lake import ObjectStore, Publisher
+from controlplane.ports.store import Store, Tx
+from dataplane.contract.failpoints import failpoint
+
+
+def follow(store: Store, namespace: str, state: State, publisher: Publisher, lake: ObjectStore) -> bool:
+    """Make a branch's table hold this state of its own. False if the branch is to have no such table any more."""
+    if not _is_begun(store, namespace, state, lake):
+        return False
+    publish.publish(store, namespace, state, publisher)
+    return True
+
+
+def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
+    """Whether the table may be written: it is known to be there, or nothing of an earlier one is."""
+    with store.read(namespace) as tx:
+        known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        if not _is_wanted(tx, state.branch, state.dataset):
+            return False
+    if known is not None and known.version >= 0:
+        return True
+    with store.begin(namespace) as tx:
+        if not _is_wanted(tx, state.branch, state.dataset):
+            return False
+        tx.put_publication(known or unknown_table(state.branch, state.dataset))
+    failpoint("branch-table-noted")
+    lake.delete_prefix(table_path(namespace, state.branch, state.dataset))
+    return True
+
+
+def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
+    """Tables that no branch is to have any more: it has ended, or the dataset is main's again."""
+    with store.read(namespace) as tx:
+        found = tx.branch_publications()
+        if not found:
+            return ()
+        publishing = [name for name, branch in tx.branches().items() if branch.publish]
+        wanted = {(name, dataset) for name in publishing for dataset in tx.own_datasets(name)}
+    return tuple(one for one in found if (one.branch, one.dataset) not in wanted)
+
+
+def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
+    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written anew."""
+    with store.begin(namespace) as tx:  # its end also says that nobody else leads, and publishes
+        tx.put_publication(unknown_table(left.branch, left.dataset))
+    failpoint("branch-table-forgotten")
+    lake.delete_prefix(table_path(namespace, left.branch, left.dataset))
+    failpoint("branch-table-deleted")
+    with store.begin(namespace) as tx:
+        tx.drop_publication(left.branch, left.dataset)
+
+
+def _is_wanted(tx: Tx, branch: str, dataset: str) -> bool:
+    """Whether a branch is there that publishes, and the dataset is its own."""
+    found = tx.branches().get(branch)
+    if found is None or not found.publish:
+        return False
+    state = tx.states(branch, [dataset]).get(dataset)
+    return state is not None and state.branch == branch

@@ -1,0 +1,37 @@
+"""Which table shows the rows that a branch has of a dataset. Does not belong here: making tables (`publish`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.projections import Publication
+from controlplane.core.model.states import State
+from controlplane.ports.store import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTables:
+    """`known`: by branch and dataset. What a branch shares is in main's tables, unless it is pinned: those have gone
+    on. What it has of its own is in its own, if it publishes."""
+
+    known: Mapping[str, Mapping[str, Publication]]
+
+    @staticmethod
+    def of_branch(tx: Tx, branch: str, datasets: Iterable[str] | None = None) -> SeenTables:
+        """Of these datasets, or of all."""
+        names = None if datasets is None else list(datasets)
+        found = None if branch == MAIN else tx.branches().get(branch)
+        seen = [MAIN] if found is None or not found.pinned else []
+        if found is not None and found.publish:
+            seen.append(branch)
+        return SeenTables({of: tx.publications(of, names) for of in seen})
+
+    def are_to_show(self, state: State) -> bool:
+        """Whether there is to be a table with just these rows."""
+        return state.branch in self.known
+
+    def of(self, state: State | None) -> Publication | None:
+        """The table of a state's dataset, which may show another state yet."""
+        return None if state is None else self.known.get(state.branch, {}).get(state.dataset)

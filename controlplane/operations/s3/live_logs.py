@@ -1,0 +1,187 @@
+"""Delta logs of datasets in live branches, made when they are asked for: from the trees of generations that are kept.
+
+A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored. Does not belong
+here: the entries of a log (`core.s3.live_log`); what never moves, and main, whose published log is passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from controlplane import logs
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode, NotFound
+from controlplane.core.model.branches import Branch
+from controlplane.core.model.states import State
+from controlplane.core.s3 import live_log
+from controlplane.core.s3.delta_actions import Part
+from controlplane.core.s3.live_log import LiveTable
+from controlplane.core.s3.part_names import part_name
+from controlplane.core.tree import EMPTY_ROOT, Entry, NodeCache, NodeStore
+from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.s3.made_bodies import MadeBodies
+from controlplane.ports.lake import MakeCheckpoint
+from controlplane.ports.store import Tx
+from dataplane.contract.identity import schema_id
+
+told = logs.get("s3")
+BATCH = 1000  # entries whose files are looked up together
+
+
+class MadeFile(NamedTuple):
+    """A file of a log. `at`: when what it holds was committed."""
+
+    name: str
+    body: bytes
+    at: float
+
+
+class LiveLogs:
+    """Of any dataset in any branch. Safe to use from many threads."""
+
+    def __init__(self, nodes: NodeCache, made: MadeBodies, make_checkpoint: MakeCheckpoint) -> None:
+        self._nodes, self._made, self._make_checkpoint = nodes, made, make_checkpoint
+
+    def files(self, tx: Tx, branch: str, newest: State) -> list[MadeFile]:
+        """The files of the log of which a state is the newest version, in the order of their names: all or, where one
+        cannot be made, none. The rows are there all the same, and so is what lies beside them in a listing."""
+        log = self._log(tx, branch, newest)
+        try:
+            return [] if log is None else _all(log)
+        except (OSError, CorruptNode, NotFound) as e:
+            told.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
+            return []
+
+    def find(self, tx: Tx, branch: str, newest: State, name: str) -> MadeFile | None:
+        """Also of before the log begins, as long as the states are kept: readers that were there go on from there.
+        Raises OSError if it cannot be made."""
+        log = self._log(tx, branch, newest)
+        if log is None:
+            return None
+        if name == live_log.HINT:
+            states = log.states(log.begin)
+            return log.hint(states[0]) if states and states[0].generation > 1 else None
+        if (version := live_log.commit_of(name)) is not None:
+            return _commit(log, version)
+        if (version := live_log.checkpoint_of(name)) is not None:
+            return _checkpoint(log, version)
+        return None
+
+    def _log(self, tx: Tx, branch: str, newest: State) -> _Log | None:
+        found = tx.branches().get(branch)
+        return (
+            None if found is None else _Log(self._nodes.over(tx), tx, found, newest, self._made, self._make_checkpoint)
+        )
+
+
+def _all(log: _Log) -> list[MadeFile]:
+    states = log.states(log.begin)
+    if not states:
+        return []
+    first = states[0]
+    commits = [log.commit(before, after) for before, after in pairwise(states)]
+    if first.generation == 1:
+        return [log.empty(first), log.commit(None, first), *commits]
+    return [log.checkpoint(first), *commits, log.hint(first)]
+
+
+def _commit(log: _Log, version: int) -> MadeFile | None:
+    if version > log.newest.generation:
+        return None
+    states = log.states(max(version - 1, 1), max(version, 1))
+    if not states or states[-1].generation != max(version, 1):
+        return None
+    if version == 0:
+        return log.empty(states[0])
+    if version == 1:
+        return log.commit(None, states[0])
+    return log.commit(states[0], states[1]) if len(states) == 2 else None
+
+
+def _checkpoint(log: _Log, version: int) -> MadeFile | None:
+    states = log.states(version, version) if 1 < version <= log.newest.generation else []
+    return log.checkpoint(states[0]) if states else None
+
+
+class _Log:
+    """One at work, in one snapshot."""
+
+    def __init__(
+        self,
+        nodes: NodeStore,
+        tx: Tx,
+        branch: Branch,
+        newest: State,
+        made: MadeBodies,
+        make_checkpoint: MakeCheckpoint,
+    ) -> None:
+        self.newest, self.begin = newest, live_log.begin(newest.generation, newest.partitions)
+        self._nodes, self._tx, self._made, self._make_checkpoint = nodes, tx, made, make_checkpoint
+        self._branch = branch.name
+        self._table = LiveTable.of(branch, newest.dataset)
+
+    def states(self, first: int, last: int | None = None) -> list[State]:
+        """A state of each generation from `first` to `last`, or the newest, in order: those that are kept without a gap
+        up to the last one. It is the oldest kept state of the generation: later ones say the same."""
+        last = self.newest.generation if last is None else last
+        found: list[State] = []
+        for state in kept_states(self._tx, self._branch, self.newest.dataset):
+            if state.generation > last:
+                continue
+            if found and found[-1].generation == state.generation:
+                found[-1] = state
+                continue
+            if state.generation < first or (found and state.generation != found[-1].generation - 1):
+                break
+            found.append(state)
+        return found[::-1]
+
+    def empty(self, first: State) -> MadeFile:
+        return MadeFile(live_log.commit_file(0), live_log.empty(self._table, first), first.at)
+
+    def commit(self, before: State | None, after: State) -> MadeFile:
+        """`before`: None for the first generation."""
+        key = (self._table, before and (before.root, schema_id(before.schema)), *_key(after))
+        (body,) = self._made.get(key, lambda: (self._compared(before, after),))
+        return MadeFile(live_log.commit_file(after.generation), body, after.at)
+
+    def _compared(self, before: State | None, after: State) -> bytes:
+        changes = list(tree.diff(self._nodes, before.root if before else EMPTY_ROOT, after.root))
+        removed = self._parts(change.before for change in changes)
+        added = self._parts(change.after for change in changes)
+        return live_log.commit(self._table, (before or after).schema, after, removed, added)
+
+    def checkpoint(self, state: State) -> MadeFile:
+        body, _ = self._whole(state)
+        return MadeFile(live_log.checkpoint_file(state.generation), body, state.at)
+
+    def hint(self, state: State) -> MadeFile:
+        _, actions = self._whole(state)
+        return MadeFile(live_log.HINT, live_log.hint(state.generation, int(actions)), state.at)
+
+    def _whole(self, state: State) -> tuple[bytes, bytes]:
+        """The checkpoint, and how many actions are in it, in digits."""
+        entries = tree.scan(self._nodes, state.root)
+
+        def made() -> tuple[bytes, bytes]:
+            log = live_log.whole(self._table, state, self._parts(entries))
+            return self._make_checkpoint(log), b"%d" % log.count(b"\n")
+
+        return self._made.get((self._table, "checkpoint", *_key(state)), made)
+
+    def _parts(self, entries: Iterable[Entry | None]) -> Iterator[Part]:
+        there = (entry for entry in entries if entry is not None)
+        while batch := list(islice(there, BATCH)):
+            fragments = self._tx.fragments({entry.fragment for entry in batch})
+            for entry in batch:
+                id = entry.fragment.hex()
+                if entry.fragment not in fragments:  # which the check of the store tells
+                    raise NotFound(f"no fragment {id}")
+                files = fragments[entry.fragment].files
+                yield from (Part(part_name(entry.key, number, id), file) for number, file in enumerate(files))
+
+
+def _key(state: State) -> tuple[int, bytes, bytes, float]:
+    return state.generation, state.root, schema_id(state.schema), state.at
