@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.drivers.user import User
+    from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
     from controlplane.ports.examples import ExampleRunner
@@ -320,8 +321,10 @@ class Server:
         from controlplane.api.services import Services
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
+        from controlplane.lake.queries.results import ResultFolder
         from controlplane.lake.records import stream
         from controlplane.lake.row_diff import RowComparer
+        from controlplane.operations.inspect.queries import Queries
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
@@ -342,11 +345,21 @@ class Server:
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
+            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries")),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    @cached_property
+    def _query_pool(self) -> QueryPool:
+        """It has processes once there is a query. `stop` ends them."""
+        from controlplane.lake.queries.pool import QueryPool
+
+        pool = QueryPool(self.settings.lake)
+        self._ends.callback(pool.close)
+        return pool
 
     def _s3_secret(self) -> bytes:
         """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first

@@ -22,6 +22,7 @@ from controlplane.api.routes import (
     operate,
     past_runs,
     public,
+    queries,
     rollback,
     runs,
     s3_keys,
@@ -47,6 +48,7 @@ ROUTERS = (
     events,
     alerts,
     lineage,
+    queries,
 )
 
 

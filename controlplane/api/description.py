@@ -37,8 +37,9 @@ PROBLEM: Json = {
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemDetail"}},
     },
 }
+QUERY = "/v1/branches/{branch}/query"
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections"}
+    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections", QUERY}
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
@@ -165,7 +166,7 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         found |= {404, 409}
     if "requestBody" in operation:
         found |= {400, 413}
-    if "at" in names:
+    if "at" in names or path == QUERY:
         found.add(410)
     if "consistent" in names:
         found.add(409)

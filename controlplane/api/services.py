@@ -16,6 +16,7 @@ from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
 from controlplane.operations.context import Context
+from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
@@ -91,6 +92,7 @@ class Services:
     notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
+    queries: Queries = field(default_factory=Queries)
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
