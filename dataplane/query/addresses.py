@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _NAME = r'(?:[A-Za-z_]\w*|"(?:[^"]|"")*")'
@@ -23,6 +24,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_FIRST = re.compile(_NAME)
+RESERVED = frozenset({"main", "memory", "temp", "system"})
 _COMMENT = re.compile(r"/\*|\*/")
 
 
@@ -33,11 +36,13 @@ class Quoted:
     text: str
     places: tuple[int, ...]
     shifts: tuple[int, ...]
+    before: Quoted | None = None  # what this was made from, if that was not the written text
 
     def origin(self, at: int) -> int:
         """The character of the written text for one of the engine's."""
         found = bisect_right(self.places, at)
-        return max(0, at - (self.shifts[found - 1] if found else 0))
+        place = max(0, at - (self.shifts[found - 1] if found else 0))
+        return place if self.before is None else self.before.origin(place)
 
     def origin_of_byte(self, at: int) -> int:
         """The same for a place that DuckDB tells: it counts bytes."""
@@ -61,6 +66,30 @@ def quoted(sql: str) -> Quoted:
         shifts.append(length - written)
     parts.append(sql[written:])
     return Quoted("".join(parts), tuple(places), tuple(shifts))
+
+
+def catalog_of(branch: str) -> str:
+    """DuckDB's name of what holds the tables of a branch."""
+    return f"{branch} branch" if branch in RESERVED else branch
+
+
+def with_catalogs(text: Quoted, names: Iterable[int]) -> Quoted:
+    """Names of branches that DuckDB keeps for itself become those of `catalog_of`. `names`: where tables with a branch
+    are named, in bytes."""
+    parts, places, shifts = list[str](), list[int](), list[int]()
+    written = length = 0
+    for at in sorted({len(text.text.encode()[:place].decode(errors="ignore")) for place in names}):
+        match = _FIRST.match(text.text, at)
+        branch = "" if match is None else match[0].strip('"').lower()
+        if match is None or branch not in RESERVED:
+            continue
+        parts += [text.text[written:at], f'"{catalog_of(branch)}"']
+        length += len(parts[-2]) + len(parts[-1])
+        written = match.end()
+        places.append(length)
+        shifts.append(length - written)
+    parts.append(text.text[written:])
+    return Quoted("".join(parts), tuple(places), tuple(shifts), text)
 
 
 def _end(sql: str, match: re.Match[str]) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dataplane.contract.queries import Bounds, QueryTable
 from dataplane.contract.schemas import Schema, struct_of
 from dataplane.fragments.arrow import arrow_schema, arrow_type
+from dataplane.query.addresses import catalog_of
 from dataplane.storage.lake import Lake, LocalLake
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _add(database: duckdb.DuckDBPyConnection, lake: Lake, number: int, table: Qu
     rows = f"rows_{number}"
     database.register(rows, dataset(lake, table["files"], table["schema"]))
     reference = table["reference"]
-    catalog = _quoted(reference["branch"] or OWN)
+    catalog = _quoted(catalog_of(reference["branch"]) or OWN)
     if reference["branch"]:
         database.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {catalog}")
     schema = f"{catalog}.{_quoted(reference['dataflow'])}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dataplane.contract.queries import SQL_MOST, Inspected, Reference, Refusal
 from dataplane.contract.schemas import Json
-from dataplane.query.addresses import Quoted, quoted
+from dataplane.query.addresses import Quoted, quoted, with_catalogs
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,12 +67,14 @@ class Parser:
         tree = _parsed(self._database, text)
         known = {name.lower() for name in _common_names(tree)}
         references, is_repeatable = list[Reference](), True
+        branches = list[int]()
         for node in _nodes(tree):
             _check_node(node, text)
             if (reference := _reference(node, text, known)) is not None:
                 references.append(reference)
+                branches += [node["query_location"]] if reference["branch"] else []
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
-        return Statement(text, {"references": references, "is_repeatable": is_repeatable})
+        return Statement(with_catalogs(text, branches), {"references": references, "is_repeatable": is_repeatable})
 
 
 def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:

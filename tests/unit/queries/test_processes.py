@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -76,8 +77,9 @@ def test_a_query_ends_at_its_deadline_and_the_process_goes_on(world: World) -> N
 
 def test_a_process_that_does_not_heed_its_deadline_is_ended_by_the_kernel(world: World) -> None:
     """Here it cannot: it waits for somebody to take its answer."""
-    cancel = Cancel()
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None, timeout_s=0.3), cancel=cancel)
+    world.ask("SELECT 1")
+    asked = Asked(LARGE, limit=None, timeout_s=1.5)
+    stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     (child,) = world.pool._busy
     child._process.wait()
     assert child._process.returncode == -signal.SIGALRM
@@ -177,14 +179,11 @@ def test_the_death_of_its_parent_ends_it(tmp_path: Path) -> None:
         assert parent.stdout
         child = int(parent.stdout.readline())
         assert parent.stdout.read() == ""  # its end: the child has no part in this pipe
-    fd = None
     try:
-        fd = os.pidfd_open(child)
+        process = os.pidfd_open(child)
     except ProcessLookupError:
         return
-    import select
-
     try:
-        assert select.select([fd], [], [], 60)[0], "it lives on"
+        assert select.select([process], [], [], 60)[0], "it lives on"
     finally:
-        os.close(fd)
+        os.close(process)
