@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, cast
 
 from fastapi import Path, Query
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, answer
+from controlplane.api.departures import CancelledStream, watch
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
@@ -76,24 +75,17 @@ def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> 
     except OSError as error:
         raise RequestRefused("unavailable", str(error)) from error
     headers = {"X-Generations": json.dumps(found.generations), "Cache-Control": "no-store"}
-    response = StreamingResponse(found.pieces, media_type=ARROW, headers=headers)
+    response = CancelledStream(found.pieces, cancel, ARROW, headers)
     return cast("Answer[QueryAnswer]", response)  # the other form of the same answer
 
 
 async def _unless_left(call: Call, work: Callable[[], T], cancel: Cancel) -> T:
     """The work's result; it is cancelled when the client leaves."""
-    watching = asyncio.create_task(_watch(call.request, cancel))
+    watching = asyncio.create_task(watch(call.request.receive, cancel))
     try:
         return await waiting(call, work, may_wait=True)
     finally:
         watching.cancel()
-
-
-async def _watch(request: Request, cancel: Cancel) -> None:
-    while True:
-        if (await request.receive())["type"] == "http.disconnect":
-            cancel.cancel()
-            return
 
 
 @router.get("/v1/branches/{branch}/query/{query}")
