@@ -10,7 +10,7 @@ Does not belong here: files, terminals, processes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
@@ -442,7 +442,7 @@ class Headgate:
         at: Time | None = None,
         timeout_s: float = QUERY_S,
         id: str | None = None,
-    ) -> Iterator[bytes]:
+    ) -> Generator[bytes, None, None]:
         """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
         path = f"/v1/branches/{_segment(branch)}/query"
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)

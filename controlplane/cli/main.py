@@ -22,8 +22,10 @@ from controlplane.cli import (
     lineage,
     look,
     operate,
+    query,
     rollback,
     s3,
+    sql,
     time_travel,
     upkeep,
 )
@@ -45,6 +47,8 @@ GROUPS = (
     branches,
     alerts,
     s3,
+    query,
+    sql,
 )
 
 

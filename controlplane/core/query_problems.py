@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from controlplane.core.errors import Problem
 
+FILE = "query"  # stands for a file in messages
+
 
 def problem_at(sql: str, at: int | None, code: str, message: str, hint: str = "") -> Problem:
     """`at` counts characters from 0; None where there is no place."""
@@ -11,4 +13,4 @@ def problem_at(sql: str, at: int | None, code: str, message: str, hint: str = ""
         return Problem("", 0, 0, code, message, hint)
     before = sql[:at]
     column = at - (before.rfind("\n") + 1) + 1
-    return Problem("", before.count("\n") + 1, column, code, message, hint)
+    return Problem(FILE, before.count("\n") + 1, column, code, message, hint)

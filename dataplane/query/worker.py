@@ -162,6 +162,7 @@ def _refused(text: str, statement: Statement) -> QueryRefused:
         message, position = text, None
     if position is None and _is_of_files(text):
         return QueryRefused({"kind": "lake", "message": message.splitlines()[0], "at": None})
+    message = " ".join(message.split())
     at = None if position is None else statement.text.origin_of_byte(int(position))
     refusal: Refusal = {"kind": "refused", "message": message, "at": at}
     return QueryRefused(refusal)

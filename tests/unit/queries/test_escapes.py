@@ -65,7 +65,7 @@ READING = [
     "VALUES ((SELECT content FROM read_text('{outside}')))",
     "/* */ SELECT * FROM -- x\n read_text('{outside}')",
     "SELECT * FROM READ_TEXT('{outside}')",
-    'SELECT * FROM "read_text"(\'{outside}\')',
+    "SELECT * FROM \"read_text\"('{outside}')",
     "SELECT * FROM system.main.read_text('{outside}')",
 ]
 WRITING = [

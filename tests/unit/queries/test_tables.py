@@ -50,7 +50,7 @@ def keys(world: World, table: str, **more: Any) -> list[int]:
         ('shop."totals@2"', [1, 2, 3]),
         ("shop.totals@2 AS t", [1, 2, 3]),
         ("main.shop.totals@1", [1]),
-        ("main.shop.totals@1 t JOIN \"MAIN\".shop.totals@2 USING (k)", [1]),
+        ('main.shop.totals@1 t JOIN "MAIN".shop.totals@2 USING (k)', [1]),
         ('"my-dev".shop.totals', [1, 2, 3]),
         ('"my-dev".shop.totals@1', [1]),
     ],
@@ -203,7 +203,9 @@ def test_data_that_comes_is_seen(world: World) -> None:
         assert (found["rows"], found["cached"], found["generations"]) == ([[1]], True, {"shop.totals": 3})
 
 
-@pytest.mark.parametrize("sql", ["SELECT random()", "SELECT now()", "SELECT current_date", "FROM range(9) USING SAMPLE 1"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT random()", "SELECT now()", "SELECT current_date", "FROM range(9) USING SAMPLE 1"]
+)
 def test_clock_and_chance_are_asked_each_time(world: World, sql: str) -> None:
     assert [world.ask(sql)["cached"] for _ in range(2)] == [False, False]
 

@@ -62,9 +62,7 @@ def test_all_types_are_as_in_records(world: World) -> None:
     world.commit({"": tuple(TYPED)}, SCHEMA)
     found = world.ask("SELECT * FROM shop.totals")
     names = [column["name"] for column in found["columns"]]
-    assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == json.loads(
-        recorded(world, SCHEMA, "json")
-    )
+    assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == json.loads(recorded(world, SCHEMA, "json"))
     types = {column["name"]: column["type"] for column in found["columns"]}
     assert types["money"] == "DECIMAL(22,2)"
     assert types["at"] == "TIMESTAMP WITH TIME ZONE"
