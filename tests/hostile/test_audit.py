@@ -38,7 +38,14 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/s3/keys/{key}": (None, "s3-key.revoke"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
-NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck", "POST /v1/branches/{branch}/notify"}
+NOTHING = {
+    "POST /v1/validate",
+    "POST /v1/connections",
+    "POST /v1/fsck",
+    "POST /v1/branches/{branch}/notify",
+    "POST /v1/branches/{branch}/query",
+    "DELETE /v1/branches/{branch}/query/{query}",
+}
 
 
 @pytest.fixture
@@ -99,6 +106,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 attempt="a" * 32,
                 run="shop.rev1",
                 driver="d",
+                query="0" * 64,
             )
             with http.stream("GET", path) as full:
                 pass

@@ -48,7 +48,7 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
 # What a schema cannot say: whether a text is a blueprint, and whether a key or revision was used before.
 CONFIG = """
 [[operations]]
-include-path-regex = "blueprints|dataflows|gc|fsck|refresh|retry|pause|resume|/plan|/run|/branches|/merge"
+include-path-regex = "blueprints|dataflows|gc|fsck|refresh|retry|pause|resume|/plan|/run|/branches|/merge|/query"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 """
 WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token
