@@ -67,6 +67,7 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
@@ -452,6 +453,15 @@ class Headgate:
                 response.read()
                 _value(response)
             yield from response.iter_bytes()
+
+    def promote(self, sql: str, dataset: str, *, branch: str = "main") -> PromotionAnswer:
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored."""
+        path = f"/v1/branches/{_segment(branch)}/query/promote"
+        return cast("PromotionAnswer", self._post(path, {"sql": sql, "dataset": dataset}))
+
+    def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
+        """A transform's SQL as a query over its inputs' present states."""
+        return cast("OpenedAnswer", self._get(f"{_dataset(branch, dataset)}/query"))
 
     def cancel_query(self, id: str, *, branch: str = "main") -> CancelAnswer:
         """End a query of one's own that runs."""

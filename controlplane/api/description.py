@@ -39,7 +39,7 @@ PROBLEM: Json = {
 }
 QUERY = "/v1/branches/{branch}/query"
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections", QUERY}
+    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections", QUERY, f"{QUERY}/promote"}
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",

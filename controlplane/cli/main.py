@@ -22,6 +22,7 @@ from controlplane.cli import (
     lineage,
     look,
     operate,
+    promote,
     query,
     rollback,
     s3,
@@ -48,6 +49,7 @@ GROUPS = (
     alerts,
     s3,
     query,
+    promote,
     sql,
 )
 

@@ -53,7 +53,7 @@ class QueryEngine(Protocol):
 @dataclass(frozen=True, slots=True)
 class KeptResult:
     """An Arrow stream in a file. `tables`: branch and dataset of all that it was read from. `generations`: of each
-    table by the name that the query has for it. `user`: who may read it, beside those who may read its tables."""
+    table by the name that the query has for it."""
 
     id: str
     path: Path

@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from pathlib import Path
 
 from dataplane.contract.queries import Bounds
 
@@ -47,6 +48,8 @@ def _bound(bounds: Bounds) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES
     if sys.platform == "linux":
+        with suppress(OSError):  # where memory is short, a query goes before the service that asked it
+            Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 

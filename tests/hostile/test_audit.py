@@ -44,6 +44,7 @@ NOTHING = {
     "POST /v1/fsck",
     "POST /v1/branches/{branch}/notify",
     "POST /v1/branches/{branch}/query",
+    "POST /v1/branches/{branch}/query/promote",
     "DELETE /v1/branches/{branch}/query/{query}",
 }
 

@@ -11,13 +11,15 @@ from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, answer
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
 from controlplane.api.departures import CancelledStream, watch
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.desired import promotion
 from controlplane.operations.inspect import queries
 from controlplane.operations.inspect.running_queries import Cancel
 from dataplane.contract.queries import SQL_MOST
@@ -26,6 +28,7 @@ T = TypeVar("T")
 ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_S = 600.0
 DEFAULT_ROWS = 1000
+DATASET_TEXT = r"^[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}$"
 QueryId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]{8,64}$")]
 
 router = auth.router()
@@ -56,9 +59,17 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     def work() -> Answer[QueryAnswer]:
         if is_arrow:
             return _streamed(call, branch, asked, cancel)
-        return answer(queries.answer(call.context, call.services.queries, branch, asked, cancel=cancel))
+        found = queries.answer(
+            call.context, call.services.queries, branch, asked, may_read=may_read(call), cancel=cancel
+        )
+        return answer(found)
 
     return await _unless_left(call, work, cancel)
+
+
+def may_read(call: Call) -> queries.MayRead:  # noqa: ARG001  # of whoever has a token that may come here
+    """What is asked for each table of a query, and of a result whose pages are read."""
+    return queries.anyone
 
 
 def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
@@ -71,7 +82,9 @@ def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
 
 def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
     try:
-        found = queries.stream(call.context, call.services.queries, branch, asked, cancel=cancel)
+        found = queries.stream(
+            call.context, call.services.queries, branch, asked, may_read=may_read(call), cancel=cancel
+        )
     except OSError as error:
         raise RequestRefused("unavailable", str(error)) from error
     headers = {"X-Generations": json.dumps(found.generations), "Cache-Control": "no-store"}
@@ -97,7 +110,8 @@ def page(
     limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
 ) -> Answer[QueryAnswer]:
     """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
-    return answer(queries.page(call.context, call.services.queries, query, after, limit))
+    found = queries.page(call.context, call.services.queries, query, after, limit, may_read=may_read(call))
+    return answer(found)
 
 
 @router.delete("/v1/branches/{branch}/query/{query}")
@@ -105,3 +119,23 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]
     """Cancel a query of the caller's that runs, by the `id` that it was asked with."""
     queries.cancel(call.context, call.services.queries, query)
     return answer({"cancelled": query})
+
+
+class Promoted(BaseModel):
+    """A query, and the dataset that it is to make."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    sql: str = Field(min_length=1, max_length=SQL_MOST)
+    dataset: str = Field(pattern=DATASET_TEXT)
+
+
+@router.post("/v1/branches/{branch}/query/promote")
+def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
+    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored."""
+    return answer(promotion.promote(call.context, branch, query.sql, query.dataset))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/query")
+def opened(call: Called, branch: Branch, dataset: Dataset) -> Answer[OpenedAnswer]:
+    """A transform's SQL as a query over its inputs' present states."""
+    return answer(promotion.opened(call.context, branch, dataset))

@@ -218,6 +218,8 @@ def test_answers_are_as_described(place: Place) -> None:
 
     found = called("POST", BRANCH + "/query", {"sql": "SELECT 1 AS one, [{'a': 1.5}], NULL"})
     assert called("GET", BRANCH + "/query/{query}", query=found["result"])["rows"] == [[1, [{"a": "1.5"}], None]]
+    assert called("POST", BRANCH + "/query/promote", {"sql": "SELECT k FROM shop.orders", "dataset": "shop.ks"})["text"]
+    assert called("GET", DATASET + "/query", dataset="shop.counts")["sql"]
     with place.services.queries.running.running("test", ID, Cancel()):
         assert called("DELETE", BRANCH + "/query/{query}")["cancelled"] == ID
 

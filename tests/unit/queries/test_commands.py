@@ -86,9 +86,7 @@ def test_the_shell(served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "there is no branch 'none'" in said.err
 
 
-def test_the_last_query_needs_no_semicolon(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_query_needs_no_semicolon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     typed(monkeypatch, "SELECT 1 AS one;\nSELECT 2 AS two")
     assert run(["sql"], Bootstrap()) == 0
     assert capsys.readouterr().out == "one\n  1\ntwo\n  2\n"

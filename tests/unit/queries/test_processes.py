@@ -112,6 +112,31 @@ def test_who_leaves_a_stream_ends_its_query(world: World) -> None:
     assert list((world.folder / "results").glob("*.part")) == []
 
 
+def peak_mb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+
+def test_memory_does_not_grow_with_the_rows(world: World) -> None:
+    """A million rows, of some 200 MB."""
+    wide = "SELECT range, repeat('x', 200) FROM range({})"
+    world.queries.results._largest = 0  # type: ignore[attr-defined]  # nothing is written
+    world.arrow(wide.format(10_000))
+    child, ours = pid(world), os.getpid()
+    before = peak_mb(child), peak_mb(ours)
+    asked = Asked(wide.format(1_000_000), limit=None)
+    stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
+    size = sum(map(len, stream.pieces))
+    assert size > 200_000_000
+    assert peak_mb(child) - before[0] < 60
+    assert peak_mb(ours) - before[1] < 30
+
+
+def test_when_memory_is_short_it_is_the_query_that_goes(world: World) -> None:
+    world.ask("SELECT 1")
+    assert Path(f"/proc/{pid(world)}/oom_score_adj").read_text().strip() == "1000"
+
+
 def test_a_stream_that_nobody_reads_holds_nothing(world: World) -> None:
     stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
