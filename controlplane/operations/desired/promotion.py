@@ -5,6 +5,8 @@ Does not belong here: running queries; translating SQL, which nothing does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controlplane.core import sql
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound, Problem, QueryRefused
@@ -26,7 +28,7 @@ def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnsw
     except sql.SqlProblem as problem:
         raise _refused(problem.line, problem.column, problem.code, problem.message, problem.hint) from problem
     names = {ref.name: _named(ref, text, flow, branch) for ref in query.references}
-    edited = sql.apply_edits(text, query.rename_edits(names))
+    edited = _renamed(query, names)
     with ctx.store.read(ctx.namespace) as tx:
         stored = tx.revisions(branch, [flow]).get(flow)
     proposed = new_dataflow(flow, name, edited) if stored is None else with_transform(stored.text, name, edited)
@@ -74,5 +76,11 @@ def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
         raise NotFound(f"there is no dataset {dataset} in branch {branch}")
     if not isinstance(node, Transform) or node.query is None:
         raise _refused(0, 0, "query-refused", f"{dataset} is not made by SQL, so it cannot be opened as a query")
-    edits = node.query.rename_edits({slot.name: slot.dataset for slot in node.slots})
-    return {"dataset": dataset, "sql": sql.apply_edits(node.query.text, edits)}
+    return {"dataset": dataset, "sql": _renamed(node.query, {slot.name: slot.dataset for slot in node.slots})}
+
+
+def _renamed(query: sql.Query, names: Mapping[str, str]) -> str:
+    """The text with other names for its tables, without aliases that say the end of the name once more."""
+    plain = {f" AS {name.rpartition('.')[2]}" for name in names.values()}
+    edits = [edit for edit in query.rename_edits(names) if edit.start < edit.end or edit.text not in plain]
+    return sql.apply_edits(query.text, edits)

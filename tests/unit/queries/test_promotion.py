@@ -97,6 +97,12 @@ def test_what_is_no_transform(ctx: Context, sql: str, line: int, column: int, wo
     assert words in f"{problem.message} {problem.hint}"
 
 
+def test_columns_stay_qualified(ctx: Context) -> None:
+    text = "SELECT shop.orders.id, d.price FROM shop.orders JOIN shop.dear d ON d.id = orders.id"
+    component = promotion.promote(ctx, "main", text, "shop.both")["component"]
+    assert "SELECT orders.id, d.price FROM orders JOIN dear d ON d.id = orders.id" in component
+
+
 def test_problems_of_the_whole_are_told(ctx: Context) -> None:
     with pytest.raises(InvalidBlueprint):
         promotion.promote(ctx, "main", "SELECT * FROM shop.nothing", "shop.twice")
@@ -121,7 +127,7 @@ def test_a_text_without_an_end_of_line() -> None:
 
 
 def test_what_cannot_be_opened(ctx: Context) -> None:
-    assert promotion.opened(ctx, "main", "shop.dear")["sql"].startswith("SELECT * FROM shop.orders AS orders WHERE")
+    assert promotion.opened(ctx, "main", "shop.dear")["sql"].startswith("SELECT * FROM shop.orders WHERE")
     for dataset in ("shop.py", "shop.orders"):
         with pytest.raises(QueryRefused, match="not made by SQL"):
             promotion.opened(ctx, "main", dataset)

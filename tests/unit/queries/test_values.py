@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ COLUMNS: dict[str, tuple[Json, list[Any]]] = {
     "nested": (LIST, [[{"t": AT, "m": [("a", Decimal("1.50"))]}, None], []]),
 }
 SCHEMA: Schema = struct_of([field_of(name, kind) for name, (kind, _) in COLUMNS.items()])
+SIMPLE = struct_of([field_of("k", "long"), field_of("v", "string")])
 TYPED = [{name: values[i] for name, (_, values) in COLUMNS.items()} for i in range(2)]
 
 
@@ -78,7 +80,7 @@ def test_arrow_has_the_same_values(world: World) -> None:
 
 def test_files_of_an_older_schema(world: World) -> None:
     old = struct_of([field_of("k", "integer")])
-    new = struct_of([field_of("k", "long"), field_of("v", "string")])
+    new = SIMPLE
     fragments = [world.fragment(({"k": 1},), old, writes=True), world.fragment(rows((2, "b")), new, writes=True)]
     paths = [f.files[0]["path"] for f in fragments]
     bounds: Any = {"lake": "", "scratch": str(world.folder / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1 << 20}
@@ -86,6 +88,25 @@ def test_files_of_an_older_schema(world: World) -> None:
     with database_of(open_lake(str(world.folder)), [given], bounds) as database:  # type: ignore[list-item]
         assert sorted(database.execute("SELECT k, v FROM shop.totals").fetchall()) == [(1, None), (2, "b")]
         assert database.execute("SELECT v FROM shop.totals WHERE k = 2").fetchall() == [("b",)]
+
+
+class Elsewhere:
+    """A lake that is not in a folder, as far as it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, path: str, size: int | None = None) -> Any:
+        return io.BytesIO((self.folder / path).read_bytes())
+
+
+def test_files_that_are_not_in_a_folder(world: World) -> None:
+    fragment = world.fragment(rows((1, "a"), (2, "b")), SIMPLE, writes=True)
+    bounds: Any = {"lake": "", "scratch": str(world.folder / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1 << 20}
+    given = table(fragment.files[0]["path"], SIMPLE)
+    with database_of(Elsewhere(world.folder), [given], bounds) as database:  # type: ignore[arg-type]
+        assert database.execute("SELECT v FROM shop.totals WHERE k > 1").fetchall() == [("b",)]
+        assert database.execute("SELECT count(*) FROM shop.totals, shop.totals t").fetchall() == [(4,)]
 
 
 def test_types_that_only_queries_have(world: World) -> None:
