@@ -19,6 +19,8 @@ from dataplane.contract.queries import (
     HEAD,
     LAST,
     Bounds,
+    Page,
+    PageFound,
     QueryQuestion,
     Ran,
     Reference,
@@ -92,7 +94,7 @@ class Worker:
             case "run":
                 return self._run(question)
             case "page":
-                return results.page(question["path"], question["offset"], question["limit"])
+                return _page(question)
 
     def _run(self, question: Run) -> Ran:
         statement = self._parser.inspect(question["sql"])
@@ -124,6 +126,13 @@ class Worker:
                 return _refused(str(error), statement)
             case _:
                 return error
+
+
+def _page(question: Page) -> PageFound:
+    try:
+        return results.page(question["path"], question["offset"], question["limit"])
+    except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
+        raise QueryRefused({"kind": "lake", "message": f"the result is gone: {e}", "at": None}) from e
 
 
 def _check_given(statement: Statement, given: list[Reference]) -> None:

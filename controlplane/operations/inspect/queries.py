@@ -73,7 +73,7 @@ class Resolved:
     name: str
     branch: str
     state: State
-    table: QueryTable
+    reference: Reference
 
 
 def answer(
@@ -151,16 +151,16 @@ class _Begun:
     tables: tuple[Resolved, ...]
     id: str
     kept: KeptResult | None
+    read: tuple[QueryTable, ...]  # with their files; none where the result is kept
 
     @property
     def generations(self) -> dict[str, int]:
         return {table.name: table.state.generation for table in self.tables}
 
     def run(self) -> Generator[bytes, None, KeptResult | None]:
-        tables = [table.table for table in self.tables]
-        pieces = self.session.run(self.asked.sql, self.asked.parameters, tables, self.asked.limit)
-        read = [(table.branch, table.state.dataset) for table in self.tables]
-        return self.results.keep(self.id, read, self.generations, pieces)
+        pieces = self.session.run(self.asked.sql, self.asked.parameters, self.read, self.asked.limit)
+        tables = [(table.branch, table.state.dataset) for table in self.tables]
+        return self.results.keep(self.id, tables, self.generations, pieces)
 
     def run_to_the_end(self) -> KeptResult:
         pieces = self.run()
@@ -190,14 +190,17 @@ def _begin(
     inspected = session.inspect(asked.sql)
     with ctx.store.read(ctx.namespace) as tx:
         tables = _resolved(tx, branch, asked, inspected["references"], may_read)
-    id = _identity(queries.engine.version, asked, tables) if inspected["is_repeatable"] else secrets.token_hex(32)
-    return _Begun(session, queries.results, asked, tables, id, queries.results.find(id))
+        is_repeatable = inspected["is_repeatable"]
+        id = _identity(queries.engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
+        kept = queries.results.find(id)
+        read = () if kept else tuple(_with_files(tx, table) for table in tables)
+    return _Begun(session, queries.results, asked, tables, id, kept, read)
 
 
 def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
     """Equal queries over equal rows have equal results."""
     read = [
-        (named(one.table["reference"]), one.state.root, schema_id(one.state.schema))
+        (named(one.reference), one.state.root, schema_id(one.state.schema))
         for one in sorted(tables, key=lambda one: one.name)
     ]
     parameters = json.dumps(asked.parameters, sort_keys=True)
@@ -249,13 +252,17 @@ def _resolve(tx: Tx, branch: str, asked: Asked, reference: Reference, may_read: 
         state = time_travel.state_of(tx, home, dataset, _point(point, asked))
     except NotFound as error:
         raise _not_found(tx, home, asked, reference, dataset, error) from error
-    fragments = tree.scan(tx, state.root)
-    kept = [entry.fragment for entry in fragments]
-    files = tx.fragments(set(kept))
-    paths = [file["path"] for fragment in kept for file in files[fragment].files]
     canonical: Reference = {"branch": wanted, "dataflow": flow, "table": table, "at": reference["at"]}
     shown = f"{wanted}.{flow}.{table}" if wanted else f"{flow}.{table}"
-    return Resolved(shown, home, state, {"reference": canonical, "files": paths, "schema": state.schema})
+    return Resolved(shown, home, state, canonical)
+
+
+def _with_files(tx: Tx, table: Resolved) -> QueryTable:
+    """The one look at all partitions: it takes as long as there are many."""
+    kept = [entry.fragment for entry in tree.scan(tx, table.state.root)]
+    fragments = tx.fragments(set(kept))
+    paths = [file["path"] for fragment in kept for file in fragments[fragment].files]
+    return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 
 def _point(text: str, asked: Asked) -> Point | None:

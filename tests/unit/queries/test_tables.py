@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.core import tree
 from controlplane.core.errors import (
     BadAddress,
     HeadgateError,
@@ -191,6 +192,13 @@ def test_equal_queries_over_equal_rows_run_once(world: World) -> None:
     assert twice == [False, False, True]
 
 
+def test_what_is_kept_costs_no_look_at_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT min(k) FROM shop.totals@2"
+    first = world.ask(sql)
+    monkeypatch.setattr(tree, "scan", None)
+    assert world.ask(sql) == {**first, "cached": True}
+
+
 def test_data_that_comes_is_seen(world: World) -> None:
     with world_in(world.folder / "later") as later:
         (later.folder).mkdir(exist_ok=True)
@@ -245,6 +253,18 @@ def test_results_are_bounded_and_end(world: World) -> None:
         assert len(list((world.folder / "bounded").iterdir())) == 2
     finally:
         world.queries = kept
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a stream"])
+def test_a_result_that_is_damaged_ends_no_process(world: World, damage: bytes) -> None:
+    found = world.ask(f"SELECT {len(damage)} AS damaged")
+    kept = world.queries.results.find(found["result"])
+    assert kept is not None
+    kept.path.write_bytes(damage)
+    (child,) = world.pool._idle
+    with pytest.raises(OSError, match="the result is gone"):
+        queries.page(world.ctx, world.queries, found["result"], 0, 1)
+    assert world.pool._idle == [child]
 
 
 def test_an_id_of_a_result_is_no_path(world: World) -> None:
