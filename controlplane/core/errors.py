@@ -125,6 +125,12 @@ class QueriesBusy(HeadgateError):
     code = "queries-busy"
 
 
+class RowsUnreadable(HeadgateError):
+    """A file that a query reads is missing or damaged, or where it lies cannot be reached."""
+
+    code = "unavailable"
+
+
 class QueryCrashed(HeadgateError):
     """The process that answered a query ended. Others go on."""
 

@@ -33,10 +33,10 @@ class QuerySession(Protocol):
         """The tables that it names. Raises QueryRefused."""
 
     def run(self, sql: str, parameters: Json, tables: Sequence[QueryTable], limit: int | None) -> Pieces:
-        """Raises QueryRefused, and OSError for a file that cannot be read."""
+        """Raises QueryRefused, and RowsUnreadable for a file that cannot be read."""
 
     def page(self, path: Path, offset: int, limit: int) -> PageFound:
-        """Rows of a kept result."""
+        """Rows of a kept result. Raises RowsUnreadable."""
 
 
 class QueryEngine(Protocol):

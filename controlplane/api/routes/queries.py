@@ -81,12 +81,7 @@ def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
 
 
 def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
-    try:
-        found = queries.stream(
-            call.context, call.services.queries, branch, asked, may_read=may_read(call), cancel=cancel
-        )
-    except OSError as error:
-        raise RequestRefused("unavailable", str(error)) from error
+    found = queries.stream(call.context, call.services.queries, branch, asked, may_read=may_read(call), cancel=cancel)
     headers = {"X-Generations": json.dumps(found.generations), "Cache-Control": "no-store"}
     response = CancelledStream(found.pieces, cancel, ARROW, headers)
     return cast("Answer[QueryAnswer]", response)  # the other form of the same answer

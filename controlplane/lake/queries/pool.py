@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
+from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
 from controlplane.core.query_problems import problem_at
 from controlplane.lake.queries.child import ChildEnded, QueryChild
 from controlplane.ports.queries import Cancellation, Pieces
@@ -236,7 +236,7 @@ def _told(refusal: Refusal, sql: str) -> Exception:
         case "limit":
             return QueryLimit(refusal["message"])
         case "lake":
-            return OSError(f"cannot read rows: {refusal['message']}")
+            return RowsUnreadable(f"cannot read rows: {refusal['message']}")
         case _:
             code = "unknown-table" if refusal["kind"] == "unknown" else "query-refused"
             return QueryRefused(problem_at(sql, refusal["at"], code, refusal["message"]))

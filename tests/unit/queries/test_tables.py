@@ -15,6 +15,7 @@ from controlplane.core.errors import (
     NotFound,
     QueryLimit,
     QueryRefused,
+    RowsUnreadable,
 )
 from controlplane.core.model import addresses
 from controlplane.lake.queries.results import KEPT_S, ResultFolder
@@ -262,7 +263,7 @@ def test_a_result_that_is_damaged_ends_no_process(world: World, damage: bytes) -
     assert kept is not None
     kept.path.write_bytes(damage)
     (child,) = world.pool._idle
-    with pytest.raises(OSError, match="the result is gone"):
+    with pytest.raises(RowsUnreadable, match="the result is gone"):
         queries.page(world.ctx, world.queries, found["result"], 0, 1)
     assert world.pool._idle == [child]
 
@@ -290,5 +291,5 @@ def test_a_lost_file_is_told(world: World) -> None:
     with world_in(world.folder / "lost") as other:
         other.folder.mkdir(exist_ok=True)
         other.commit({"": rows((1, "a"))}, writes=False)
-        with pytest.raises(OSError, match="cannot read rows"):
+        with pytest.raises(RowsUnreadable, match="cannot read rows"):
             other.ask("FROM shop.totals")
