@@ -355,9 +355,10 @@ class Server:
     @cached_property
     def _query_pool(self) -> QueryPool:
         """It has processes once there is a query. `stop` ends them."""
+        from controlplane.lake.queries.memory import memory_bytes
         from controlplane.lake.queries.pool import QueryPool
 
-        pool = QueryPool(self.settings.lake)
+        pool = QueryPool(self.settings.lake, memory_bytes=memory_bytes())
         self._ends.callback(pool.close)
         return pool
 

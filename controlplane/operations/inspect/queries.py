@@ -194,7 +194,7 @@ def _begin(
         id = _identity(queries.engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
         kept = queries.results.find(id)
         read = () if kept else tuple(_with_files(tx, table) for table in tables)
-    return _Begun(session, queries.results, asked, tables, id, kept, read)
+    return _Begun(session, queries.results, asked, tables=tables, id=id, kept=kept, read=read)
 
 
 def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:

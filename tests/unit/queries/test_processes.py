@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
+from controlplane.lake.queries.memory import memory_bytes
 from controlplane.operations.inspect import queries
 from controlplane.operations.inspect.queries import Asked
 from controlplane.operations.inspect.running_queries import Cancel
@@ -130,6 +131,14 @@ def test_memory_does_not_grow_with_the_rows(world: World) -> None:
     assert size > 200_000_000
     assert peak_mb(child) - before[0] < 60
     assert peak_mb(ours) - before[1] < 30
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("max\n", 1 << 30), (f"{2 << 30}\n", (2 << 30) // 6), (str(2**63 - 4096), 1 << 30)]
+)
+def test_a_container_s_limit_is_heeded(tmp_path: Path, said: str, expected: int) -> None:
+    (tmp_path / "limit").write_text(said)
+    assert memory_bytes((tmp_path / "none", tmp_path / "limit")) == expected
 
 
 def test_when_memory_is_short_it_is_the_query_that_goes(world: World) -> None:
