@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.drivers.user import User
+    from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
     from controlplane.ports.examples import ExampleRunner
@@ -347,8 +348,10 @@ class Server:
         from controlplane.lake.checkpoints import make_checkpoint
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
+        from controlplane.lake.queries.results import ResultFolder
         from controlplane.lake.records import RecordRenderer
         from controlplane.lake.row_diff import RowComparer
+        from controlplane.operations.inspect.queries import Queries
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
@@ -369,6 +372,7 @@ class Server:
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
             render_changes=ChangeRenderer(lake.uri, self.stopping),
+            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries")),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
@@ -376,6 +380,16 @@ class Server:
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    @cached_property
+    def _query_pool(self) -> QueryPool:
+        """It has processes once there is a query. `stop` ends them."""
+        from controlplane.lake.queries.memory import memory_bytes
+        from controlplane.lake.queries.pool import QueryPool
+
+        pool = QueryPool(self.settings.lake, memory_bytes=memory_bytes())
+        self._ends.callback(pool.close)
+        return pool
 
     def _s3_secret(self) -> bytes:
         """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first

@@ -10,7 +10,7 @@ Does not belong here: files, terminals, processes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,6 +80,8 @@ from controlplane.core.model.answers.explore import (
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.records.formats import Compression, Format
@@ -88,6 +90,8 @@ Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Time: TypeAlias = str | datetime  # with a zone
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
+ARROW = "application/vnd.apache.arrow.stream"
+QUERY_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
 LONG_TIMEOUT_S = 6 * 3600.0
@@ -584,6 +588,64 @@ class Headgate:
         """End a link now, by its id."""
         _value(self._http.delete(f"/v1/links/{_segment(link)}"))
 
+    # queries
+    def query(
+        self,
+        sql: str,
+        *,
+        branch: str = "main",
+        parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None = None,
+        limit: int = 1000,
+        at: Time | None = None,
+        timeout_s: float = QUERY_S,
+        id: str | None = None,
+    ) -> QueryAnswer:
+        """Rows of a SELECT in DuckDB's SQL over `dataflow.dataset`, also `@12`, at a time and in other branches, at
+        most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`. `at`: the time that is
+        meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it by."""
+        path = f"/v1/branches/{_segment(branch)}/query"
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        found = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
+        while page["next"] is not None:
+            page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
+            found["rows"] += page["rows"]
+        return {**found, "next": None}
+
+    def query_arrow(
+        self,
+        sql: str,
+        *,
+        branch: str = "main",
+        parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None = None,
+        limit: int | None = None,
+        at: Time | None = None,
+        timeout_s: float = QUERY_S,
+        id: str | None = None,
+    ) -> Generator[bytes, None, None]:
+        """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
+        path = f"/v1/branches/{_segment(branch)}/query"
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        timeout = self._timeout(timeout_s)
+        with self._http.stream("POST", path, json=body, headers={"Accept": ARROW}, timeout=timeout) as response:
+            if response.status_code >= 400:
+                response.read()
+                _value(response)
+            yield from response.iter_bytes()
+
+    def promote(self, sql: str, dataset: str, *, branch: str = "main") -> PromotionAnswer:
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored."""
+        path = f"/v1/branches/{_segment(branch)}/query/promote"
+        return cast("PromotionAnswer", self._post(path, {"sql": sql, "dataset": dataset}))
+
+    def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
+        """A transform's SQL as a query over its inputs' present states."""
+        return cast("OpenedAnswer", self._get(f"{_dataset(branch, dataset)}/query"))
+
+    def cancel_query(self, id: str, *, branch: str = "main") -> CancelAnswer:
+        """End a query of one's own that runs."""
+        path = f"/v1/branches/{_segment(branch)}/query/{_segment(id)}"
+        return cast("CancelAnswer", _value(self._http.delete(path)))
+
     # operating
     def refresh(
         self,
@@ -860,6 +922,20 @@ def _given(**query: str | int | None) -> Query:
 
 def _overriding(override: bool) -> dict[str, str]:
     return {"override": "true"} if override else {}
+
+
+def _query(
+    sql: str,
+    parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None,
+    limit: int | None,
+    *,
+    at: Time | None,
+    timeout_s: float,
+    id: str | None,
+) -> JsonObject:
+    given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
+    moment = at.isoformat() if isinstance(at, datetime) else at
+    return {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "timeout_s": timeout_s, "id": id}
 
 
 def _refreshing(timeout_s: float | None) -> dict[str, str | int]:

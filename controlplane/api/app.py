@@ -27,6 +27,7 @@ from controlplane.api.routes import (
     operate,
     past_runs,
     public,
+    queries,
     records,
     rollback,
     runs,
@@ -58,6 +59,7 @@ ROUTERS = (
     alerts,
     lineage,
     explore,
+    queries,
 )
 
 

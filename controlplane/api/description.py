@@ -39,8 +39,17 @@ PROBLEM: Json = {
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemDetail"}},
     },
 }
+QUERY = "/v1/branches/{branch}/query"
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/links", "/v1/validate", "/v1/connections"}
+    {
+        "/v1/tokens",
+        "/v1/s3/keys",
+        "/v1/links",
+        "/v1/validate",
+        "/v1/connections",
+        QUERY,
+        f"{QUERY}/promote",
+    }
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
@@ -180,7 +189,7 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         found |= {404, 409}
     if "requestBody" in operation:
         found |= {400, 413}
-    if names & {"at", "since"}:
+    if names & {"at", "since"} or path == QUERY:
         found.add(410)
     if "consistent" in names:
         found.add(409)

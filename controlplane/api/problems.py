@@ -20,6 +20,7 @@ from controlplane.core.errors import (
     MergeConflict,
     MergeNotReady,
     Problem,
+    QueryRefused,
 )
 from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
@@ -57,6 +58,11 @@ STATUS = {
     "nothing-pinned": 409,
     "not-supported": 422,
     "plan-moved": 409,
+    "queries-busy": 503,
+    "query-cancelled": 409,
+    "query-crashed": 503,
+    "query-limit": 422,
+    "query-refused": 422,
     "pool-unavailable": 503,
     "stale-revision": 412,
     "stale-state": 409,
@@ -119,7 +125,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
-    if isinstance(error, BadCondition | MergeConflict | MergeNotReady):
+    if isinstance(error, BadCondition | MergeConflict | MergeNotReady | QueryRefused):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems

@@ -24,10 +24,13 @@ from controlplane.cli import (
     links,
     look,
     operate,
+    promote,
+    query,
     records,
     rights,
     rollback,
     s3,
+    sql,
     time_travel,
     upkeep,
 )
@@ -53,6 +56,9 @@ GROUPS = (
     alerts,
     s3,
     links,
+    query,
+    promote,
+    sql,
 )
 
 

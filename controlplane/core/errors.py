@@ -131,6 +131,47 @@ class NotCompared(HeadgateError):
     code = "not-compared"
 
 
+class QueryRefused(HeadgateError):
+    """A query is not run, or failed by its own fault. The problem has its place in the text, where there is one."""
+
+    code = "query-refused"
+
+    def __init__(self, problem: Problem) -> None:
+        place = f"line {problem.line}, column {problem.column}: " if problem.line else ""
+        super().__init__(f"{place}{problem.message}")
+        self.problems = (problem,)
+
+
+class QueryLimit(HeadgateError):
+    """A query met a bound: time, memory, disk, or the size of its result."""
+
+    code = "query-limit"
+
+
+class QueryCancelled(HeadgateError):
+    """A query was cancelled while it ran."""
+
+    code = "query-cancelled"
+
+
+class QueriesBusy(HeadgateError):
+    """All processes that answer queries have work, and so does the queue before them."""
+
+    code = "queries-busy"
+
+
+class RowsUnreadable(HeadgateError):
+    """A file that a query reads is missing or damaged, or where it lies cannot be reached."""
+
+    code = "unavailable"
+
+
+class QueryCrashed(HeadgateError):
+    """The process that answered a query ended. Others go on."""
+
+    code = "query-crashed"
+
+
 class LogGone(HeadgateError):
     """What a driver or worker said cannot be had any more."""
 

@@ -198,7 +198,7 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def plain_rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[dict[str, Json]]:
     """Rows as JSON can hold them: decimals, times (ISO 8601; instants with Z) and binary values (base64) are text."""
     names = batch.schema.names
-    columns = [_plain(batch.column(i), f["type"]) for i, f in enumerate(schema["fields"])]
+    columns = [plain_column(batch.column(i), f["type"]) for i, f in enumerate(schema["fields"])]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 
@@ -211,7 +211,8 @@ def flat(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-def _plain(column: pa.Array, kind: Json) -> list[Json]:
+def plain_column(column: pa.Array, kind: Json) -> list[Json]:
+    """Values of a column of a Spark type, as in `plain_rows`."""
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return list(_times(column, kind).to_pylist())
     if kind in _AS_IS:

@@ -15,8 +15,11 @@ import httpx2
 
 from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
+from controlplane.lake.queries.pool import QueryPool
+from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.inspect.queries import Queries
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract.schemas import Json
@@ -62,7 +65,9 @@ def attacked(home: Path, gate: threading.Event | None = None) -> Iterator[Attack
 
     url = f"sqlite:///{home}/metadata.db"
     upgrade(url)
-    services = Services(open_store(url), open_lake(str(home)), Wake(), render, log)
+    pool = QueryPool(str(home))
+    queries = Queries(pool, ResultFolder(home / "queries"))
+    services = Services(open_store(url), open_lake(str(home)), Wake(), render, log, queries=queries)
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")
@@ -71,4 +76,5 @@ def attacked(home: Path, gate: threading.Event | None = None) -> Iterator[Attack
             yield Attacked(address, services, admin, driver, gate)
         finally:
             gate.set()
+            pool.close()
     services.store.close()

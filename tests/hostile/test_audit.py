@@ -40,7 +40,15 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/links/{link}": (None, "link.revoke"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
-NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck", "POST /v1/branches/{branch}/notify"}
+NOTHING = {
+    "POST /v1/validate",
+    "POST /v1/connections",
+    "POST /v1/fsck",
+    "POST /v1/branches/{branch}/notify",
+    "POST /v1/branches/{branch}/query",
+    "POST /v1/branches/{branch}/query/promote",
+    "DELETE /v1/branches/{branch}/query/{query}",
+}
 
 
 @pytest.fixture
@@ -106,6 +114,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 format="csv",
                 link="none",
                 file="shop.orders.csv",
+                query="0" * 64,
             )
             with http.stream("GET", path) as full:
                 pass

@@ -17,8 +17,12 @@ import pytest
 from controlplane.api.examples import OF_GET
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
+from controlplane.lake.queries.pool import QueryPool
+from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import audit
+from controlplane.operations.inspect.queries import Queries
+from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.schemas import Json
@@ -55,6 +59,7 @@ REST = """\
   copied: {write: {connector: files, from: counts, path: '%s/out', format: json}}
   off: {paused: true, transform: {sql: 'SELECT v + 2 AS v FROM orders'}}
 """
+ID = "0123456789abcdef"  # of a query
 BLUEPRINT = (
     "dataflow: other\ncomponents:\n  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
 )
@@ -110,6 +115,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "run": "shop.rev1",
         "wave": "shop.rev1",
         "other": "dev",
+        "query": ID,
     }
     for name, value in names.items():
         if "{" + name + "}" in path:
@@ -129,11 +135,16 @@ def place(tmp_path: Path) -> Iterator[Place]:
         tx.put_driver(driver("waits", reason="waits for room in a quota"))
         tx.put_driver(driver("ended", seen=1.0, ended=True, reason="ran out of memory"))
     wake = TellingWake()
-    services = Services(world.store, world.lake, wake, render, lambda *_: "", stopping=threading.Event())
+    pool = QueryPool(str(tmp_path))
+    queries = Queries(pool, ResultFolder(tmp_path / "queries"))
+    services = Services(
+        world.store, world.lake, wake, render, lambda *_: "", stopping=threading.Event(), queries=queries
+    )
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
     headers = {"Authorization": f"Bearer {admin}"}
     with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=90) as http:
         yield Place(world, services, wake, http, http.get("/openapi.json").json())
+    pool.close()
     world.store.close()
 
 
@@ -229,6 +240,13 @@ def test_answers_are_as_described(place: Place) -> None:
     assert (made["pinned"], made["publish"]) == (True, True)
     assert called("POST", BRANCH + "/update", branch="dev")["pinned"]
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
+
+    found = called("POST", BRANCH + "/query", {"sql": "SELECT 1 AS one, [{'a': 1.5}], NULL"})
+    assert called("GET", BRANCH + "/query/{query}", query=found["result"])["rows"] == [[1, [{"a": "1.5"}], None]]
+    assert called("POST", BRANCH + "/query/promote", {"sql": "SELECT k FROM shop.orders", "dataset": "shop.ks"})["text"]
+    assert called("GET", DATASET + "/query", dataset="shop.counts")["sql"]
+    with place.services.queries.running.running("test", ID, Cancel()):
+        assert called("DELETE", BRANCH + "/query/{query}")["cancelled"] == ID
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]

@@ -1,0 +1,129 @@
+"""SQL over committed rows: asking, more pages of a result, and cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar, cast
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
+from controlplane.api.departures import CancelledStream, watch
+from controlplane.api.looks import waiting
+from controlplane.api.points import moment
+from controlplane.api.problems import RequestRefused
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.desired import promotion
+from controlplane.operations.inspect import queries
+from controlplane.operations.inspect.running_queries import Cancel
+from dataplane.contract.queries import SQL_MOST
+
+T = TypeVar("T")
+ARROW = "application/vnd.apache.arrow.stream"
+LONGEST_S = 600.0
+DEFAULT_ROWS = 1000
+DATASET_TEXT = r"^[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}$"
+QueryId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]{8,64}$")]
+
+router = auth.router("data", "all")
+
+
+class Asked(BaseModel):
+    """A query in DuckDB's SQL. Tables are `dataflow.dataset`, also `dataflow.dataset@12`, at a time, and in another
+    branch. `parameters`: values for `$name`, or in order for `?`. `id`: chosen by who asks, to cancel it by."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    sql: str = Field(min_length=1, max_length=SQL_MOST)
+    engine: Literal["duckdb"] = "duckdb"
+    parameters: dict[str, JsonValue] | list[JsonValue] | None = None
+    limit: int | None = Field(None, ge=0, le=2**53)
+    at: str | None = Field(None, max_length=100)
+    timeout_s: float = Field(60.0, gt=0, le=LONGEST_S)
+    id: str | None = Field(None, pattern=r"^[0-9a-f]{8,64}$")
+
+
+@router.post("/v1/branches/{branch}/query")
+async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]:
+    """Rows of a SELECT; the first 10,000 of at most a million, by default of 1,000. With `Accept:
+    application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the query."""
+    is_arrow = ARROW in call.request.headers.get("accept", "")
+    asked = _asked(query, is_arrow=is_arrow)
+    cancel = Cancel()
+
+    def work() -> Answer[QueryAnswer]:
+        if is_arrow:
+            return _streamed(call, branch, asked, cancel)
+        found = queries.answer(call.context, call.services.queries, branch, asked, cancel=cancel)
+        return answer(found)
+
+    return await _unless_left(call, work, cancel)
+
+
+def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
+    limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
+    if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
+        raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
+    at = moment(query.at)
+    return queries.Asked(query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id)
+
+
+def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
+    found = queries.stream(call.context, call.services.queries, branch, asked, cancel=cancel)
+    headers = {"X-Generations": json.dumps(found.generations), "Cache-Control": "no-store"}
+    response = CancelledStream(found.pieces, cancel, ARROW, headers)
+    return cast("Answer[QueryAnswer]", response)  # the other form of the same answer
+
+
+async def _unless_left(call: Call, work: Callable[[], T], cancel: Cancel) -> T:
+    """The work's result; it is cancelled when the client leaves."""
+    watching = asyncio.create_task(watch(call.request.receive, cancel))
+    try:
+        return await waiting(call, work, may_wait=True)
+    finally:
+        watching.cancel()
+
+
+@router.get("/v1/branches/{branch}/query/{query}")
+def page(
+    call: Called,
+    branch: Branch,  # noqa: ARG001  # of the query that made the result
+    query: QueryId,
+    after: Annotated[int, Query(ge=0, le=queries.MOST_ROWS)] = 0,
+    limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
+) -> Answer[QueryAnswer]:
+    """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
+    found = queries.page(call.context, call.services.queries, query, after, limit)
+    return answer(found)
+
+
+@router.delete("/v1/branches/{branch}/query/{query}")
+def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]:  # noqa: ARG001
+    """Cancel a query of the caller's that runs, by the `id` that it was asked with."""
+    queries.cancel(call.context, call.services.queries, query)
+    return answer({"cancelled": query})
+
+
+class Promoted(BaseModel):
+    """A query, and the dataset that it is to make."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    sql: str = Field(min_length=1, max_length=SQL_MOST)
+    dataset: str = Field(pattern=DATASET_TEXT)
+
+
+@router.post("/v1/branches/{branch}/query/promote", dependencies=auth.needs("view"))
+def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
+    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored."""
+    return answer(promotion.promote(call.context, branch, query.sql, query.dataset))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/query", dependencies=auth.needs("view"))
+def opened(call: Called, branch: Branch, dataset: Dataset) -> Answer[OpenedAnswer]:
+    """A transform's SQL as a query over its inputs' present states."""
+    return answer(promotion.opened(call.context, branch, dataset))

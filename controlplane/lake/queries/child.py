@@ -1,0 +1,129 @@
+"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why.
+
+Does not belong here: how many there are, and who gets one (`pool`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import suppress
+
+from dataplane.contract.queries import ARROW, HEAD, Bounds, QueryQuestion
+from dataplane.contract.schemas import Json
+
+COMMAND = (sys.executable, "-P", "-m", "dataplane.query")
+PIPE_BYTES = 1 << 16
+SECRETS = "HEADGATE_"  # nothing that is named so is a query's business
+
+
+class ChildEnded(Exception):
+    """`code` is its exit status, negative for a signal."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the process that answers queries ended with {code}")
+        self.code = code
+
+    @property
+    def is_overdue(self) -> bool:
+        """The kernel ended it at its deadline."""
+        return self.code == -signal.SIGALRM
+
+    @property
+    def was_idle(self) -> bool:
+        return self.code == 0
+
+
+class QueryChild:
+    """Asked by one thread at a time."""
+
+    def __init__(self, lake: str, memory_bytes: int, disk_bytes: int) -> None:
+        self.user, self.asked = "", 0
+        self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
+        self._process = subprocess.Popen(
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=_environment()
+        )
+        self._buffer = bytearray()
+        bounds: Bounds = {
+            "lake": lake,
+            "scratch": self._scratch,
+            "memory_bytes": memory_bytes,
+            "disk_bytes": disk_bytes,
+        }
+        with suppress(ChildEnded):  # the first question finds out
+            self._send(bounds)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
+        """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel has not done it.
+        Raises ChildEnded."""
+        self.asked += 1
+        self._send(question)
+        while True:
+            head = self._take(HEAD.size, deadline)
+            kind, size = HEAD.unpack(head)
+            body = self._take(size, deadline)
+            if kind != ARROW:
+                return json.loads(body)
+            yield body
+
+    def _send(self, value: object) -> None:
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps(value).encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            raise self._ended() from None
+
+    def _take(self, size: int, deadline: float) -> bytes:
+        assert self._process.stdout
+        pipe = self._process.stdout.fileno()
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN | select.POLLHUP)
+        while len(self._buffer) < size:
+            left_s = max(0.0, deadline - time.monotonic())
+            if not ready.poll(left_s * 1000):
+                self._process.send_signal(signal.SIGALRM)
+                raise self._ended()
+            piece = os.read(pipe, PIPE_BYTES)
+            if not piece:
+                raise self._ended()
+            self._buffer += piece
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _ended(self) -> ChildEnded:
+        self._process.wait()
+        return ChildEnded(self._process.returncode)
+
+    def kill(self) -> None:
+        """At once. Whoever waits for its answer gets ChildEnded."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Kill it, and leave nothing of it."""
+        self.kill()
+        with suppress(BrokenPipeError), self._process:
+            pass
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    """Ours without secrets of the installation. What clients of the lake need stays."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}

@@ -1,0 +1,242 @@
+"""A few warm processes that answer queries: started when there is a query, ended with this process.
+
+A process is handed to another user only as a new one, and is replaced after some number of questions. Does not belong
+here: what a query reads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
+from controlplane.core.query_problems import problem_at
+from controlplane.lake.queries.child import ChildEnded, QueryChild
+from controlplane.ports.queries import Cancellation, Pieces
+from dataplane.contract.queries import GRACE_S, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
+from dataplane.contract.schemas import Json
+
+AT_ONCE = 2
+WAITING = 10
+MEMORY_BYTES = 1 << 30
+DISK_BYTES = 4 << 30
+MOST_ASKED = 600  # questions, of which a query has three
+SLOWEST_S = 2 * GRACE_S  # after the deadline: the kernel is first
+CRASHED = "the process that answered the query ended ({code}); nothing else is affected, and another one is there"
+
+
+class QueryPool:
+    """`QueryEngine` over one lake. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        lake: str,
+        *,
+        at_once: int = AT_ONCE,
+        waiting: int = WAITING,
+        memory_bytes: int = MEMORY_BYTES,
+        disk_bytes: int = DISK_BYTES,
+    ) -> None:
+        self._lake, self._bytes = lake, (memory_bytes, disk_bytes)
+        self._most, self._most_waiting = at_once, waiting
+        self._free = threading.Condition()
+        self._idle = list[QueryChild]()
+        self._busy = set[QueryChild]()
+        self._taken = self._waiting = 0
+        self._is_closed = False
+
+    @property
+    def lock(self) -> threading.Condition:
+        return self._free
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def version(self) -> str:
+        return f"duckdb {version('duckdb')}"
+
+    @contextmanager
+    def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[Session]:
+        deadline = time.monotonic() + timeout_s
+        self._turn(deadline, timeout_s)
+        session = Session(self, user, cancellation, deadline, timeout_s)
+        try:
+            yield session
+        finally:
+            session.end()
+            with self._free:
+                self._taken -= 1
+                self._free.notify()
+
+    def _turn(self, deadline: float, timeout_s: float) -> None:
+        with self._free:
+            if self._waiting >= self._most_waiting:
+                raise QueriesBusy("other queries wait already; try again later")
+            self._waiting += 1
+            try:
+                has_turn = self._free.wait_for(self._has_room, max(0.0, deadline - time.monotonic()))
+            finally:
+                self._waiting -= 1
+            if not has_turn:
+                raise QueriesBusy(f"other queries took all of the {timeout_s:g} s; try again later")
+            if self._is_closed:
+                raise QueriesBusy("the service ends; ask again")
+            self._taken += 1
+
+    def _has_room(self) -> bool:
+        return self._is_closed or self._taken < self._most
+
+    def take(self, user: str) -> QueryChild:
+        """A warm process of this user's, else a new one, in place of another user's."""
+        with self._free:
+            child = self._warm(user)
+            if child is None:
+                child = QueryChild(self._lake, *self._bytes)
+                child.user = user
+            self._busy.add(child)
+            if self._is_closed:
+                child.kill()
+            return child
+
+    def _warm(self, user: str) -> QueryChild | None:
+        for child in [child for child in self._idle if not child.is_alive]:
+            self._idle.remove(child)
+            child.close()
+        for child in self._idle:
+            if child.user == user:
+                self._idle.remove(child)
+                return child
+        if len(self._idle) + len(self._busy) >= self._most and self._idle:
+            self._idle.pop(0).close()
+        return None
+
+    def put_back(self, child: QueryChild, *, is_sound: bool) -> None:
+        with self._free:
+            self._busy.discard(child)
+            if is_sound and child.is_alive and child.asked < MOST_ASKED and not self._is_closed:
+                self._idle.append(child)
+                return
+        child.close()
+
+    def close(self) -> None:
+        """End all, also those that have work."""
+        with self._free:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            for child in self._busy:
+                child.kill()
+            self._free.notify_all()
+        for child in idle:
+            child.close()
+
+
+class Session:
+    """`QuerySession`. Its process is put back where the last answer was read whole."""
+
+    def __init__(
+        self, pool: QueryPool, user: str, cancellation: Cancellation, deadline: float, timeout_s: float
+    ) -> None:
+        self._pool, self._user, self._cancellation = pool, user, cancellation
+        self._deadline, self._timeout_s = deadline, timeout_s
+        self._child: QueryChild | None = None
+        self._is_sound = True
+        self._is_second = False  # a process that had nothing to do for long ends just when it is asked
+
+    def inspect(self, sql: str) -> Inspected:
+        question: QueryQuestion = {"ask": "inspect", "sql": sql}
+        answer = self._whole(question, sql)
+        return {"references": answer["references"], "is_repeatable": answer["is_repeatable"]}
+
+    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+        answer = self._whole({"ask": "page", "path": str(path), "offset": offset, "limit": limit}, "")
+        return {"columns": answer["columns"], "rows": answer["rows"]}
+
+    def run(self, sql: str, parameters: Json, tables: Sequence[QueryTable], limit: int | None) -> Pieces:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise self._too_long()
+        question: QueryQuestion = {
+            "ask": "run",
+            "sql": sql,
+            "parameters": parameters,
+            "tables": list(tables),
+            "limit": limit,
+            "seconds": left_s,
+        }
+        answer = yield from self._asked(question, sql)
+        ran: Ran = {"rows": answer["rows"], "more": answer["more"]}
+        return ran
+
+    def end(self) -> None:
+        with self._pool.lock:
+            child, self._child = self._child, None
+        if child is not None:
+            self._pool.put_back(child, is_sound=self._is_sound)
+
+    def _kill(self) -> None:
+        with self._pool.lock:  # so that the process is still ours
+            if self._child is not None:
+                self._child.kill()
+
+    def _whole(self, question: QueryQuestion, sql: str) -> Json:
+        answer = self._asked(question, sql)
+        while True:
+            try:
+                next(answer)
+            except StopIteration as end:
+                return end.value
+
+    def _asked(self, question: QueryQuestion, sql: str) -> Generator[bytes, None, Json]:
+        """The process is killed by a cancellation; and here, where a reader of pieces has left."""
+        child = self._held()
+        self._is_sound = False  # until the answer is here
+        try:
+            answer = yield from child.ask(question, self._deadline + SLOWEST_S)
+        except ChildEnded as ended:
+            if not ended.was_idle or self._is_second:
+                raise self._why(ended) from None
+            self._is_second = True
+            self.end()
+            return (yield from self._asked(question, sql))
+        self._is_sound = True
+        if (refusal := answer.get("refusal")) is not None:
+            raise _told(refusal, sql)
+        return answer
+
+    def _held(self) -> QueryChild:
+        child = self._child
+        if child is None:
+            child = self._pool.take(self._user)
+            with self._pool.lock:
+                self._child = child
+            self._cancellation.then(self._kill)
+        return child
+
+    def _why(self, ended: ChildEnded) -> Exception:
+        if self._cancellation.is_cancelled:
+            return QueryCancelled("the query was cancelled")
+        if ended.is_overdue:
+            return self._too_long()
+        if self._pool.is_closed:
+            return QueriesBusy("the service ends; ask again")
+        return QueryCrashed(CRASHED.format(code=ended.code))
+
+    def _too_long(self) -> QueryLimit:
+        return QueryLimit(f"the query takes longer than {self._timeout_s:g} s; narrow it, or allow more time")
+
+
+def _told(refusal: Refusal, sql: str) -> Exception:
+    match refusal["kind"]:
+        case "limit":
+            return QueryLimit(refusal["message"])
+        case "lake":
+            return RowsUnreadable(f"cannot read rows: {refusal['message']}")
+        case _:
+            code = "unknown-table" if refusal["kind"] == "unknown" else "query-refused"
+            return QueryRefused(problem_at(sql, refusal["at"], code, refusal["message"]))

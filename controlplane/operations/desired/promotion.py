@@ -1,0 +1,86 @@
+"""A query as a proposed transform, and a transform as a query. Nothing is stored: applying is `blueprints.apply`.
+
+Does not belong here: running queries; translating SQL, which nothing does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.core import sql
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.errors import NotFound, Problem, QueryRefused
+from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.query_problems import FILE
+from controlplane.core.sql.references import TableRef
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, drafts
+from controlplane.operations.inspect import views
+
+
+def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnswer:
+    """The blueprint of `dataset`'s dataflow with the query as a transform of that name, as Spark would read it. Raises
+    QueryRefused where no transform can be made of it, and InvalidBlueprint where the whole has problems."""
+    flow, _, name = dataset.partition(".")
+    try:
+        query = sql.analyse(text)
+    except sql.SqlProblem as problem:
+        raise _refused(problem.line, problem.column, problem.code, problem.message, problem.hint) from problem
+    names = {ref.name: _named(ref, text, flow, branch) for ref in query.references}
+    edited = _renamed(query, names)
+    with ctx.store.read(ctx.namespace) as tx:
+        stored = tx.revisions(branch, [flow]).get(flow)
+    proposed = new_dataflow(flow, name, edited) if stored is None else with_transform(stored.text, name, edited)
+    if proposed is None:
+        hint = f"add it by hand:\n{sql_component(name, edited)}"
+        raise _refused(0, 0, "query-refused", f"components of {flow} do not each begin a line", hint)
+    file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
+    sources = [drafts.Source(file, proposed, files)]
+    found = drafts.read(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = blueprints.edit_of(ctx, tx, branch, found, sources)
+    return {
+        "dataset": dataset,
+        "file": file,
+        "revision": 0 if stored is None else stored.number,
+        "component": sql_component(name, edited),
+        "text": proposed,
+        "inputs": views.modes(edit.proposed.nodes[dataset]),
+    }
+
+
+def _named(ref: TableRef, text: str, flow: str, branch: str) -> str:
+    """The name of a query's table in a transform of that dataflow. Raises QueryRefused."""
+    parts = [part.lower() for part in ref.parts]
+    if len(parts) == 3 and parts[0] == branch:
+        parts = parts[1:]
+    if "@" in parts[-1] or text[ref.end :].startswith("@"):
+        message = f"{ref.name} is one state; a transform reads what its inputs are at any time: leave out the @"
+        raise _refused(ref.line, ref.column, "query-refused", message)
+    if len(parts) != 2:
+        message = f"{ref.name} is no dataset of branch {branch}; a transform reads datasets of its own branch"
+        raise _refused(ref.line, ref.column, "query-refused", message)
+    return parts[1] if parts[0] == flow else ".".join(parts)
+
+
+def _refused(line: int, column: int, code: str, message: str, hint: str = "") -> QueryRefused:
+    return QueryRefused(Problem(FILE if line else "", line, column, code, message, hint))
+
+
+def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
+    """A transform's SQL with its inputs by their full names. Raises NotFound, and QueryRefused where it is no SQL."""
+    with ctx.looking(branch, [dataset.partition(".")[0]]) as (_, facts):
+        node = facts.desired.nodes.get(dataset)
+    if node is None:
+        raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+    if not isinstance(node, Transform) or node.query is None:
+        raise _refused(0, 0, "query-refused", f"{dataset} is not made by SQL, so it cannot be opened as a query")
+    return {"dataset": dataset, "sql": _renamed(node.query, {slot.name: slot.dataset for slot in node.slots})}
+
+
+def _renamed(query: sql.Query, names: Mapping[str, str]) -> str:
+    """The text with other names for its tables, without aliases that say the end of the name once more."""
+    plain = {f" AS {name.rpartition('.')[2]}" for name in names.values()}
+    edits = [edit for edit in query.rename_edits(names) if edit.start < edit.end or edit.text not in plain]
+    return sql.apply_edits(query.text, edits)

@@ -1,0 +1,289 @@
+"""SQL over committed states: what the tables of a query mean, who may read them, and results that are there already.
+
+The engine's own text runs, in a process of the data plane; here only names are resolved. Changes nothing. Does not
+belong here: how SQL is read, and run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from controlplane.core import tree
+from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
+from controlplane.core.model import addresses
+from controlplane.core.model.addresses import Moment, Point
+from controlplane.core.model.answers.queries import QueryAnswer
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.states import State
+from controlplane.core.query_problems import problem_at
+from controlplane.core.rights import may
+from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
+from controlplane.operations.inspect import audit, time_travel
+from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
+from controlplane.ports.queries import KeptResult, NoQueries, QueryEngine, QueryResults, QuerySession
+from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import schema_id
+from dataplane.contract.queries import QueryTable, Reference, named
+
+MOST_ROWS = 1_000_000  # of a result that is kept
+PAGE_ROWS = 10_000
+NOTED = 1_000  # characters of a query that the audit has
+NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What a process answers queries with."""
+
+    engine: QueryEngine = field(default_factory=NoQueries)
+    results: QueryResults = field(default_factory=NoQueries)
+    running: RunningQueries = field(default_factory=RunningQueries)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
+    that is meant of tables that name none."""
+
+    sql: str
+    parameters: Mapping[str, JsonValue] | list[JsonValue] | None = None
+    limit: int | None = 1000
+    at: Moment | None = None
+    timeout_s: float = 60.0
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A table of a query, and the state that it means."""
+
+    name: str
+    branch: str
+    state: State
+    reference: Reference
+
+
+def answer(
+    ctx: Context,
+    queries: Queries,
+    branch: str,
+    asked: Asked,
+    *,
+    cancel: Cancel | None = None,
+    page_rows: int = PAGE_ROWS,
+) -> QueryAnswer:
+    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, NotFound,
+    GenerationGone."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
+        kept = begun.kept or begun.run_to_the_end()
+        return _page(begun.session, kept, begun.generations, 0, page_rows, cached=begun.kept is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An Arrow stream of all rows. Closing it early ends the query."""
+
+    generations: Mapping[str, int]
+    pieces: Generator[bytes, None, None]
+
+
+def stream(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel) -> Stream:
+    """As `answer`, as it comes; what goes wrong with the first piece is raised here."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, asked, cancel=cancel, ends=ends)
+        pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
+        first = next(pieces, b"")
+        rest = _rest(first, pieces, ends.pop_all())
+        next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
+        return Stream(begun.generations, rest)
+
+
+def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[bytes, None, None]:
+    with ends:
+        ends.callback(getattr(pieces, "close", lambda: None))
+        yield b""
+        yield first
+        yield from pieces
+
+
+def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) -> QueryAnswer:
+    """More rows of a result that is kept. Raises NotFound."""
+    kept = queries.results.find(result)
+    if kept is None:
+        raise _not_kept()
+    if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in kept.tables):
+        raise _not_kept()
+    with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:
+        return _page(session, kept, kept.generations, after, limit, cached=True)
+
+
+def _not_kept() -> NotFound:
+    return NotFound("this result is not kept any more; ask the query again")
+
+
+def cancel(ctx: Context, queries: Queries, id: str) -> None:
+    """End a query of the caller's that runs. Raises NotFound."""
+    queries.running.cancel(ctx.actor, id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A query whose tables are known. `kept`: its result, if it is there already."""
+
+    session: QuerySession
+    results: QueryResults
+    asked: Asked
+    tables: tuple[Resolved, ...]
+    id: str
+    kept: KeptResult | None
+    read: tuple[QueryTable, ...]  # with their files; none where the result is kept
+
+    @property
+    def generations(self) -> dict[str, int]:
+        return {table.name: table.state.generation for table in self.tables}
+
+    def run(self) -> Generator[bytes, None, KeptResult | None]:
+        pieces = self.session.run(self.asked.sql, self.asked.parameters, self.read, self.asked.limit)
+        tables = [(table.branch, table.state.dataset) for table in self.tables]
+        return self.results.keep(self.id, tables, self.generations, pieces)
+
+    def run_to_the_end(self) -> KeptResult:
+        pieces = self.run()
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                kept: KeptResult | None = end.value
+                break
+        if kept is None:
+            raise QueryLimit("the result is too large to be kept; ask for fewer rows, or for an Arrow stream")
+        return kept
+
+
+def _begin(
+    ctx: Context,
+    queries: Queries,
+    branch: str,
+    asked: Asked,
+    *,
+    cancel: Cancel,
+    ends: ExitStack,
+) -> _Begun:
+    ends.enter_context(queries.running.running(ctx.actor, asked.id, cancel))
+    session = ends.enter_context(queries.engine.session(ctx.actor, cancel, timeout_s=asked.timeout_s))
+    inspected = session.inspect(asked.sql)
+    with ctx.store.read(ctx.namespace) as tx:
+        tables = _resolved(ctx, tx, branch, asked, inspected["references"])
+        is_repeatable = inspected["is_repeatable"]
+        id = _identity(queries.engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
+        kept = queries.results.find(id)
+        read = () if kept else tuple(_with_files(tx, table) for table in tables)
+    for table in tables:
+        what: JsonObject = {"generation": table.state.generation, "sql": asked.sql[:NOTED]}
+        audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
+    return _Begun(session, queries.results, asked, tables=tables, id=id, kept=kept, read=read)
+
+
+def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
+    """Equal queries over equal rows have equal results."""
+    read = [
+        (one.branch, named(one.reference), one.state.root, schema_id(one.state.schema))
+        for one in sorted(tables, key=lambda one: one.name)
+    ]
+    parameters = json.dumps(asked.parameters, sort_keys=True)
+    found = digest("query/1", engine=engine, sql=asked.sql, parameters=parameters, limit=asked.limit, tables=read)
+    return found.hex()
+
+
+def _page(
+    session: QuerySession, kept: KeptResult, generations: Mapping[str, int], after: int, limit: int, *, cached: bool
+) -> QueryAnswer:
+    found = session.page(kept.path, after, limit)
+    following = after + len(found["rows"])
+    return {
+        "result": kept.id,
+        "columns": [{"name": column["name"], "type": column["type"]} for column in found["columns"]],
+        "rows": found["rows"],
+        "generations": dict(generations),
+        "total": kept.rows,
+        "more": kept.more,
+        "next": following if following < kept.rows else None,
+        "cached": cached,
+    }
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _resolved(ctx: Context, tx: Tx, branch: str, asked: Asked, references: list[Reference]) -> tuple[Resolved, ...]:
+    """One for each table that DuckDB tells apart. The one place where it is asked who may read them."""
+    found = dict[tuple[str, str, str], Resolved]()
+    for reference in references:
+        key = named(reference)
+        if key not in found:
+            found[key] = _resolve(ctx, tx, branch, asked, reference)
+    return tuple(found.values())
+
+
+def _resolve(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference) -> Resolved:
+    wanted, flow, table = named(reference)
+    name, _, point = table.partition("@")
+    dataset, home = f"{flow}.{name}", wanted or branch
+    if not may(ctx.principal, "data", branch=home):
+        raise _refused(asked, reference, str(branches.no_branch(home)))
+    is_name = NAME.fullmatch(flow) and NAME.fullmatch(name)
+    if not is_name or not may(ctx.principal, "data", dataset=dataset, branch=home):
+        raise _unknown(ctx, tx, home, asked, reference, dataset)
+    try:
+        branches.require_there(tx, home)
+        state = time_travel.state_of(tx, home, dataset, _point(point, asked))
+    except NotFound as error:
+        raise _not_found(ctx, tx, home, asked, reference, dataset, error) from error
+    canonical: Reference = {"branch": wanted, "dataflow": flow, "table": table, "at": reference["at"]}
+    shown = f"{wanted}.{flow}.{table}" if wanted else f"{flow}.{table}"
+    return Resolved(shown, home, state, canonical)
+
+
+def _with_files(tx: Tx, table: Resolved) -> QueryTable:
+    """The one look at all partitions: it takes as long as there are many."""
+    kept = [entry.fragment for entry in tree.scan(tx, table.state.root)]
+    fragments = tx.fragments(set(kept))
+    paths = [file["path"] for fragment in kept for file in fragments[fragment].files]
+    return {"reference": table.reference, "files": paths, "schema": table.state.schema}
+
+
+def _point(text: str, asked: Asked) -> Point | None:
+    """DuckDB takes the case of letters from names, which are asked in lower case here."""
+    return addresses.point_of(text.upper()) if text else asked.at
+
+
+def _not_found(
+    ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str, error: NotFound
+) -> HeadgateError:
+    """The error where the dataset has data, or the branch is not there; else what may have been meant."""
+    if branch != "main" and branch not in tx.branches():
+        return _refused(asked, reference, str(error))
+    if tx.state_of(branch, dataset) is not None:
+        return _refused(asked, reference, str(error))
+    return _unknown(ctx, tx, branch, asked, reference, dataset)
+
+
+def _unknown(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str) -> QueryRefused:
+    """The same for what is not there and for what must not be read."""
+    known = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
+    near = get_close_matches(dataset, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(known)[:5]) or 'no data'}"
+    return _refused(asked, reference, f"there is no table {dataset} with committed data in {branch}", hint)
+
+
+def _refused(asked: Asked, reference: Reference, message: str, hint: str = "") -> QueryRefused:
+    return QueryRefused(problem_at(asked.sql, reference["at"], "unknown-table", message, hint))

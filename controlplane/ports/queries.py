@@ -1,0 +1,103 @@
+"""What answers SQL over committed files, outside of this process, and what keeps results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from controlplane.core.errors import QueriesBusy
+from dataplane.contract.queries import Inspected, PageFound, QueryTable, Ran
+from dataplane.contract.schemas import Json
+
+Pieces: TypeAlias = Generator[bytes, None, Ran]
+"""An Arrow stream; closing it early ends the query."""
+
+
+class Cancellation(Protocol):
+    """Whether the one who asked wants no answer any more. Any thread may say so."""
+
+    @property
+    def is_cancelled(self) -> bool: ...
+
+    def then(self, work: Callable[[], None]) -> None:
+        """Done when it is cancelled, or now where it is already."""
+
+
+class QuerySession(Protocol):
+    """One process, for one query. All raise QueryLimit, QueryCancelled and QueryCrashed."""
+
+    def inspect(self, sql: str) -> Inspected:
+        """The tables that it names. Raises QueryRefused."""
+
+    def run(self, sql: str, parameters: Json, tables: Sequence[QueryTable], limit: int | None) -> Pieces:
+        """Raises QueryRefused, and RowsUnreadable for a file that cannot be read."""
+
+    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+        """Rows of a kept result. Raises RowsUnreadable."""
+
+
+class QueryEngine(Protocol):
+    @property
+    def version(self) -> str:
+        """Its name and version: another one may answer otherwise."""
+
+    def session(
+        self, user: str, cancellation: Cancellation, *, timeout_s: float
+    ) -> AbstractContextManager[QuerySession]:
+        """Waits for its turn. The query is gone soon after its time is over. Raises QueriesBusy."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """An Arrow stream in a file. `tables`: branch and dataset of all that it was read from. `generations`: of each
+    table by the name that the query has for it."""
+
+    id: str
+    path: Path
+    rows: int
+    more: bool
+    tables: tuple[tuple[str, str], ...]
+    generations: Mapping[str, int]
+
+
+class QueryResults(Protocol):
+    """Bounded in bytes and in time: what was not read for the longest time goes first."""
+
+    def find(self, id: str) -> KeptResult | None: ...
+
+    def keep(
+        self, id: str, tables: Sequence[tuple[str, str]], generations: Mapping[str, int], pieces: Pieces
+    ) -> Generator[bytes, None, KeptResult | None]:
+        """The same pieces. What they were is kept once all were taken, unless it is too large: None."""
+
+    def stream(self, kept: KeptResult) -> Iterator[bytes]:
+        """Raises OSError where it has gone meanwhile."""
+
+
+class NoQueries:
+    """Where no process can be started for them."""
+
+    version = "none"
+
+    def session(
+        self,
+        user: str,  # noqa: ARG002
+        cancellation: Cancellation,  # noqa: ARG002
+        *,
+        timeout_s: float,  # noqa: ARG002
+    ) -> AbstractContextManager[QuerySession]:
+        raise QueriesBusy("this service does not answer queries")
+
+    def find(self, id: str) -> KeptResult | None:  # noqa: ARG002
+        return None
+
+    def keep(
+        self, id: str, tables: Sequence[tuple[str, str]], generations: Mapping[str, int], pieces: Pieces
+    ) -> Generator[bytes, None, KeptResult | None]:
+        raise NotImplementedError
+
+    def stream(self, kept: KeptResult) -> Iterator[bytes]:
+        raise NotImplementedError

@@ -1,0 +1,69 @@
+"""`python -m dataplane.query`: answers SQL over committed files until its standard input ends, which ends it at once.
+
+The first line has its bounds, each other one a question. Does not belong here: what is answered (`worker`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import resource
+import shutil
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from dataplane.contract.queries import Bounds
+
+IDLE_S = 600  # without a question: memory is given back
+SPARE_BYTES = 2 << 30  # beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
+
+
+def main() -> None:
+    source = sys.stdin.buffer
+    bounds: Bounds = json.loads(source.readline())
+    _bound(bounds)
+    questions = queue.SimpleQueue[bytes]()
+    threading.Thread(target=_read, args=(questions, bounds["scratch"]), name="questions", daemon=True).start()
+
+    import duckdb  # noqa: F401  # imports take most of a start: they are done before the first question
+    import pyarrow.dataset  # noqa: F401
+
+    from dataplane.query.worker import Worker
+
+    worker = Worker(bounds, sys.stdout.buffer)
+    with suppress(queue.Empty):
+        while True:
+            worker.answer(json.loads(questions.get(timeout=IDLE_S)))
+    shutil.rmtree(bounds["scratch"], ignore_errors=True)
+    os._exit(0)
+
+
+def _bound(bounds: Bounds) -> None:
+    """What the kernel holds us to, whatever the engine thinks that it takes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
+    memory = bounds["memory_bytes"] + SPARE_BYTES
+    if sys.platform == "linux":
+        with suppress(OSError):  # where memory is short, a query goes before the service that asked it
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def _read(questions: queue.SimpleQueue[bytes], scratch: str) -> None:
+    """The end of the input is the end of whoever asks: nobody is left to be answered."""
+    for line in sys.stdin.buffer:
+        questions.put(line)
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BaseException:  # noqa: BLE001  # threads still read: an orderly end would wait for them
+        traceback.print_exc()
+    os._exit(1)

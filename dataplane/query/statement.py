@@ -1,0 +1,167 @@
+"""What a query is allowed to say, by DuckDB's own parser: one SELECT over tables that it names.
+
+Whatever is refused here is refused a second time by the locked database, or is not there. Does not belong here:
+running.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dataplane.contract.queries import SQL_MOST, Inspected, Reference, Refusal
+from dataplane.contract.schemas import Json
+from dataplane.query.addresses import Quoted, quoted, with_catalogs
+
+if TYPE_CHECKING:
+    import duckdb
+
+TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"})
+REFUSED_FUNCTIONS = frozenset({"current_setting", "getenv", "write_log", "set_config", "which_secret"})
+SHOWN = frozenset({"DESCRIBE", "SUMMARY"})  # of a table or query; other words show what is in the database
+NOWHERE = 2**63  # DuckDB's place where there is none
+ONE_SELECT = "a query is one SELECT: nothing else is run here"
+PIVOT = "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
+
+
+class QueryRefused(Exception):
+    """Why a query is not run."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal["message"])
+        self.refusal = refusal
+
+
+def refused(message: str, at: int | None = None) -> QueryRefused:
+    return QueryRefused({"kind": "refused", "message": message, "at": at})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query that may be run. `text` is the engine's."""
+
+    text: Quoted
+    found: Inspected
+
+
+class Parser:
+    """Reads queries. Its database is locked and has no tables, and no text of a user's runs in it."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self._database = duckdb.connect(config={"threads": 1, "autoload_known_extensions": False})
+        self._database.execute("SET enable_external_access = false")
+        self._database.execute("SET lock_configuration = true")
+        self._volatile = _volatile(self._database)
+
+    def inspect(self, sql: str) -> Statement:
+        """Raises QueryRefused for anything but one SELECT over named tables and functions that read nothing."""
+        if len(sql) > SQL_MOST:
+            raise refused(f"a query has at most {SQL_MOST:,} characters")
+        if "\0" in sql:
+            raise refused("a query has no NUL characters", sql.index("\0"))
+        text = quoted(sql)
+        tree = _parsed(self._database, text)
+        known = {name.lower() for name in _common_names(tree)}
+        references, is_repeatable = list[Reference](), True
+        branches = list[int]()
+        for node in _nodes(tree):
+            _check_node(node, text)
+            if (reference := _reference(node, text, known)) is not None:
+                references.append(reference)
+                branches += [node["query_location"]] if reference["branch"] else []
+            is_repeatable = is_repeatable and not _varies(node, self._volatile)
+        return Statement(with_catalogs(text, branches), {"references": references, "is_repeatable": is_repeatable})
+
+
+def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:
+    answer = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [text.text]).fetchall()[0][0]
+    found = json.loads(answer)
+    if found["error"]:
+        raise _unparsed(found, text)
+    if len(found["statements"]) != 1:
+        raise refused(ONE_SELECT)
+    return found["statements"][0]
+
+
+def _unparsed(found: Json, text: Quoted) -> QueryRefused:
+    if found["error_type"] != "parser":
+        return refused(ONE_SELECT if "pivot" not in text.text.lower() else f"{ONE_SELECT}; {PIVOT}")
+    at = found.get("position")
+    return refused(found["error_message"], None if at is None else text.origin_of_byte(int(at)))
+
+
+def _nodes(tree: Json) -> Iterator[Json]:
+    """All objects in a parsed statement, without recursion: a user wrote how deep it is."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            yield node
+            left.extend(reversed(node.values()))
+        elif isinstance(node, list):
+            left.extend(reversed(node))
+
+
+def _common_names(tree: Json) -> Iterator[str]:
+    """Of WITH: where each may stand is left to the engine, as all that it finds is the query's own."""
+    for node in _nodes(tree):
+        for entry in (node.get("cte_map") or {}).get("map", []):
+            yield entry["key"]
+
+
+def _check_node(node: Json, text: Quoted) -> None:
+    at = _place(node, text)
+    if node.get("class") == "FUNCTION" and node["function_name"].lower() in REFUSED_FUNCTIONS:
+        raise refused(f"{node['function_name']}() is not run here", at)
+    if node.get("type") == "TABLE_FUNCTION" and "class" not in node:
+        _check_table_function(node["function"], at)
+    if node.get("type") == "SHOW_REF" and node.get("show_type") not in SHOWN:
+        raise refused("SHOW is not run here; DESCRIBE and SUMMARIZE are, of a table or query", at)
+
+
+def _check_table_function(function: Json, at: int | None) -> None:
+    name = function.get("function_name", "")
+    if name.lower() not in TABLE_FUNCTIONS:
+        allowed = ", ".join(sorted(TABLE_FUNCTIONS))
+        raise refused(f"{name or 'this'} is no function to read from here; these are: {allowed}", at)
+
+
+def _reference(node: Json, text: Quoted, known: set[str]) -> Reference | None:
+    if node.get("type") != "BASE_TABLE" or "class" in node:
+        return None
+    schema, table, at = node["schema_name"], node["table_name"], _place(node, text)
+    if node.get("at_clause"):
+        raise refused(f"write the generation or time behind the name: {schema}.{table}@3", at)
+    if schema:
+        return {"branch": node["catalog_name"], "dataflow": schema, "table": table, "at": at or 0}
+    if table.lower() in known:
+        return None
+    message = f"there is no table {table}: a table is named by dataflow and dataset, as in flights.delays"
+    raise QueryRefused({"kind": "unknown", "message": message, "at": at})
+
+
+def _place(node: Json, text: Quoted) -> int | None:
+    at = node.get("query_location", NOWHERE)
+    return text.origin_of_byte(at) if isinstance(at, int) and at < NOWHERE else None
+
+
+def _volatile(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Functions that tell the time, or something else each time."""
+    rows = database.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+def _varies(node: Json, volatile: frozenset[str]) -> bool:
+    if node.get("sample"):
+        return True
+    if node.get("class") == "COLUMN_REF":  # current_date and the like are read as columns
+        names = node.get("column_names") or [""]
+        return len(names) == 1 and names[0].lower() in volatile | _CLOCKS
+    return node.get("class") == "FUNCTION" and node["function_name"].lower() in volatile
+
+
+_CLOCKS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})

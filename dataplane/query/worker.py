@@ -1,0 +1,181 @@
+"""Answers questions of `dataplane.contract.queries` one after the other, each query in a database of its own.
+
+A query that outlives its deadline is interrupted; if that does not end it, the kernel ends this process. Does not
+belong here: how many such processes there are.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dataplane.contract.queries import (
+    ARROW,
+    GRACE_S,
+    HEAD,
+    LAST,
+    Bounds,
+    Page,
+    PageFound,
+    QueryQuestion,
+    Ran,
+    Reference,
+    Refusal,
+    Run,
+    named,
+)
+from dataplane.contract.schemas import Json
+from dataplane.query import database, results
+from dataplane.query.statement import Parser, QueryRefused, Statement
+from dataplane.storage.lake import open_lake
+
+if TYPE_CHECKING:
+    import duckdb
+
+PIECE_BYTES = 1 << 20
+DEADLINE = "the query takes longer than {seconds:g} s; narrow it, or allow more time"
+MEMORY = "the query takes more than {memory} MB of memory and {disk} MB of disk; narrow it"
+
+
+class Pieces:
+    """Writes bytes as `A` frames."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self.closed = out, False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), PIECE_BYTES):
+            piece = view[start : start + PIECE_BYTES]
+            self._out.write(HEAD.pack(ARROW, len(piece)))
+            self._out.write(piece)
+        return len(view)
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Worker:
+    def __init__(self, bounds: Bounds, out: BinaryIO) -> None:
+        self._bounds, self._out = bounds, out
+        self._lake, self._parser = open_lake(bounds["lake"]), Parser()
+
+    def answer(self, question: QueryQuestion) -> None:
+        """Write the frames of one answer."""
+        try:
+            value: Json = self._value(question)
+        except QueryRefused as e:
+            value = {"refusal": e.refusal}
+        body = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        self._out.write(HEAD.pack(LAST, len(body)))
+        self._out.write(body)
+        self._out.flush()
+
+    def _value(self, question: QueryQuestion) -> Json:
+        match question["ask"]:
+            case "inspect":
+                return self._parser.inspect(question["sql"]).found
+            case "run":
+                return self._run(question)
+            case "page":
+                return _page(question)
+
+    def _run(self, question: Run) -> Ran:
+        statement = self._parser.inspect(question["sql"])
+        given = [table["reference"] for table in question["tables"]]
+        _check_given(statement, given)
+        try:
+            with (
+                database.database_of(self._lake, question["tables"], self._bounds) as opened,
+                _deadline(opened, question["seconds"]),
+            ):
+                opened.execute(statement.text.text, question["parameters"] or None)
+                return results.write(opened, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
+        except Exception as error:
+            raise self._told(error, statement, question) from error
+
+    def _told(self, error: Exception, statement: Statement, question: Run) -> Exception:
+        """What an error of the engine's is for the user; what is not one stays, and ends this process."""
+        import duckdb
+
+        match error:
+            case duckdb.InterruptException():
+                return _limit(DEADLINE.format(seconds=question["seconds"]))
+            case duckdb.OutOfMemoryException() | MemoryError():
+                memory, disk = (self._bounds[name] >> 20 for name in ("memory_bytes", "disk_bytes"))
+                return _limit(MEMORY.format(memory=memory, disk=disk))
+            case duckdb.FatalException() | duckdb.InternalException():
+                return error
+            case duckdb.Error() | OSError() | ValueError() | TypeError():
+                return _refused(str(error), statement)
+            case _:
+                return error
+
+
+def _page(question: Page) -> PageFound:
+    try:
+        return results.page(question["path"], question["offset"], question["limit"])
+    except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
+        raise QueryRefused({"kind": "lake", "message": f"the result is gone: {e}", "at": None}) from e
+
+
+def _check_given(statement: Statement, given: list[Reference]) -> None:
+    """Tables that the engine has by itself tell of other things than the query's tables."""
+    names = {named(reference) for reference in given}
+    for found in statement.found["references"]:
+        if named(found) not in names:
+            message = f"there is no table {found['dataflow']}.{found['table']}"
+            raise QueryRefused({"kind": "unknown", "message": message, "at": found["at"]})
+
+
+@contextmanager
+def _deadline(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, opened.interrupt)
+    timer.daemon = True
+    timer.start()
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # nobody handles it: the kernel ends us
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        timer.cancel()
+
+
+def _limit(message: str) -> QueryRefused:
+    return QueryRefused({"kind": "limit", "message": message, "at": None})
+
+
+def _refused(text: str, statement: Statement) -> QueryRefused:
+    """The engine's words without its JSON, and the place that it tells."""
+    _, _, body = text.partition(": ")
+    try:
+        told = json.loads(body)
+        message, position = str(told["exception_message"]), told.get("position")
+    except (ValueError, KeyError, TypeError):
+        message, position = text, None
+    if position is None and _is_of_files(text):
+        return QueryRefused({"kind": "lake", "message": message.splitlines()[0], "at": None})
+    message = " ".join(message.split())
+    at = None if position is None else statement.text.origin_of_byte(int(position))
+    refusal: Refusal = {"kind": "refused", "message": message, "at": at}
+    return QueryRefused(refusal)
+
+
+def _is_of_files(text: str) -> bool:
+    return any(word in text for word in ("arrow_scan", "get_next", "Failed to open local file", "Parquet"))

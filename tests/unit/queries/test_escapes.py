@@ -1,0 +1,235 @@
+"""Everything that a query must not do, tried: it is refused, and nothing came of it.
+
+Each attempt goes through the process that answers queries, and, past the look at its text, to the locked database that
+queries run in. `{inside}` is the file of a table that the query names, `{outside}` another file of the same user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.core.errors import QueryRefused
+from dataplane.contract.schemas import field_of, struct_of
+from dataplane.query.database import database_of
+from dataplane.storage.lake import open_lake
+from tests.unit.diffs.world import rows
+from tests.unit.queries.world import World, table, world_in
+
+SECRET = "not for queries"
+
+READING = [
+    "SELECT * FROM read_csv('{outside}')",
+    "SELECT * FROM read_csv_auto('{outside}')",
+    "SELECT * FROM read_text('{outside}')",
+    "SELECT * FROM read_blob('{outside}')",
+    "SELECT * FROM read_json('{outside}')",
+    "SELECT * FROM read_json_auto('{outside}')",
+    "SELECT * FROM read_json_objects('{outside}')",
+    "SELECT * FROM read_ndjson('{outside}')",
+    "SELECT * FROM read_ndjson_objects('{outside}')",
+    "SELECT * FROM read_parquet('{inside}')",
+    "SELECT * FROM parquet_scan('{inside}')",
+    "SELECT * FROM parquet_metadata('{inside}')",
+    "SELECT * FROM parquet_schema('{inside}')",
+    "SELECT * FROM parquet_file_metadata('{inside}')",
+    "SELECT * FROM parquet_kv_metadata('{inside}')",
+    "SELECT * FROM parquet_bloom_probe('{inside}', 'k', 1)",
+    "SELECT * FROM read_duckdb('{outside}')",
+    "SELECT * FROM sniff_csv('{outside}')",
+    "SELECT * FROM glob('{folder}/*')",
+    "SELECT * FROM '{inside}'",
+    "SELECT * FROM '{outside}'",
+    'SELECT * FROM "{inside}"',
+    "SELECT * FROM 'file://{inside}'",
+    "SELECT * FROM read_csv(['{outside}'])",
+    "SELECT * FROM read_text('http://127.0.0.1:1/x')",
+    "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+    "SELECT * FROM read_csv('/dev/stdin')",
+    "SELECT * FROM read_text('/proc/self/environ')",
+    "SELECT (SELECT content FROM read_text('{outside}'))",
+    "WITH x AS (SELECT * FROM read_text('{outside}')) SELECT * FROM x",
+    "SELECT * FROM shop.totals, LATERAL (SELECT * FROM read_text('{outside}'))",
+    "SELECT 1 UNION ALL SELECT count(*) FROM read_text('{outside}')",
+    "SELECT * FROM query('SELECT * FROM read_text(''{outside}'')')",
+    "SELECT * FROM query_table('{inside}')",
+    "DESCRIBE SELECT * FROM read_csv('{outside}')",
+    "SUMMARIZE SELECT * FROM read_csv('{outside}')",
+    "DESCRIBE '{inside}'",
+    "FROM (PIVOT read_csv('{outside}') ON a IN (1) USING count(*))",
+    "VALUES ((SELECT content FROM read_text('{outside}')))",
+    "/* */ SELECT * FROM -- x\n read_text('{outside}')",
+    "SELECT * FROM READ_TEXT('{outside}')",
+    "SELECT * FROM \"read_text\"('{outside}')",
+    "SELECT * FROM system.main.read_text('{outside}')",
+]
+WRITING = [
+    "COPY (SELECT 1) TO '{folder}/written'",
+    "COPY (SELECT 1) TO '{inside}' (USE_TMP_FILE false)",
+    "COPY (SELECT 1) TO '{inside}' (FORMAT parquet, USE_TMP_FILE false)",
+    "COPY shop.totals TO '{folder}/written'",
+    "COPY shop.totals FROM '{outside}'",
+    "EXPORT DATABASE '{folder}/written'",
+    "IMPORT DATABASE '{folder}'",
+    "ATTACH '{folder}/written'",
+    "ATTACH '{folder}/written' AS w; CREATE TABLE w.t AS SELECT 1",
+    "WITH x AS (SELECT 1) INSERT INTO shop.totals SELECT * FROM x",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE OR REPLACE VIEW shop.totals AS SELECT 1",
+    "CREATE MACRO m() AS TABLE SELECT * FROM read_text('{outside}')",
+    "DROP VIEW shop.totals",
+    "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET 'y')",
+    "CHECKPOINT",
+    "VACUUM",
+    "SELECT 1; COPY (SELECT 1) TO '{folder}/written'",
+    "SELECT 1) TO '{folder}/written'; --",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/written'",
+    "PREPARE p AS COPY (SELECT 1) TO '{folder}/written'",
+    "EXECUTE p",
+    "UPDATE shop.totals SET k = 1",
+    "DELETE FROM shop.totals",
+    "SELECT write_log('x')",
+]
+CONFIGURING = [
+    "SET enable_external_access = true",
+    "SET GLOBAL enable_external_access = true",
+    "RESET enable_external_access",
+    "SET lock_configuration = false",
+    "RESET lock_configuration",
+    "SET allowed_paths = ['{outside}']",
+    "SET allowed_directories = ['/']",
+    "SET memory_limit = '100GB'",
+    "SET threads = 64",
+    "SET temp_directory = '{folder}'",
+    "SET home_directory = '{folder}'",
+    "SET python_enable_replacements = true",
+    "SET VARIABLE v = 1",
+    "PRAGMA enable_profiling",
+    "PRAGMA database_list",
+    "PRAGMA profiling_output = '{folder}/written'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "LOAD '{folder}/x.duckdb_extension'",
+    "FORCE INSTALL httpfs FROM 'http://127.0.0.1:1'",
+    "USE temp",
+    "CALL pragma_version()",
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/written')",
+    "SELECT * FROM enable_logging(storage = 'file', storage_path = '{folder}/written')",
+    "SELECT * FROM enable_profiling(save_location = '{folder}/written')",
+]
+TELLING = [
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT * FROM duckdb_databases()",
+    "SELECT * FROM duckdb_views()",
+    "SELECT * FROM duckdb_temporary_files()",
+    "SELECT * FROM duckdb_logs()",
+    "SELECT * FROM which_secret('s3://x', 's3')",
+    "SELECT * FROM pragma_database_list",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT * FROM system.information_schema.columns",
+    "SELECT * FROM temp.main.rows_0",
+    "SELECT current_setting('temp_directory')",
+    "SELECT getenv('HOME')",
+    "SHOW ALL TABLES",
+    "SHOW DATABASES",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+    "SELECT * FROM test_all_types()",
+    "SELECT * FROM bundle",
+    "SELECT * FROM shop.secret",
+    "SELECT * FROM python_map_function()",
+    "SELECT * FROM arrow_scan(1, 2, 3)",
+    "SELECT * FROM pandas_scan(1)",
+    "SELECT * FROM seq_scan('x')",
+]
+ATTEMPTS = [*READING, *WRITING, *CONFIGURING, *TELLING]
+HARMLESS_WITHOUT_LOOK = {  # in a database of its own these tell, or change, nothing but that one query's
+    *(sql for sql in TELLING if "read_" not in sql),
+    "PRAGMA enable_profiling",
+    "PRAGMA database_list",
+    "SET VARIABLE v = 1",
+    "USE temp",
+    "CALL pragma_version()",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE OR REPLACE VIEW shop.totals AS SELECT 1",
+    "CREATE MACRO m() AS TABLE SELECT * FROM read_text('{outside}')",
+    "DROP VIEW shop.totals",
+    "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET 'y')",
+    "CHECKPOINT",
+    "VACUUM",
+    "SELECT write_log('x')",
+    # it takes these, writes no file, and answers nothing any more
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/written')",
+    "SELECT * FROM enable_logging(storage = 'file', storage_path = '{folder}/written')",
+    "SELECT * FROM enable_profiling(save_location = '{folder}/written')",
+    "PREPARE p AS COPY (SELECT 1) TO '{folder}/written'",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world_in(tmp_path_factory.mktemp("escapes")) as world:
+        world.commit({"": rows((1, "a"), (2, "b"))})
+        (world.folder / "outside").write_text(SECRET)
+        yield world
+
+
+def filled(sql: str, folder: Path) -> str:
+    inside = next(folder.glob("*.parquet"))
+    return sql.format(inside=inside, outside=folder / "outside", folder=folder)
+
+
+def test_there_are_enough() -> None:
+    assert len(set(ATTEMPTS)) >= 110
+
+
+@pytest.mark.parametrize("sql", ATTEMPTS)
+def test_is_refused(world: World, sql: str) -> None:
+    inside = next(world.folder.glob("*.parquet")).read_bytes()
+    with pytest.raises(QueryRefused) as refused:
+        world.ask(filled(sql, world.folder))
+    assert SECRET not in str(refused.value)
+    assert next(world.folder.glob("*.parquet")).read_bytes() == inside
+    assert not (world.folder / "written").exists()
+
+
+@pytest.mark.parametrize("sql", [sql for sql in ATTEMPTS if sql not in HARMLESS_WITHOUT_LOOK])
+def test_is_refused_by_the_database_alone(tmp_path: Path, sql: str) -> None:
+    """The look at the text is one wall, the locked database another one."""
+    (tmp_path / "outside").write_text(SECRET)
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "inside.parquet")
+    before = (tmp_path / "inside.parquet").read_bytes()
+    given = table("inside.parquet", struct_of([field_of("k", "long")]))
+    (tmp_path / "scratch").mkdir()
+    bounds = {"lake": str(tmp_path), "scratch": str(tmp_path / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1}
+    with database_of(open_lake(str(tmp_path)), [given], bounds) as database:  # type: ignore[arg-type]
+        with pytest.raises(duckdb.Error):
+            database.execute(filled(sql, tmp_path)).fetchall()
+        assert database.execute("SELECT k FROM shop.totals").fetchall() == [(1,)]
+    assert (tmp_path / "inside.parquet").read_bytes() == before
+    assert not (tmp_path / "written").exists()
+    assert not any(SECRET in p.read_text(errors="ignore") for p in (tmp_path / "scratch").rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT read_text('{outside}')", "SELECT k.read_text FROM shop.totals", "SELECT * FROM shop.totals@x"],
+)
+def test_what_is_no_sql_is_refused(world: World, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        world.ask(filled(sql, world.folder))
+
+
+def test_the_process_has_no_secrets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_TOKEN", SECRET)
+    world.ctx = world.ctx.__class__(world.store, actor="another")
+    world.ask("SELECT 1")
+    (child,) = [child for child in world.pool._idle if child.user == "another"]
+    assert SECRET.encode() not in Path(f"/proc/{child.pid}/environ").read_bytes()

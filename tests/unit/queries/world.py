@@ -1,0 +1,59 @@
+"""A dataset of a few rows, and a process that answers queries of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from controlplane.lake.queries.pool import QueryPool
+from controlplane.lake.queries.results import ResultFolder
+from controlplane.operations.inspect import queries
+from controlplane.operations.inspect.queries import Asked, Queries
+from controlplane.operations.inspect.running_queries import Cancel
+from dataplane.contract.queries import QueryTable, Reference
+from dataplane.contract.schemas import Schema
+from tests.unit.diffs.world import Kept
+
+USER = "ada"
+
+
+class World(Kept):
+    """`Kept`, and queries of what it keeps."""
+
+    def __init__(self, folder: Path, **bounds: int) -> None:
+        super().__init__(folder)
+        self.pool = QueryPool(str(folder), **bounds)
+        self.queries = Queries(self.pool, ResultFolder(folder / "results"))
+
+    def ask(self, sql: str, parameters: Any = None, *, branch: str = "main", **more: Any) -> Any:
+        pages = {"page_rows": more.pop("page_rows")} if "page_rows" in more else {}
+        asked = Asked(sql, parameters, **more)
+        return queries.answer(self.ctx, self.queries, branch, asked, **pages)
+
+    def rows(self, sql: str, parameters: Any = None, **more: Any) -> list[list[Any]]:
+        found: list[list[Any]] = self.ask(sql, parameters, **more)["rows"]
+        return found
+
+    def arrow(self, sql: str, **more: Any) -> pa.Table:
+        stream = queries.stream(self.ctx, self.queries, "main", Asked(sql, **{"limit": None, **more}), cancel=Cancel())
+        return pa.ipc.open_stream(io.BytesIO(b"".join(stream.pieces))).read_all()
+
+
+@contextmanager
+def world_in(folder: Path, **bounds: int) -> Iterator[World]:
+    world = World(folder, **bounds)
+    try:
+        yield world
+    finally:
+        world.pool.close()
+        world.store.close()
+
+
+def table(path: str, schema: Schema, dataflow: str = "shop", name: str = "totals") -> QueryTable:
+    reference: Reference = {"branch": "", "dataflow": dataflow, "table": name, "at": 0}
+    return {"reference": reference, "files": [path], "schema": schema}
