@@ -23,7 +23,7 @@ OWN: Final = frozenset({"text", "files", "schema", "columns", "row_changes", "di
 KEYS: Final = frozenset({"objects", "partitions"})
 """Fields whose texts are content, too; what else is in them tells what it is about."""
 
-_ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted")
+_ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted", "from", "to")
 _FLOW, _DATASET = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 _GONE: Final = object()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer, branch_of, dataset_of
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer, branch_of, dataset_of, flows_of
 from controlplane.api.points import Point
 from controlplane.core.model.addresses import point_of
 from controlplane.core.model.answers.explore import (
@@ -118,8 +118,11 @@ def waves(
 @router.get("/v1/branches/{branch}/waves/{wave}")
 def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
-    dataset_of(call, ".".join(wave.split(".")[:2]))
-    return answer(waves_of.wave(call.context, branch, wave))
+    flows_of([wave.partition(".")[0]])
+    found = waves_of.wave(call.context, branch, wave)
+    if not call.shows(found):
+        raise waves_of.no_wave(branch, wave)
+    return answer(found)
 
 
 @router.get("/v1/search")

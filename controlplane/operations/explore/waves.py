@@ -48,7 +48,7 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
         past = PastStates.of(tx, branch, world.known)
         found = _until(world, past, lambda some: len(_page(some, before)) > limit)
         if before is not None and not any(run.id == before for run in found):
-            raise _unknown(branch, before)
+            raise no_wave(branch, before)
         page = _page(found, before)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
         items = [_wave(run, world, past, audit) for run in page[:limit]]
@@ -60,13 +60,13 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
     flow = id.partition(".")[0]
     with ctx.store.read(ctx.namespace) as tx:
         if not tx.revisions(branch, [flow]):
-            raise _unknown(branch, id)
+            raise no_wave(branch, id)
         world = _downstream(_world(ctx, tx, branch, flow))
         past = PastStates.of(tx, branch, world.known)
         found = _until(world, past, lambda some: any(run.id == id for run in some))
         run = next((run for run in found if run.id == id), None)
         if run is None:
-            raise _unknown(branch, id)
+            raise no_wave(branch, id)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
         counting = Counting(Counted(tx))
         steps = [_commit(state, past, counting) for state in _states(run, past)]
@@ -75,7 +75,7 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         return {**_wave(run, world, past, audit), "steps": steps, "untouched": untouched}
 
 
-def _unknown(branch: str, id: str) -> NotFound:
+def no_wave(branch: str, id: str) -> NotFound:
     return NotFound(f"there is no wave {id} in branch {branch}, or it is too long ago: headgate waves")
 
 

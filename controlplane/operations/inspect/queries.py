@@ -247,7 +247,7 @@ def _resolve(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Referen
         branches.require_there(tx, home)
         state = time_travel.state_of(tx, home, dataset, _point(point, asked))
     except NotFound as error:
-        raise _not_found(ctx, tx, home, asked, reference, dataset, error) from error
+        raise _not_found(ctx, tx, home, asked, reference, dataset, error=error) from error
     canonical: Reference = {"branch": wanted, "dataflow": flow, "table": table, "at": reference["at"]}
     shown = f"{wanted}.{flow}.{table}" if wanted else f"{flow}.{table}"
     return Resolved(shown, home, state, canonical)
@@ -267,7 +267,7 @@ def _point(text: str, asked: Asked) -> Point | None:
 
 
 def _not_found(
-    ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str, error: NotFound
+    ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str, *, error: NotFound
 ) -> HeadgateError:
     """The error where the dataset has data, or the branch is not there; else what may have been meant."""
     if branch != "main" and branch not in tx.branches():
