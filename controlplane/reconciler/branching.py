@@ -142,6 +142,11 @@ class Branching:
         """Datasets that were a branch's own and are not any more; how many."""
         left = planner.left_over()
         if left:
+            observed = planner.observed()
             with self._store.begin(self._namespace) as tx:
-                tx.share(name, left - tx.holds(name).keys())  # somebody may have rolled one back since the look
+                held = tx.holds(name).keys()  # somebody may have rolled one back since the look
+                if observed is not None:  # main has deleted or renamed what the branch held
+                    tx.drop_holds(name, sorted(left & held - observed[0].nodes.keys()))
+                    held &= observed[0].nodes.keys()
+                tx.share(name, left - held)
         return len(left)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Run:
         self.past: list[tuple[float, dict[str, Parts]]] = []  # main when a step ended, under its names of now
         self.kept: set[Task] = set()  # computed, and not to be done again
         self.known: set[Task] = set()  # computed once; what of it was collected, may be done again
+        self.passing: set[Task] = set()  # may have been needed on the way
         self.joined: set[object] = set()  # work for `both` since the last collection
         self.has_collected = False
         world.apply(Flow().text)
@@ -66,9 +68,7 @@ class Run:
     def mend(self) -> None:
         """Nothing is held any more: so all is known of each dataset."""
         for branch in self.names:
-            self.tell("resume", branch)
-            controls.resume(self.world.ctx, branch, "shop")
-            self.line(branch).holds.clear()
+            self.resume_in(branch, "shop")
             self.settle()
         found = fsck(self.world.store, "default", self.world.lake)
         assert not found, found
@@ -287,14 +287,20 @@ class Run:
         if not held:
             return
         branch, dataset = self.chance.choice(held)
-        if dataset not in self.flow(branch).codes:
-            return
-        target = self.chance.choice([dataset, "shop"])
+        self.resume_in(branch, self.chance.choice([dataset, "shop"]))
+
+    def resume_in(self, branch: str, target: str) -> None:
+        """What goes on at the same time may read each other's held rows for a moment."""
         self.tell("resume", branch, target)
         controls.resume(self.world.ctx, branch, target)
         line = self.line(branch)
-        for name in [name for name in line.holds if target in (name, "shop") and name in self.flow(branch).codes]:
-            del line.holds[name]
+        left = {d: parts for d, parts in line.holds.items() if target not in (d, "shop")}
+        released = line.holds.keys() - left.keys()
+        held = line.holds
+        for still in chain.from_iterable(combinations(sorted(released), n) for n in range(1, len(released))):
+            line.holds = left | {dataset: held[dataset] for dataset in still}
+            self.passing |= self.all_wanted()
+        line.holds = left
 
     def collect(self) -> None:
         self.tell("collect")
@@ -321,16 +327,20 @@ class Run:
         return sum(work.dataset != "shop.both" for work in done)
 
     def settle(self) -> None:
+        for name, line in self.lines.items():  # what main has given up is held nowhere
+            line.holds = {d: parts for d, parts in line.holds.items() if d in self.flow(name).codes}
         self.world.settle()
         ran, wanted = self.executed(), self.all_wanted()
-        least, most = len(wanted - self.known), len(wanted - self.kept)
+        least, most = len(wanted - self.known), len((wanted | self.passing) - self.kept)
         assert least <= ran <= most, f"{ran} tasks ran, of {least} to {most}"
         self.kept |= wanted
-        self.known |= wanted
+        self.known |= wanted | self.passing
+        self.passing.clear()
         for branch in self.names:
             self.check(branch)
         self.check_copies()
-        self.past.append((self.clock(), self.wanted(MAIN)[0]))
+        joined = tuple(self.world.values(MAIN, "shop.both"))  # it may have waited
+        self.past.append((self.clock(), self.wanted(MAIN)[0] | {"shop.both": {"": joined}}))
         self.world.now += 100.0
 
     def check(self, branch: str) -> None:
@@ -345,16 +355,18 @@ class Run:
             assert found == rows_of(parts), f"{dataset} of {branch} is {found} and not {rows_of(parts)}"
         with self.world.store.read() as tx:
             own, holds = set(tx.own_datasets(branch)), tx.holds(branch).keys()
-        assert {d for d in holds if d in flow.codes} == {d for d in line.holds if d in flow.codes}
+        assert holds == line.holds.keys(), f"{branch} holds {set(holds)} and not {set(line.holds)}"
         if branch != MAIN:
             self.check_own(branch, own)
         self.note(branch, truth, own)
 
     def check_own(self, branch: str, own: set[str]) -> None:
         expected = self.own(branch)
-        assert own - self.line(branch).holds.keys() <= expected, f"{branch} has {own} of its own, not {expected}"
-        # What main once had under a name that it has given up may be just what the branch wants.
-        lacking = expected - own - {self.flow(branch).scaled, "shop.both"}
+        assert own <= expected, f"{branch} has {own} of its own, not {expected}"
+        # What main has, or once had under a name that it has given up, may be just what the branch wants.
+        main, truth = self.mains(branch), self.wanted(branch)[0]
+        theirs = self.main.texts[main.last].made_of(main.files, main.holds)[0]
+        lacking = {d for d in expected - own - {self.flow(branch).scaled, "shop.both"} if truth[d] != theirs.get(d)}
         assert not lacking, f"{branch} has only {own} of its own"
         assert not self.world.branching._troubles.failures(f"branch:{branch}"), f"{branch} cannot be planned"
         with self.world.ctx.looking(branch) as (kept, facts):
