@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, combinations
@@ -405,19 +405,17 @@ def a_home() -> Iterator[Path]:
         shutil.rmtree(home)
 
 
-def run(seed: int, url: str = "memory:", steps: int = STEPS) -> None:
-    """Raises AssertionError with all that happened before."""
-    with a_home() as home:
-        world = BranchWorld(home, url=f"sqlite:///{home}/metadata.db" if url == "sqlite" else url)
+def run(
+    seed: int, url: str = "memory:", steps: int = STEPS, world: Callable[[Path, str], BranchWorld] = BranchWorld
+) -> None:
+    """Raises AssertionError, with all that happened before."""
+    with a_home() as home, closing(world(home, f"sqlite:///{home}/metadata.db" if url == "sqlite" else url)) as made:
+        going = Run(seed, made)
         try:
-            made = Run(seed, world)
-            try:
-                made.go(steps)
-            except Exception as error:
-                error.add_note(f"seed {seed}, after\n  " + "\n  ".join(made.told))
-                raise
-        finally:
-            world.store.close()
+            going.go(steps)
+        except Exception as error:
+            error.add_note(f"seed {seed}, after\n  " + "\n  ".join(going.told))
+            raise
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ class BranchWorld(World):
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
         self.branching = Branching(self.store, "default", planner, Troubles(), window=WINDOW, since_trace=0)
 
+    def close(self) -> None:
+        self.store.close()
+
     def create(self, name: str = "dev") -> None:
         with self.store.begin() as tx:
             tx.create_branch(Branch(name=name, source="main", at=tx.now(), actor="ann"))
