@@ -144,7 +144,7 @@ class Branching:
         if left:
             observed = planner.observed()
             with self._store.begin(self._namespace) as tx:
-                held = tx.holds(name).keys()  # somebody may have rolled one back since the look
+                held = set(tx.holds(name))  # somebody may have rolled one back since the look
                 if observed is not None:  # main has deleted or renamed what the branch held
                     tx.drop_holds(name, sorted(left & held - observed[0].nodes.keys()))
                     held &= observed[0].nodes.keys()

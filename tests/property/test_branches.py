@@ -12,6 +12,7 @@ import pytest
 
 from controlplane.core.compile import ownership
 from controlplane.core.merging import identities
+from controlplane.core.merging.texts import merge_dataflow
 from controlplane.operations.desired import holds, merging
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.holds import MemoryHolds
@@ -90,10 +91,8 @@ def write_components_run_in_branches() -> Patch:
 
 
 def a_merge_forgets_one_component() -> Patch:
-    right = merging.merge_dataflow
-
     def merge(base: Any, mine: Any, other: Any, take: Any) -> Any:
-        found = right(base, mine, other, take)
+        found = merge_dataflow(base, mine, other, take)
         ours, whole = (next(line for line in one.text.splitlines() if "SELECT k, v +" in line) for one in (mine, found))
         return replace(found, text=found.text.replace(whole, ours))
 

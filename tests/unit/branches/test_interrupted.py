@@ -159,9 +159,19 @@ class Recorded(Counting):
     @contextmanager
     def begin(self, namespace: str = "default") -> Iterator[Any]:
         with self._store.begin(namespace) as tx:
-            hold = tx.hold_branch
-            tx.hold_branch = lambda name: (self.held.append(name), hold(name))
-            yield tx
+            yield HoldingTx(tx, self.held)
+
+
+class HoldingTx:
+    def __init__(self, tx: Any, held: list[str]) -> None:
+        self._tx, self._held = tx, held
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def hold_branch(self, name: str) -> None:
+        self._held.append(name)
+        self._tx.hold_branch(name)
 
 
 def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(world: BranchWorld) -> None:
