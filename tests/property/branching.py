@@ -1,7 +1,7 @@
 """Truth and Thrift with branches: random runs that change main and its branches, compared with the model of them.
 
 A run edits, lets files come, change and go, makes branches that follow or are pinned, and branches of branches; it
-merges, updates, rolls back, resumes, ends and collects. After each step every dataset of every branch is what its text
+merges, reverts, updates, rolls back, resumes, ends and collects. After each step every dataset of every branch is what its text
 makes of the files that it sees, and only what nobody had computed before was computed. Does not belong here: what is
 true (branch_model), which runs there are and the faults that they have to find (test_branches).
 
@@ -25,7 +25,7 @@ from typing import Any
 from controlplane.core.errors import GenerationGone, MergeConflict
 from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.branches import MAIN
-from controlplane.operations.desired import branches, controls, merging, rollback
+from controlplane.operations.desired import branches, controls, merging, revert, rollback
 from controlplane.operations.planning.snapshot import plan_now
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
@@ -59,9 +59,9 @@ class Run:
         self.settle()
         self.create()
         often: list[Callable[[], None]] = [self.edit, self.race, self.roll_back]
-        seldom = [self.merge, self.put, self.withdraw, self.create, self.update, self.resume, self.end, self.collect]
+        seldom = [self.revert, self.put, self.withdraw, self.create, self.update, self.resume, self.end, self.collect]
         for _ in range(steps):
-            self.chance.choice([*often, *often, *seldom])()
+            self.chance.choice([*often, *often, self.merge, *seldom])()
             self.settle()
         self.mend()
 
@@ -199,6 +199,17 @@ class Run:
                 del line.holds[dataset]
         if branch == MAIN and after.name != before.name:
             self.past.clear()
+
+    def revert(self) -> None:
+        """To any text that the branch has had, also while it was main."""
+        branch = self.chance.choice(self.names)
+        line = self.line(branch)
+        known = self.main.texts[: (line.fork if line.texts else self.mains(branch).last) + 1]
+        known = line.texts if branch == MAIN else [*known, *line.texts]
+        number = self.chance.randint(1, len(known))
+        self.tell("revert", branch, "to", number)
+        revert.revert(self.world.ctx, branch, "shop", number)
+        self.store(branch, known[number - 1])
 
     def merge(self) -> None:
         self.merge_of(self.chance.choice(self.names), self.chance.choice([MAIN, *self.names]))
