@@ -1,9 +1,9 @@
 """Truth and Thrift with branches: random runs that change main and its branches, compared with the model of them.
 
 A run edits, lets files come, change and go, makes branches that follow or are pinned, and branches of branches; it
-merges, reverts, updates, rolls back, resumes, ends and collects. After each step every dataset of every branch is what its text
-makes of the files that it sees, and only what nobody had computed before was computed. Does not belong here: what is
-true (branch_model), which runs there are and the faults that they have to find (test_branches).
+merges, reverts, updates, rolls back, resumes, ends and collects. After each step every dataset of every branch is what
+its text makes of the files that it sees, and only what nobody had computed before was computed. Does not belong here:
+what is true (branch_model), which runs there are and the faults that they have to find (test_branches).
 
     python -m tests.property.branching SEED [URL]
 """
