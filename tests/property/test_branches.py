@@ -20,35 +20,41 @@ from controlplane.store.memory.snapshots import MemorySnapshots
 from tests.property import branching
 from tests.slices import sliced
 
-QUICK, SLOW = 8, 40
+QUICK, SLOW = 6, 30
 TRIED = 60  # seeds in which a planted fault has to be noticed
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))
 
 
+KINDS = {"calm": branching.Run, "busy": branching.Busy}
+
+
 # Seeds are alike: the first few are part of every commit, of the others a slice.
 @pytest.mark.parametrize("seed", range(QUICK))
-def test_whatever_happens_to_main_and_its_branches(seed: int) -> None:
-    branching.run(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_happens_to_main_and_its_branches(kind: str, seed: int) -> None:
+    branching.run(seed, kind=KINDS[kind])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sliced(range(QUICK, SLOW), 4))
-def test_more_of_it(seed: int) -> None:
-    branching.run(seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_of_it(kind: str, seed: int) -> None:
+    branching.run(seed, kind=KINDS[kind])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sliced(range(6), 6))
 def test_the_same_on_sqlite(seed: int) -> None:
-    branching.run(seed, "sqlite")
+    branching.run(seed, "sqlite", kind=branching.Busy if seed % 2 else branching.Run)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("url", ["memory:", "sqlite"])
-def test_for_long(url: str) -> None:
+def test_for_long(url: str, kind: str) -> None:
     chance = random.SystemRandom()
     for _ in range(SOAK if url == "memory:" else SOAK // 10):
-        branching.run(chance.randrange(1 << 32), url)
+        branching.run(chance.randrange(1 << 32), url, kind=KINDS[kind])
 
 
 # --- planted faults
