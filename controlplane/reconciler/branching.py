@@ -142,11 +142,9 @@ class Branching:
         """Datasets that were a branch's own and are not any more; how many."""
         left = planner.left_over()
         if left:
-            observed = planner.observed()
             with self._store.begin(self._namespace) as tx:
                 held = set(tx.holds(name))  # somebody may have rolled one back since the look
-                if observed is not None:  # main has deleted or renamed what the branch held
-                    tx.drop_holds(name, sorted(left & held - observed[0].nodes.keys()))
-                    held &= observed[0].nodes.keys()
-                tx.share(name, left - held)
+                gone = left & held & planner.given_up(held)
+                tx.drop_holds(name, sorted(gone))
+                tx.share(name, left - held | gone)
         return len(left)

@@ -104,6 +104,14 @@ class BranchPlanner(Planner):
         found, self._left_over = self._left_over, frozenset()
         return found
 
+    def given_up(self, datasets: Iterable[str]) -> set[str]:
+        """Those that the branch did not want at all any more at the last look, as main has deleted or renamed them.
+        Of a dataflow that does not compile nothing can be said."""
+        nodes, unknown = self._compiled.nodes, self._compiled.left_out
+        if self._compiled is NOTHING:
+            return set()
+        return {d for d in datasets if d not in nodes and d.partition(".")[0] not in unknown}
+
     def shared(self) -> frozenset[str]:
         """Datasets in scope that are main's, as of the last look. None is, where the branch is pinned."""
         if self._snapshot is not None:
