@@ -17,7 +17,6 @@ from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
 from dataplane.storage.lake import LocalLake
 from tests.property import branching
-from tests.slices import sliced
 from tests.spark.oracle import SparkEngine, for_few_rows
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import Same
@@ -41,8 +40,7 @@ class SparkBranchWorld(BranchWorld):
         super().close()
 
 
-# Seeds are alike; the model is the same, and each is a run of it on the same executor.
-@pytest.mark.parametrize("seed", sliced(range(10), 2))
+@pytest.mark.parametrize("seed", range(10))
 def test_whatever_happens_to_main_and_its_branches(spark: SparkSession, seed: int) -> None:
     with for_few_rows(spark):
         branching.run(seed, steps=STEPS, world=partial(SparkBranchWorld, spark=spark))
