@@ -264,7 +264,6 @@ def test_a_branch_computes_its_edit_alone_and_a_merge_into_an_unmoved_main_nothi
     assert daily_copy(story) == figures
     main = merged(story, "try")
     main.assert_idle()
-    assert main.tasks == {"adopted": partitions + WHOLE, "written": 1}
     assert main.roots == run.roots
     assert daily_copy(story) != figures
 
