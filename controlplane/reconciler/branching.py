@@ -150,5 +150,8 @@ class Branching:
         left = planner.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:
-                tx.share(name, left - tx.holds(name).keys())  # somebody may have rolled one back since the look
+                held = set(tx.holds(name))  # somebody may have rolled one back since the look
+                gone = left & held & planner.given_up(held)
+                tx.drop_holds(name, sorted(gone))
+                tx.share(name, left - held | gone)
         return len(left)

@@ -224,6 +224,72 @@ def test_its_revert_runs_nothing_and_the_copy_is_written_again(story: Workspace,
     ]
 
 
+EDITED = {"flights.delays", "flights.by_carrier", "flights.by_route", "flights.daily", "flights.trend"}
+
+
+def in_branch(story: Workspace, name: str, late_minutes: int) -> Run:
+    """Make a branch and run it with an edit. The text is put back."""
+    story.ask("branch", "create", name)
+    text = story.edit("flights.yaml", ("late_minutes: 15", f"late_minutes: {late_minutes}"))
+    run = story.run("flights.yaml", "--branch", name)
+    story.write(f"{name}.txt", (story.folder / "flights.yaml").read_text())
+    story.write("flights.yaml", text)
+    assert {dataset["state"] for dataset in run.datasets.values()} == {"up_to_date"}
+    assert {target["state"] for target in run.targets.values()} == {"paused"}  # off in branches
+    return run
+
+
+def merged(story: Workspace, name: str) -> Run:
+    """Merge the branch, and run main with the text that it has then."""
+    assert story.ask("branch", "merge", name)["taken"] == ["flights.delays"]
+    story.write("flights.yaml", (story.folder / f"{name}.txt").read_text())
+    return story.run()
+
+
+def test_a_branch_computes_its_edit_alone_and_a_merge_into_an_unmoved_main_nothing(
+    story: Workspace, before: Run
+) -> None:
+    partitions = before.datasets["delays"]["partitions"]
+    figures = daily_copy(story)
+    run = in_branch(story, "try", 45)
+    assert run.tasks == {"executed": partitions - TWINS + WHOLE}  # and no copy
+    assert {name for name in run.roots if run.roots[name] == before.roots[name]} >= {"flights", "legs", "named"}
+    assert set(story.ask("branch", "show", "try")["dataflows"]) == {"flights"}
+    own = story.query("SELECT dataset FROM heads WHERE branch = 'try'")
+    assert {dataset for (dataset,) in own} == EDITED
+    main = story.run()
+    main.assert_idle()
+    assert main.tasks == {}
+    assert main.roots == before.roots
+    assert daily_copy(story) == figures
+    main = merged(story, "try")
+    main.assert_idle()
+    assert main.roots == run.roots
+    assert daily_copy(story) != figures
+
+
+def test_a_revert_of_a_merge_runs_nothing(story: Workspace, before: Run) -> None:
+    story.write("flights.yaml", (story.folder / "flights-before.txt").read_text())
+    run = story.run()
+    run.assert_idle()
+    assert run.roots == before.roots
+
+
+def test_a_merge_computes_what_came_meanwhile_alone(story: Workspace, before: Run, monthly: Path) -> None:
+    in_branch(story, "again", 60)
+    late = flights_folder(story) / day_name(6)
+    late.write_text(day_text(monthly, 6))
+    assert story.run().tasks == {"executed": PER_FILE + WHOLE, "written": 1 + 1}
+    run = merged(story, "again")
+    run.assert_up_to_date()
+    assert run.executed == 1 + WHOLE  # delays of that file, and what reads all of them
+    late.unlink()
+    story.write("flights.yaml", (story.folder / "flights-before.txt").read_text())
+    run = story.run()
+    run.assert_idle()
+    assert run.roots == before.roots
+
+
 def test_other_code_with_equal_rows_stops_right_there(story: Workspace, before: Run) -> None:
     partitions = before.datasets["legs"]["partitions"]
     story.edit("flights.yaml", ("dep_time IS NULL AS cancelled", "isnull(dep_time) AS cancelled"))

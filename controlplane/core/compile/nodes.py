@@ -160,6 +160,7 @@ class Sink:
     identity: bytes
     keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors that tell rows by them
     branch: str = ""  # whose copy it is, where it was redirected there
+    since: int = 0  # orders of writes begin here: after those of an earlier branch of that name
     by_columns: bool = False  # whether partition keys are plain values of columns, of the dataset or of one it follows
 
 

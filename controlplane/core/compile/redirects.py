@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal, TypeAlias
 
 from controlplane.core.blueprint import Write
@@ -65,7 +66,7 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
     if branch is None or branch.name == MAIN or not branch.redirects:
         return desired
     moved = {
-        dataset: _moved(node, place, branch.name)
+        dataset: _moved(node, place, branch)
         for dataset, place in branch.redirects.items()
         if isinstance(node := desired.nodes.get(dataset), Sink) and not _fault(node, place)
     }
@@ -100,11 +101,12 @@ def _taken(node: Sink, known: Iterable[tuple[str, Place]], older: Iterable[Branc
     return ""
 
 
-def _moved(node: Sink, place: str, branch: str) -> Sink:
+def _moved(node: Sink, place: str, branch: Branch) -> Sink:
     write, path = _elsewhere(node.write, node.path, place)
     here = connectors.target_id("", node.dataset, node.uid, write, path, node.keyed)
-    identity = digest("redirected/1", target=node.identity, place=here, branch=branch)
-    return replace(node, write=write, path=path, identity=identity, branch=branch)
+    identity = digest("redirected/1", target=node.identity, place=here, branch=branch.name)
+    since = 0 if branch.at == inf else int(branch.at * 1_000)
+    return replace(node, write=write, path=path, identity=identity, branch=branch.name, since=since)
 
 
 def _elsewhere(write: Write, path: str, place: str) -> tuple[Write, str]:

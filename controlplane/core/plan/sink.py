@@ -113,7 +113,7 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
     identity = _identity(node, state)
     known = planning.world.target(node.dataset)
     if known is None:
-        return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0)
+        return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0, order=node.since)
     if known.identity == identity:
         return known
     return replace(anew(planning.world.nodes, known), identity=identity)

@@ -83,8 +83,8 @@ def merge_branch(
 
 
 def _hold(tx: Tx, *names: str) -> None:
-    """Raises BranchEnded."""
-    for name in names:
+    """In one order, so that two merges into each other do not wait for each other. Raises BranchEnded."""
+    for name in sorted(names):
         try:
             if name != MAIN:
                 tx.hold_branch(name)

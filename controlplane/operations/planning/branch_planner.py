@@ -18,7 +18,7 @@ from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
-from controlplane.operations.planning.pinned import decisions, is_pinned, off
+from controlplane.operations.planning.pinned import decisions, is_pinned, mains_states, off
 from controlplane.operations.planning.planner import Memory, Planner
 from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, compile_live, holding, redirected
 from controlplane.ports.store import Store, Tx
@@ -37,9 +37,17 @@ class Snapshot:
     def of(tx: Tx, branch: str, namespace: str) -> Snapshot:
         desired = compile_live(tx.mains_revisions(branch).values(), namespace)
         reads = [node.dataset for node in desired.nodes.values() if isinstance(node, Source)]
-        known = Fetched(states=tx.states(branch), pins=tx.pinned_schemas(branch, reads))
+        known = Fetched(states=mains_states(tx.states(branch)), pins=tx.pinned_schemas(branch, reads))
         known.forces = tx.mains_forces(branch)
         return Snapshot(desired, known)
+
+    def look_again(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
+        """At datasets of which something was marked: what main has of those that the branch has given back could not be
+        seen before. Whether there are such."""
+        found = mains_states(tx.states(branch, datasets))
+        is_new = any(self.known.states.get(dataset) != state for dataset, state in found.items())
+        self.known.states.update(found)
+        return is_new
 
 
 class BranchPlanner(Planner):
@@ -97,6 +105,14 @@ class BranchPlanner(Planner):
         found, self._left_over = self._left_over, frozenset()
         return found
 
+    def given_up(self, datasets: Iterable[str]) -> set[str]:
+        """Those that the branch did not want at all any more at the last look, as main has deleted or renamed them.
+        Of a dataflow that does not compile nothing can be said."""
+        nodes, unknown = self._compiled.nodes, self._compiled.left_out
+        if self._compiled is NOTHING:
+            return set()
+        return {d for d in datasets if d not in nodes and d.partition(".")[0] not in unknown}
+
     def shared(self) -> frozenset[str]:
         """Datasets in scope that are main's, as of the last look. None is, where the branch is pinned."""
         if self._snapshot is not None:
@@ -127,6 +143,14 @@ class BranchPlanner(Planner):
         self._left_over = tx.own_datasets(self._branch)
         self._snapshot = Snapshot.of(tx, self._branch, self._namespace) if is_pinned(tx, self._branch) else None
         return super()._swept(tx)
+
+    def _refreshed(self, tx: Tx, memory: Memory, marked: frozenset[str]) -> set[str]:
+        stale = super()._refreshed(tx, memory, marked)
+        assert memory.desired is not None
+        theirs = marked & memory.desired.nodes.keys()
+        if self._snapshot is not None and theirs and self._snapshot.look_again(tx, self._branch, theirs):
+            self._compiled = NOTHING  # nothing holds of what followed from it
+        return stale
 
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""

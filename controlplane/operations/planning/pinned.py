@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.ports.store import Tx
@@ -21,6 +22,12 @@ NOT_THERE = "main had no result of it when this branch was pinned: headgate bran
 def is_pinned(tx: Tx, branch: str) -> bool:
     found = tx.branches().get(branch)
     return found is not None and found.pinned
+
+
+def mains_states(states: Mapping[str, State]) -> dict[str, State]:
+    """Without what is left of datasets that were the branch's own: it is dropped after the next pass, and only then can
+    be seen what main had."""
+    return {dataset: state for dataset, state in states.items() if state.branch == MAIN}
 
 
 def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str]) -> Iterator[Decision]:

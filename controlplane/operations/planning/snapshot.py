@@ -360,6 +360,9 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
         known.holds = holding(own, known.holds, tx.holds(MAIN))
     else:
         off |= pinned.off(nodes, own)
+        left = known.states.keys() - pinned.mains_states(known.states).keys() - own
+        for dataset in left:
+            known.drop(dataset)
         frozen = {decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)}
         frozen |= {dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()}
     facts.own = ownership.decided(nodes, own, off)

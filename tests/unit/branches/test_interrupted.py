@@ -14,6 +14,7 @@ from controlplane.core.errors import StaleRevision
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints, branches, controls, merging
 from controlplane.operations.upkeep.collect import collect
+from controlplane.operations.upkeep.fsck import fsck
 from dataplane.contract.kinds import Kind
 from tests.property.engine import Fault
 from tests.unit.branches.test_merging import MORE
@@ -148,6 +149,41 @@ def test_the_same_merge_twice_at_once_changes_nothing_more(world: BranchWorld) -
     assert merging.merge_branch(replace(world.ctx, store=store), "dev")["revisions"] == {}
 
 
+class Recorded(Counting):
+    """Remembers which branches were held."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store, 0)
+        self.held: list[str] = []
+
+    @contextmanager
+    def begin(self, namespace: str = "default") -> Iterator[Any]:
+        with self._store.begin(namespace) as tx:
+            yield HoldingTx(tx, self.held)
+
+
+class HoldingTx:
+    def __init__(self, tx: Any, held: list[str]) -> None:
+        self._tx, self._held = tx, held
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def hold_branch(self, name: str) -> None:
+        self._held.append(name)
+        self._tx.hold_branch(name)
+
+
+def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(world: BranchWorld) -> None:
+    branches.create(world.ctx, "try")
+    world.apply_in("try", REST)
+    there, back = Recorded(world.store), Recorded(world.store)
+    for store, source, into in ((there, "dev", "try"), (back, "try", "dev")):
+        ctx: Any = replace(world.ctx, store=store)
+        merging.merge_branch(ctx, source, into)
+    assert there.held == back.held == ["dev", "try"]
+
+
 def test_a_revision_that_somebody_else_has_stored_is_not_overwritten(world: BranchWorld) -> None:
     """What a database without serial writers lets happen: the other commits after the texts were compared."""
     with world.store.read() as tx:
@@ -160,24 +196,27 @@ def test_a_revision_that_somebody_else_has_stored_is_not_overwritten(world: Bran
 # --- a branch that ends while it computes
 
 
-def deleted_at_work(world: BranchWorld) -> Callable[[Kind], Fault]:
-    """Drivers report after dev has ended."""
+def deleted_at_work(world: BranchWorld, ends: Fault) -> Callable[[Kind], Fault]:
+    """Drivers report after dev has ended, and what they do then."""
     left = [True]
 
     def fault(kind: Kind) -> Fault:
-        if kind == "transform" and left:
-            left.clear()
-            branches.delete(world.ctx, "dev")
-        return "none"
+        if kind != "transform" or not left:
+            return "none"
+        left.clear()
+        branches.delete(world.ctx, "dev")
+        return ends
 
     return fault
 
 
-def test_results_for_a_branch_that_has_ended_become_no_states(world: BranchWorld) -> None:
+@pytest.mark.parametrize("ends", ["none", "dies", "dies late", "stutters", "straggles"])
+def test_results_for_a_branch_that_has_ended_become_no_states(world: BranchWorld, ends: Fault) -> None:
+    """A driver that is given up, or reports twice, is refused: the engine looks at that."""
     world.apply_in("dev", EDITED.replace("3 * v", "8 * v"))
     mains = world.generations(MAIN)
     world.once()
-    while world.engine.step(deleted_at_work(world)):
+    while world.engine.step(deleted_at_work(world, ends)):
         world.once()
     assert not world.ran()
     with world.store.read() as tx:
@@ -186,8 +225,10 @@ def test_results_for_a_branch_that_has_ended_become_no_states(world: BranchWorld
         assert tx.own_dataflows("dev") == {}
         assert tx.demands("dev", "shop.doubled") == {}
         assert sum(tx.backlog().values()) == 0
+        assert tx.attempts() == {}
     assert world.generations(MAIN) == mains
     for days in (1, 40):
         collect(world.store, "default", now=world.now + days * branches.DAY_S)
     assert world.values(MAIN, "shop.sums") == [(1, 80), (2, 40)]
     assert not world.settle()  # nothing that main refers to is gone
+    assert fsck(world.store, "default") == ()

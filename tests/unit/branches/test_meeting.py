@@ -212,6 +212,42 @@ def test_a_rollback_just_before_its_dataset_is_given_back_stays(world: BranchWor
     check(world)
 
 
+@pytest.mark.parametrize("text", [RENAMED, DOUBLED.format(factor=2) + SUMS])
+def test_what_main_renames_or_deletes_is_held_no_more(world: BranchWorld, text: str) -> None:
+    """Nobody could resume it, and it would be held again once its name comes back."""
+    world.create()
+    roll_back(world, "shop.other", "dev")
+    world.ran()
+    world.apply(text)
+    world.ran()
+    with world.store.read() as tx:
+        assert tx.holds("dev") == {}
+        assert tx.own_datasets("dev") == frozenset()
+    world.apply(REST)
+    world.ran()
+    check(world)
+    assert world.values("dev", "shop.other") == world.values(MAIN, "shop.other") == [(1, 11), (2, 21)]
+
+
+def test_a_dataflow_that_does_not_compile_for_a_while_stays_held(world: BranchWorld) -> None:
+    """It reads what main has deleted, and what main brings back."""
+    world.apply_in(MAIN, OTHER.format(more=4), flow="more")
+    world.create()
+    reading = REST + "  last:\n    transform: {sql: 'SELECT k, v FROM more.other'}\n"
+    world.apply_in("dev", reading)
+    world.ran()
+    roll_back(world, "shop.other", "dev")
+    world.ran()
+    blueprints.delete(world.ctx, MAIN, "more")
+    world.ran()
+    world.apply_in(MAIN, OTHER.format(more=4), flow="more")
+    world.ran()
+    with world.store.read() as tx:
+        assert tx.holds("dev").keys() == {"shop.other"}
+    assert world.values("dev", "shop.other") == [(1, 11)]
+    check(world)
+
+
 # --- collecting -------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import BranchFollows
-from controlplane.operations.desired import branches, controls, merging
+from controlplane.core.model.addresses import Generation
+from controlplane.operations.desired import branches, controls, merging, rollback
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning.snapshot import plan_now
 from tests.unit.branches.world import BranchWorld
@@ -115,6 +116,36 @@ def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
 def _sources(world: BranchWorld) -> list[Source]:
     with world.ctx.looking("main") as (_, facts):
         return [node for node in facts.desired.nodes.values() if isinstance(node, Source)]
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_what_is_given_back_is_read_as_main_had_it(world: BranchWorld, is_swept: bool) -> None:
+    """Also by a planner that began while the branch had it."""
+    world.put("b.csv", (1, 30))
+    world.settle()
+    branches.update(world.ctx, "dev")
+    rollback.rollback(world.ctx, "dev", "shop.orders", Generation(1))
+    world.apply_in("dev", EDITED)
+    world.ran()
+    assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+    if is_swept:
+        branches.update(world.ctx, "dev")
+        world.ran()
+    controls.resume(world.ctx, "dev", "shop.orders")
+    assert world.ran() == {"transform": 2}
+    assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
+    check(world)
+
+
+def test_an_edit_that_is_reverted_is_what_main_had(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    branches.update(world.ctx, "dev")
+    world.ran()
+    world.apply_in("dev", REST + OTHER.replace("orders", "doubled"))
+    world.ran()
+    assert world.values("dev", "shop.other") == [(1, 21), (2, 41)]
+    check(world)
 
 
 def test_a_merge_brings_its_edits_and_leaves_it_as_it_is(world: BranchWorld) -> None:

@@ -77,6 +77,20 @@ def test_a_merge_brings_no_redirect(world: BranchWorld) -> None:
     assert world.engine.targets.keys() == {"/out/copy", "/out/dev_copy"}
 
 
+def test_a_branch_that_is_made_again_writes_over_what_the_first_one_wrote(world: BranchWorld) -> None:
+    """Its generations begin with those of main, and the place has seen later ones."""
+    create(world, {"shop.copy": "dev_copy"})
+    for factor in (3, 4, 5):
+        world.apply_in("dev", DOUBLED.format(factor=factor) + COPY)
+        world.settle()
+    branches.delete(world.ctx, "dev")
+    create(world, {"shop.copy": "dev_copy"})
+    world.apply_in("dev", DOUBLED.format(factor=7) + COPY)
+    world.settle()
+    assert world.decided("dev", "shop.copy").status == "up_to_date"
+    assert written(world, "/out/dev_copy") == [(1, 70), (2, 140)]
+
+
 def test_the_owner_of_a_copy_says_which_branch_it_is_of(world: BranchWorld) -> None:
     create(world, {"shop.copy": "dev_copy"})
     step = world.decided("dev", "shop.copy").step

@@ -8,6 +8,7 @@ from typing import Any
 
 from controlplane.core import tree
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.operations.desired import blueprints
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
@@ -28,6 +29,9 @@ class BranchWorld(World):
         planner = Planner(self.store, window=WINDOW)
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
         self.branching = Branching(self.store, "default", planner, Troubles(), window=WINDOW, since_trace=0)
+
+    def close(self) -> None:
+        self.store.close()
 
     def create(self, name: str = "dev") -> None:
         with self.store.begin() as tx:
@@ -75,6 +79,16 @@ class BranchWorld(World):
             fragments = tx.fragments(ids)
         files = [f["path"] for id in ids for f in fragments[id].files]
         return sorted((row for file in files for row in self.engine.fragment(file).rows), key=repr)
+
+    def parts(self, state: State) -> dict[str, tuple[tuple[Any, ...], ...]]:
+        """The rows of a state by partition."""
+        with self.store.read() as tx:
+            entries = list(tree.scan(tx, state.root))
+            fragments = tx.fragments([e.fragment for e in entries])
+        files = {e.key: [f["path"] for f in fragments[e.fragment].files] for e in entries}
+        return {
+            key: tuple(r for path in paths for r in self.engine.fragment(path).rows) for key, paths in files.items()
+        }
 
     def generations(self, branch: str) -> dict[str, int]:
         with self.store.read() as tx:
