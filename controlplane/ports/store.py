@@ -11,6 +11,7 @@ from typing import Protocol
 from controlplane.ports.alerts import Alerts
 from controlplane.ports.blueprints import Blueprints
 from controlplane.ports.branches import Branches
+from controlplane.ports.browser_sessions import BrowserSessions
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
 from controlplane.ports.holds import Holds
@@ -39,6 +40,7 @@ class Tx(
     Drivers,
     Projections,
     Events,
+    BrowserSessions,
     Leases,
     Packs,
     Upkeep,

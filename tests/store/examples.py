@@ -9,6 +9,7 @@ from typing import Any, cast
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
@@ -198,6 +199,11 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 def token(name: str, **other: Any) -> Token:
     made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
     return replace(made, **other)
+
+
+def browser_session(number: int, **other: Any) -> BrowserSession:
+    fields = {"token": "t", "kind": "session", "at": 1000.0, "seen": 1000.0, "ends": 2000.0}
+    return BrowserSession(d(number), **{**fields, **other})
 
 
 def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:

@@ -47,7 +47,7 @@ def create(
             at=now,
             expires=expires,
         )
-        if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
+        if is_unique and (name in OURS or any(is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires}
@@ -100,10 +100,10 @@ def authenticate(store: Store, text: str, *, namespace: str = "default") -> Toke
         return None
     with store.read(namespace) as tx:
         token = tx.token(_hash(text))
-        return token if token is not None and _is_live(token, tx.now()) else None
+        return token if token is not None and is_live(token, tx.now()) else None
 
 
-def _is_live(token: Token, now: float) -> bool:
+def is_live(token: Token, now: float) -> bool:
     return not token.revoked and (token.expires is None or token.expires > now)
 
 
@@ -134,7 +134,7 @@ def _meant(tx: Tx, token: str) -> Token:
         if one.id == token:
             return one
     now = tx.now()
-    named = [one for one in every if one.name == token and _is_of_people(one) and _is_live(one, now)]
+    named = [one for one in every if one.name == token and _is_of_people(one) and is_live(one, now)]
     match named:
         case [one]:
             return one

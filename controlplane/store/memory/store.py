@@ -30,6 +30,7 @@ from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
+from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
@@ -63,7 +64,15 @@ def _is_meant(state: State, point: Point | None) -> bool:
             return True
 
 
-class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
+class MemoryTx(
+    MemoryBranches,
+    MemoryPastAttempts,
+    MemoryCollected,
+    MemoryLeased,
+    MemorySuperseded,
+    MemoryAlerts,
+    MemoryBrowserSessions,
+):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:

@@ -15,6 +15,7 @@ from controlplane.store.sql.alerts import SqlAlerts
 from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
+from controlplane.store.sql.browser_sessions import SqlBrowserSessions
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.sql.events import SqlEvents
 from controlplane.store.sql.holds import SqlHolds
@@ -37,6 +38,7 @@ class SqlTx(
     SqlTraces,
     SqlPastAttempts,
     SqlEvents,
+    SqlBrowserSessions,
     SqlMarks,
     SqlUpkeep,
     SqlLeases,

@@ -355,6 +355,16 @@ tokens = _table(
     _flag("revoked"),
 )
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
+browser_sessions = _table(
+    "browser_sessions",
+    _digest_key("hash"),
+    _text("token"),
+    _text("kind"),
+    _time("at"),
+    _time("seen"),
+    _time("ends"),
+    clustered=True,
+)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
 # --- alerts ------------------------------------------------------------------------------------------
