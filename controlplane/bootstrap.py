@@ -344,6 +344,7 @@ class Server:
             compare=RowComparer(lake.uri, self.stopping),
             notify=self.notify,
             s3_secret=self._s3_secret(),
+            hosts=self.settings.hosts,
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )

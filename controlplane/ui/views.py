@@ -1,0 +1,307 @@
+"""What each page shows: values put together from operations. Changes nothing.
+
+Does not belong here: requests and answers (`pages`), pictures (`draw`), markup (templates).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, cast
+
+from typing_extensions import TypeIs
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import (
+    DataflowStatus,
+    DatasetAnswer,
+    PartitionsAnswer,
+    State,
+    StatusAnswer,
+    TargetStatus,
+)
+from controlplane.core.model.answers.components import ComponentEntry, DataflowText
+from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints
+from controlplane.operations.inspect import causes, components, datasets, overview
+from controlplane.ui.values import (
+    BlueprintPage,
+    CatalogueEntry,
+    CataloguePage,
+    Commit,
+    DatasetPage,
+    FlowPage,
+    FlowsPage,
+    FlowSummary,
+    HomePage,
+    KeysPage,
+    Need,
+    RecordsShown,
+    Work,
+)
+from dataplane.contract.schemas import Schema
+
+WORST_FIRST: tuple[State, ...] = (
+    "failed",
+    "blocked",
+    "waiting",
+    "building",
+    "stale",
+    "paused",
+    "held",
+    "up_to_date",
+)
+NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
+COMMITS = 8
+EVENTS_LOOKED_AT = 300
+CATALOGUE = 100
+GENERATIONS = 30
+CELLS = 400
+RECORDS = 20
+RECORD_PARTITIONS = 10  # that are opened for the first rows: most partitions have some
+NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
+KEYS: Mapping[str, str] = {
+    "/": "search",
+    "?": "this page",
+    "g h": "home",
+    "g f": "dataflows",
+    "g d": "datasets",
+    "arrow keys": "along the edges of a graph, and up and down its columns",
+    "Enter": "open what is chosen",
+    "f": "fit the graph",
+    "Ctrl and wheel": "zoom",
+}
+
+
+class Render(Protocol):
+    """Streams records of committed files under a schema. OSError if one is unreadable."""
+
+    def __call__(self, files: Sequence[str], schema: Schema, *, limit: int | None, format: Literal["json"]) -> Iterator[bytes]: ...
+
+
+def home(ctx: Context, branch: str) -> HomePage:
+    found = overview.status(ctx, branch, long=True)
+    known = components.whole(ctx, branch)
+    return {
+        "state": found["state"],
+        "leader": found["leader"],
+        "needs": _needs(found),
+        "work": _work(found),
+        "commits": _commits(ctx, branch),
+        "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
+    }
+
+
+def _needs(found: StatusAnswer) -> list[Need]:
+    """Worst first, in order of names."""
+    needs: list[Need] = []
+    for flow in found["dataflows"]:
+        if "problem" in flow:
+            needs.append({"name": flow["name"], "state": "failed", "sentence": flow["problem"], "error": None})
+        needs += [
+            {
+                "name": thing["name"],
+                "state": thing["state"],
+                "sentence": thing["reason"] or "",
+                "error": thing["error"],
+            }
+            for thing in (*flow["datasets"], *flow["targets"])
+            if thing["state"] in NEEDS
+        ]
+    return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
+
+
+def _work(found: StatusAnswer) -> list[Work]:
+    work: list[Work] = []
+    for flow in found["dataflows"]:
+        for thing in (*flow["datasets"], *flow["targets"]):
+            times = thing.get("times")
+            running = times["running"] if times else None
+            if running is not None:
+                work.append({"name": thing["name"], "attempts": running["attempts"], "since": running["since"]})
+            elif thing["state"] == "building":
+                work.append({"name": thing["name"], "attempts": None, "since": None})
+    return work
+
+
+def _commits(ctx: Context, branch: str) -> list[Commit]:
+    """The newest first; those of the newest events, so that a look stays cheap."""
+    with ctx.store.read(ctx.namespace) as tx:
+        last = tx.last_event()
+    events = overview.events(ctx, branch, max(0, last - EVENTS_LOOKED_AT))
+    found: list[Commit] = [
+        {"dataset": event["dataset"], "at": event["at"]} for event in events if event["kind"] == "dataset.committed"
+    ]
+    return found[: -COMMITS - 1 : -1]
+
+
+def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
+    states = Counter[State](thing["state"] for thing in (*flow["datasets"], *flow["targets"]))
+    return {
+        "name": flow["name"],
+        "revision": flow["revision"],
+        "state": flow["state"],
+        "problem": flow.get("problem"),
+        "description": text["description"],
+        "states": {state: states[state] for state in WORST_FIRST if states[state]},
+        "datasets": len(flow["datasets"]),
+        "targets": len(flow["targets"]),
+        "partitions": sum(d["partitions"] for d in flow["datasets"]),
+        "rows": sum(d["rows"] for d in flow["datasets"]),
+    }
+
+
+def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
+    """Those whose name or description has the words, worst first."""
+    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
+    every = [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]]
+    words = query.lower().split()
+    items = [
+        flow
+        for flow in every
+        if all(word in f"{flow['name']} {flow['description']}".lower() for word in words)
+        and state in ("", flow["state"])
+    ]
+    items.sort(key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
+    return {"query": query, "state": state, "total": len(every), "items": items}
+
+
+def flow(ctx: Context, branch: str, name: str) -> FlowPage:
+    """Raises NotFound."""
+    found = overview.status(ctx, branch)
+    status = next((one for one in found["dataflows"] if one["name"] == name), None)
+    if status is None:
+        raise NotFound(f"there is no dataflow {name} in branch {branch}")
+    known = components.whole(ctx, branch)
+    text, parts = known.text_of(name), known.of_flow(name)
+    states = _states(found)
+    beyond = {one["name"]: states[one["name"]] for one in parts["items"] if not _is_of(one["name"], name)}
+    return {
+        "summary": _summary(status, text),
+        "text": text,
+        "status": status,
+        "beyond": beyond,
+        "components": parts,
+    }
+
+
+def _is_of(dataset: str, flow: str) -> bool:
+    return dataset.partition(".")[0] == flow
+
+
+def _states(found: StatusAnswer) -> dict[str, State]:
+    """Of every dataset and copy."""
+    return {
+        thing["name"]: thing["state"] for flow in found["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+    }
+
+
+def catalogue(ctx: Context, branch: str, query: str, state: str, after: str) -> CataloguePage:
+    """A page of datasets and copies in order of names. Words are looked for in names and descriptions; `tag:`, `owner:`
+    and `state:` begin words that are looked for there."""
+    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
+    things = {t["name"]: t for flow in found["dataflows"] for t in (*flow["datasets"], *flow["targets"])}
+    every = [_entry(one, things[one["name"]]) for one in known.entries() if one["name"] in things]
+    words = query.lower().split()
+    hits = [e for e in every if state in ("", e["state"]) and all(_has(e, word) for word in words)]
+    page = [entry for entry in hits if entry["name"] > after][: CATALOGUE + 1]
+    following = page[CATALOGUE - 1]["name"] if len(page) > CATALOGUE else None
+    return {
+        "query": query,
+        "state": state,
+        "total": len(every),
+        "found": len(hits),
+        "items": page[:CATALOGUE],
+        "next": following,
+    }
+
+
+def _entry(one: ComponentEntry, thing: Mapping[str, object]) -> CatalogueEntry:
+    return {
+        **one,
+        "state": cast("State", thing["state"]),
+        "partitions": cast("int | None", thing.get("partitions")),
+        "rows": cast("int | None", thing.get("rows")),
+    }
+
+
+def _has(entry: CatalogueEntry, word: str) -> bool:
+    field, colon, value = word.partition(":")
+    if colon and field == "tag":
+        return value in (tag.lower() for tag in entry["tags"])
+    if colon and field == "owner":
+        return value in entry["owner"].lower()
+    if colon and field == "state":
+        return value == entry["state"]
+    return word in f"{entry['name']} {entry['description']}".lower()
+
+
+def dataset(ctx: Context, branch: str, name: str, render: Render, *, with_records: bool) -> DatasetPage:
+    """Raises NotFound."""
+    found = datasets.dataset(ctx, branch, name)
+    known = components.whole(ctx, branch)
+    why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
+    near = known.around(name)
+    page: DatasetPage = {
+        "dataset": found,
+        "why": why,
+        "near": near,
+        "states": {one["name"]: states[one["name"]] for one in near["items"] if one["name"] in states},
+        "code": known.code_of(name),
+        "history": None,
+        "partitions": None,
+        "checks": None,
+        "records": None,
+    }
+    if not is_dataset(found):
+        return page
+    page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
+    page["checks"] = datasets.checks(ctx, branch, name)
+    if found["generation"]:
+        partitions = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
+        page["partitions"] = partitions
+        if with_records:
+            page["records"] = _records(ctx, branch, name, partitions, render)
+    return page
+
+
+def is_dataset(found: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
+    return "generation" in found
+
+
+def _records(ctx: Context, branch: str, name: str, partitions: PartitionsAnswer, render: Render) -> RecordsShown:
+    """The first rows, out of the first partitions that have some: the rest is not opened, however large it is."""
+    filled = [entry["partition"] for entry in partitions["items"] if entry["rows"]]
+    files, left = list[str](), RECORDS
+    schema: Schema | None = None
+    try:
+        for key in filled[:RECORD_PARTITIONS]:
+            part = datasets.records(ctx, branch, name, partition=key)
+            if isinstance(part, datasets.Unchanged) or left <= 0:
+                break
+            files += part.files
+            left -= part.rows
+            schema = part.schema
+        if schema is None:
+            return {"items": [], "problem": None}
+        text = b"".join(render(files, schema, limit=RECORDS, format="json"))
+        return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
+    except (OSError, NotFound, ValueError):
+        return {"items": [], "problem": "these rows cannot be read now: the log says why"}
+
+
+def blueprint(ctx: Context, branch: str, name: str) -> BlueprintPage:
+    """Raises NotFound."""
+    found = blueprints.dataflow(ctx, branch, name)
+    status = overview.status(ctx, branch)
+    return {"dataflow": found, "problem": _problem(status["dataflows"], name)}
+
+
+def _problem(flows: Iterable[DataflowStatus], name: str) -> str | None:
+    return next((flow.get("problem") for flow in flows if flow["name"] == name), None)
+
+
+def keys() -> KeysPage:
+    return {"keys": dict(KEYS)}
