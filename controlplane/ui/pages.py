@@ -32,6 +32,7 @@ from controlplane.ui.values import (
 V = TypeVar("V")
 FLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 TWIN = ".json"
 CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
 
@@ -143,6 +144,7 @@ def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:
         "cells": pictures.of_partitions(page),
         "causes_found": list(_told(page["why"]["tree"])),
         "first_with": _first_with(page),
+        "numbers": NUMBERS,
         "url": str(asked.request.base_url).rstrip("/"),
     }
 

@@ -64,7 +64,9 @@ def _sentence(text: str) -> str:
     text = text.strip()
     if not text:
         return ""
-    return f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
+    first = text.split(maxsplit=1)[0]
+    start = text[0].upper() if first.isalpha() else text[0]  # names of datasets stay as they are
+    return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
 
 
 def _compact(value: JsonValue) -> str:

@@ -78,7 +78,9 @@ KEYS: Mapping[str, str] = {
 class Render(Protocol):
     """Streams records of committed files under a schema. OSError if one is unreadable."""
 
-    def __call__(self, files: Sequence[str], schema: Schema, *, limit: int | None, format: Literal["json"]) -> Iterator[bytes]: ...
+    def __call__(
+        self, files: Sequence[str], schema: Schema, *, limit: int | None, format: Literal["json"]
+    ) -> Iterator[bytes]: ...
 
 
 def home(ctx: Context, branch: str) -> HomePage:

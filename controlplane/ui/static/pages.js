@@ -116,12 +116,13 @@ for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (ev
 // --- times in the reader's zone
 
 const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const year = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 
 function localTimes(within) {
   for (const time of all("time[datetime]", within)) {
     const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.valueOf())) time.textContent = (Date.now() - at < 72e6 ? today : day).format(at);
+    if (!Number.isNaN(at.valueOf())) time.textContent = (Date.now() - at < 72e6 ? today : Date.now() - at < 26e9 ? day : year).format(at);
   }
 }
 

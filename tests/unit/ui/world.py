@@ -84,7 +84,9 @@ def filled(home: Path, *, url: str = "memory:") -> World:
         rows = [(k, (i * 7 + k * 3) % 60) for k in range(1 + i % 9)]
         world.put(f"{day}.csv", *rows)
     cells = ", ".join(f"'{_quoted(text)}' AS c{i}" for i, text in enumerate(HOSTILE[:-1]))
-    text = SHOP.format(cells=cells.replace("\\", "\\\\").replace('"', '\\"'), description=json.dumps(HOSTILE[0]), home=home)
+    text = SHOP.format(
+        cells=cells.replace("\\", "\\\\").replace('"', '\\"'), description=json.dumps(HOSTILE[0]), home=home
+    )
     world.apply(text)
     world.settle()
     blueprints.apply(world.ctx, "main", [blueprints.Source("/other.yaml", OTHER, {})])
@@ -101,7 +103,9 @@ def publish(world: World) -> None:
     """Tables follow, as a publisher would have it."""
     with world.store.begin() as tx:
         for name, state in tx.states("main").items():
-            tx.put_publication(Publication("main", name, state.generation, state.root, schema_id(state.schema), state.generation))
+            tx.put_publication(
+                Publication("main", name, state.generation, state.root, schema_id(state.schema), state.generation)
+            )
 
 
 def rendered(world: World):
@@ -109,7 +113,11 @@ def rendered(world: World):
 
     def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
         names = [field["name"] for field in schema["fields"]]
-        rows = [dict(zip(names, row, strict=True)) for file in files for row in world.engine.fragment(file).under(tuple(names))]
+        rows = [
+            dict(zip(names, row, strict=True))
+            for file in files
+            for row in world.engine.fragment(file).under(tuple(names))
+        ]
         yield json.dumps(rows[:limit]).encode()
 
     return render
