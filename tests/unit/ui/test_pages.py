@@ -1,0 +1,97 @@
+"""Pages and their twins over a real server: who gets in, what every answer carries, what texts of users become."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+
+import pytest
+
+from controlplane.ui import rendering, static_files
+from tests.unit.ui.world import HOSTILE, Pages, pages
+
+PATHS = (
+    "/",
+    "/flows",
+    "/flows/shop",
+    "/flows/shop?on=shop.dear",
+    "/flows/shop/blueprint",
+    "/datasets",
+    "/datasets/shop.orders",
+    "/datasets/shop.told",
+    "/datasets/shop.strict",
+    "/datasets/shop.export",
+    "/help/keys",
+)
+HTML_BYTES = 100_000
+TEMPLATES = Path(rendering.__file__).parent / "templates"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    with pages(tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_closed_small_and_its_twin_is_the_same_value(world: Pages, path: str) -> None:
+    bare, _, query = path.partition("?")
+    twin = ("/index.json" if bare == "/" else f"{bare}.json") + (f"?{query}" if query else "")
+    with world.http(signed_in=False) as http:
+        assert http.get(path).headers["location"].startswith("/login")
+        assert http.get(twin).status_code == 401
+    with world.http() as http:
+        page = http.get(path)
+        assert (page.status_code, page.headers["cache-control"]) == (200, "no-store")
+        assert page.headers["content-security-policy"].startswith("default-src 'self';")
+        assert len(page.content) < HTML_BYTES
+        value = http.get(twin).json()
+        assert value == http.get(path, headers={"Accept": "application/json"}).json()
+
+
+def test_no_template_has_scripts_styles_or_handlers_in_its_markup() -> None:
+    for file in TEMPLATES.iterdir():
+        text = file.read_text()
+        assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:|\|\s*safe|hx-on", text), file.name
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text)), file.name
+
+
+def test_texts_of_users_stay_texts(world: Pages) -> None:
+    with world.http() as http:
+        text = http.get("/datasets/shop.told").text
+    for cell in HOSTILE[:3]:
+        assert cell not in text
+        assert escape(cell).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in text
+
+
+def test_vendored_files_are_what_their_list_says() -> None:
+    for entry in json.loads((static_files.FOLDER / "vendored.json").read_text()):
+        assert sha256((static_files.FOLDER / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
+        assert (static_files.FOLDER / entry["licence_file"]).read_text().strip()
+
+
+def test_signing_in_and_out_needs_a_page_of_our_own(world: Pages) -> None:
+    form, own = {"token": world.token, "next": "//evil.example"}, {"Sec-Fetch-Site": "same-origin"}
+    with world.http(signed_in=False) as http:
+        assert http.post("/login", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert http.post("/login", data={"token": "hg_wrong"}, headers=own).status_code == 401
+        answer = http.post("/login", data=form, headers=own)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        page = http.get("/")
+        assert page.status_code == 200
+        assert http.get("/v1/branches/main/status").status_code == 200
+        refused = http.post("/v1/branches/main/pause", json={"target": "shop"}, headers=own)
+        assert refused.status_code == 403, "a session alone changes nothing"
+        assert http.get("/", headers={"Host": "evil.example"}).status_code == 303, "its cookie does not count"
+        proof = re.search(r'name="csrf" value="([0-9a-f]+)"', page.text)
+        assert proof
+        assert http.post("/logout", data={"csrf": "0" * 64}, headers=own).status_code == 403
+        assert http.post("/logout", data={"csrf": proof[1]}, headers=own).status_code == 303
+        assert http.get("/").status_code == 303
