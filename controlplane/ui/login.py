@@ -1,6 +1,7 @@
-"""Signing in and out: a token in a form becomes a session in a cookie.
+"""Signing in and out: a token in a form, or a link that works once, becomes a session in a cookie.
 
-Does not belong here: how long sessions live (`operations`).
+A link is followed by a button and not by opening it: what opens addresses by itself would use it up, and looks change
+nothing. Does not belong here: how long sessions live (`operations`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from controlplane.ui.tries import Tries
 FORM_BYTES = 10_000
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
 WRONG = "this is no live token, or one that may not see pages"
+LINK_OVER = "this link was used before, or is older than a minute: `headgate open` makes another"
 
 
 def _services(request: Request) -> PageServices:
@@ -116,8 +118,35 @@ def _sign_out(request: Request, fields: dict[str, str]) -> Response:
     return answer
 
 
+def link_page(request: Request) -> Response:
+    services, key = _services(request), request.query_params.get("key", "")
+    token = browser_sessions.token_of_link(services.store, key)
+    if token is None:
+        return _form(request, "/", LINK_OVER, 410)
+    shown = {"key": key, "name": token.name, "onward": _next(request.query_params.get("next", "/"))}
+    return rendering.page(request, "open.html", shown)
+
+
+async def follow_link(request: Request) -> Response:
+    fields = await _fields(request)
+    return await to_thread.run_sync(_follow_link, request, fields)
+
+
+def _follow_link(request: Request, fields: dict[str, str]) -> Response:
+    services = _services(request)
+    gate.require_same_origin(request.headers)
+    if not _is_safe(request):
+        return _form(request, "/", NOT_SAFE, 403)
+    token = browser_sessions.follow(services.store, fields.get("key", ""))
+    if token is None or not may(token, "view"):
+        return _form(request, "/", LINK_OVER, 410)
+    return _begun(request, services, token, _next(fields.get("next", "/")))
+
+
 ROUTES = [
     Route("/login", sign_in_page, methods=["GET"]),
     Route("/login", sign_in, methods=["POST"]),
     Route("/logout", sign_out, methods=["POST"]),
+    Route("/open", link_page, methods=["GET"]),
+    Route("/open", follow_link, methods=["POST"]),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-PAGES = re.compile(r"/(index\.json)?|/(flows|datasets|help|static)(\.json|/.*)?|/(login|logout|favicon\.ico)")
+PAGES = re.compile(r"/(index\.json)?|/(flows|datasets|help|static)(\.json|/.*)?|/(login|logout|open|favicon\.ico)")
 
 
 def is_for_pages(path: str) -> bool:
