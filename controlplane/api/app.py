@@ -25,6 +25,7 @@ from controlplane.api.routes import (
     rollback,
     runs,
     s3_keys,
+    session_links,
     tokens,
     upkeep,
 )
@@ -43,6 +44,7 @@ ROUTERS = (
     runs,
     tokens,
     s3_keys,
+    session_links,
     upkeep,
     events,
     alerts,

@@ -22,6 +22,7 @@ from controlplane.cli import (
     lineage,
     look,
     operate,
+    pages,
     rollback,
     s3,
     time_travel,
@@ -45,6 +46,7 @@ GROUPS = (
     branches,
     alerts,
     s3,
+    pages,
 )
 
 

@@ -36,6 +36,7 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/tokens/{id}": (None, "token.revoke"),
     "POST /v1/s3/keys": ({"name": "notebooks"}, "s3-key.create"),
     "DELETE /v1/s3/keys/{key}": (None, "s3-key.revoke"),
+    "POST /v1/session-links": (None, "session.link"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
 NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck", "POST /v1/branches/{branch}/notify"}

@@ -30,11 +30,12 @@ def begin(store: Store, token: Token, *, namespace: str = "default") -> str:
         return _put(tx, token, "session", LONGEST_S)
 
 
-def link(ctx: Context, token: Token) -> str:
-    """The text that opens one session of this token, once, within a minute. The audit says who asked."""
+def link(ctx: Context, token: Token) -> tuple[str, float]:
+    """The text that opens one session of this token, once, within a minute; and when it ends. The audit says who."""
     with ctx.store.begin(ctx.namespace) as tx:
         text = _put(tx, token, "link", LINK_S)
-        after = {"name": token.name, "expires": tx.now() + LINK_S}
+        expires = tx.now() + LINK_S
+        after = {"name": token.name, "expires": expires}
         change = Change(
             ctx.actor,
             ctx.request_id,
@@ -46,7 +47,7 @@ def link(ctx: Context, token: Token) -> str:
             branch=NO_BRANCH,
         )
         tx.put_change(change)
-    return text
+    return text, expires
 
 
 def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:

@@ -209,6 +209,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/tokens")["items"]
     assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
     assert called("GET", "/v1/s3/keys")["items"]
+    assert called("POST", "/v1/session-links")["path"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()

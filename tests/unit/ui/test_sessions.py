@@ -85,7 +85,8 @@ def test_what_is_over_is_not_kept(store: Store, token: Token, clock: Clock) -> N
 
 def test_a_link_opens_one_session_within_a_minute(store: Store, token: Token, clock: Clock) -> None:
     ctx = Context(store)
-    text, late = sessions.link(ctx, token), sessions.link(ctx, token)
+    (text, ends), (late, _) = sessions.link(ctx, token), sessions.link(ctx, token)
+    assert ends == clock.now + sessions.LINK_S
     assert sessions.token_of_link(store, text) == token
     assert sessions.authenticate(store, text) is None, "a link is no session"
     assert sessions.follow(store, text) == token
@@ -96,7 +97,7 @@ def test_a_link_opens_one_session_within_a_minute(store: Store, token: Token, cl
 
 def test_a_link_ends_with_its_token_and_is_in_the_audit(store: Store, token: Token) -> None:
     ctx = Context(store)
-    text = sessions.link(ctx, token)
+    text, _ = sessions.link(ctx, token)
     tokens.revoke(ctx, token.id)
     assert sessions.follow(store, text) is None
     with store.read() as tx:

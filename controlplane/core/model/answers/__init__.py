@@ -108,6 +108,7 @@ from controlplane.core.model.answers.upkeep import (
     Repairs,
     S3KeyEntry,
     S3KeysAnswer,
+    SessionLinkAnswer,
     TokenEntry,
     TokensAnswer,
 )
@@ -211,6 +212,7 @@ __all__ = [
     "RunningWork",
     "S3KeyEntry",
     "S3KeysAnswer",
+    "SessionLinkAnswer",
     "SourceChange",
     "SourceCounts",
     "SourceObjectChange",
