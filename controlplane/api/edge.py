@@ -54,7 +54,7 @@ class Gateway:
         app: ASGIApp
         if is_for_s3(scope):
             app = self._s3
-        elif is_for_pages(scope["path"]):
+        elif is_for_pages(scope):
             app = self._pages
             if scope["method"] == "HEAD":
                 scope = {**scope, "method": "GET"}

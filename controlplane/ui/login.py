@@ -109,6 +109,7 @@ async def sign_out(request: Request) -> Response:
 
 def _sign_out(request: Request, fields: dict[str, str]) -> Response:
     services = _services(request)
+    gate.require_same_origin(request.headers)  # also where a cookie was kept back: the answer takes it away
     if (text := gate.session_text(request.headers, services.hosts)) is not None:
         gate.require_proof(request.headers, text, fields.get(gate.PROOF_FIELD, ""))
         browser_sessions.end(services.store, text)

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import WhyNode
+from controlplane.operations.inspect import overview
 from controlplane.ui import pictures, rendering, views
 from controlplane.ui.asking import Asking, asking
 from controlplane.ui.rights import may
@@ -50,6 +51,7 @@ class Page(Generic[V]):
         """As JSON where the path or the Accept header says so."""
         asked = asking(request)
         asked.require("view")
+        after = overview.newest_event(asked.context)  # before the value: what comes in between is shown twice, not never
         value = self.value(asked)
         if wants_json(request):
             return JSONResponse(value)
@@ -62,6 +64,7 @@ class Page(Generic[V]):
             "twin": twin + query,
             "here": path,
             "asked": asked,
+            "after": after,
             "part_url": lambda part: request.url.include_query_params(part=part).replace(scheme="", netloc=""),
             "commands": [
                 ("Shell", self.command(asked)),

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import re
 
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
 PAGES = re.compile(r"/(index\.json)?|/(flows|datasets|help|static)(\.json|/.*)?|/(login|logout|open|favicon\.ico)")
+PROGRAMS = re.compile(r"/(v1|schema)/.*|/(metrics|livez|readyz|openapi\.json)")
 
 
-def is_for_pages(path: str) -> bool:
-    return PAGES.fullmatch(path) is not None
+def is_for_pages(scope: Scope) -> bool:
+    """Also an address that nobody has, where a person typed it: they are answered with a page, too."""
+    path = scope["path"]
+    if PAGES.fullmatch(path):
+        return True
+    is_of_a_person = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+    return is_of_a_person and not PROGRAMS.fullmatch(path)

@@ -130,8 +130,7 @@ def _work(found: StatusAnswer) -> list[Work]:
 
 def _commits(ctx: Context, branch: str) -> list[Commit]:
     """The newest first; those of the newest events, so that a look stays cheap."""
-    with ctx.store.read(ctx.namespace) as tx:
-        last = tx.last_event()
+    last = overview.newest_event(ctx)
     events = overview.events(ctx, branch, max(0, last - EVENTS_LOOKED_AT))
     found: list[Commit] = [
         {"dataset": event["dataset"], "at": event["at"]} for event in events if event["kind"] == "dataset.committed"

@@ -139,6 +139,7 @@ const TOGETHER_MS = 500, ANYWAY_MS = 60_000;
 const stream = document.body.dataset.stream;
 const channel = stream && "BroadcastChannel" in window ? new BroadcastChannel("headgate") : null;
 let source = null, giveUp = null, moved = new Set(), timer = null;
+let newest = Number(document.body.dataset.after); // the id of the last event that this page shows, or will
 
 function say(words, isOff) {
   const sign = document.querySelector("[data-live-sign]");
@@ -170,7 +171,11 @@ function look() {
   }
 }
 
+// Of what another tab has seen and this one has not, nothing is known but that it is there.
 function hear(message) {
+  if (message.hello !== undefined && source && newest > message.hello) channel.postMessage({ newest });
+  if (message.newest > newest) note(["everything"]);
+  newest = Math.max(newest, message.id ?? 0, message.newest ?? 0);
   if (message.names) note(message.names);
   if (message.state) say(message.state, message.isOff);
 }
@@ -181,13 +186,13 @@ function tell(message) {
 }
 
 function open() {
-  source = new EventSource(stream);
-  source.onopen = () => tell({ state: "live", isOff: false, names: ["everything"] });
-  source.onerror = () => tell({ state: "reconnecting", isOff: true });
+  source = new EventSource(`${stream}?after=${newest}`);
+  source.onopen = () => tell({ state: "live", isOff: false });
+  source.onerror = () => tell({ state: source?.readyState === EventSource.CLOSED ? "not live" : "reconnecting", isOff: true });
   for (const kind of KINDS) {
     source.addEventListener(kind, (event) => {
       const dataset = JSON.parse(event.data).dataset ?? "";
-      tell({ names: ["all", `dataset:${dataset}`, `flow:${dataset.split(".")[0]}`] });
+      tell({ id: Number(event.lastEventId), names: ["all", `dataset:${dataset}`, `flow:${dataset.split(".")[0]}`] });
     });
   }
 }
@@ -215,7 +220,14 @@ function follow() {
   if (giveUp) return;
   say("live", false);
   lead();
+  channel?.postMessage({ hello: newest });
   if (moved.size) note([]);
+}
+
+// Whatever was missed is seen now, and a stream that was refused is asked for again.
+function anyway() {
+  note(["everything"]);
+  if (source?.readyState === EventSource.CLOSED) open();
 }
 
 if (stream) {
@@ -223,7 +235,7 @@ if (stream) {
   document.addEventListener("visibilitychange", follow);
   addEventListener("pagehide", close);
   addEventListener("pageshow", follow);
-  setInterval(() => note(["everything"]), ANYWAY_MS);
+  setInterval(anyway, ANYWAY_MS);
   follow();
 }
 
