@@ -51,7 +51,9 @@ class Page(Generic[V]):
         """As JSON where the path or the Accept header says so."""
         asked = asking(request)
         asked.require("view")
-        after = overview.newest_event(asked.context)  # before the value: what comes in between is shown twice, not never
+        after = overview.newest_event(
+            asked.context
+        )  # before the value: what comes in between is shown twice, not never
         value = self.value(asked)
         if wants_json(request):
             return JSONResponse(value)

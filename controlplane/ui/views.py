@@ -16,7 +16,6 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import (
     DataflowStatus,
     DatasetAnswer,
-    PartitionsAnswer,
     State,
     StatusAnswer,
     TargetStatus,
@@ -60,7 +59,6 @@ CATALOGUE = 100
 GENERATIONS = 30
 CELLS = 400
 RECORDS = 20
-RECORD_PARTITIONS = 10  # that are opened for the first rows: most partitions have some
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 KEYS: Mapping[str, str] = {
     "/": "search",
@@ -261,10 +259,9 @@ def dataset(ctx: Context, branch: str, name: str, render: Render, *, with_record
     page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
     page["checks"] = datasets.checks(ctx, branch, name)
     if found["generation"]:
-        partitions = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
-        page["partitions"] = partitions
+        page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
         if with_records:
-            page["records"] = _records(ctx, branch, name, partitions, render)
+            page["records"] = _records(ctx, branch, name, render)
     return page
 
 
@@ -272,22 +269,13 @@ def is_dataset(found: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
     return "generation" in found
 
 
-def _records(ctx: Context, branch: str, name: str, partitions: PartitionsAnswer, render: Render) -> RecordsShown:
-    """The first rows, out of the first partitions that have some: the rest is not opened, however large it is."""
-    filled = [entry["partition"] for entry in partitions["items"] if entry["rows"]]
-    files, left = list[str](), RECORDS
-    schema: Schema | None = None
+def _records(ctx: Context, branch: str, name: str, render: Render) -> RecordsShown:
+    """The first rows."""
     try:
-        for key in filled[:RECORD_PARTITIONS]:
-            part = datasets.records(ctx, branch, name, partition=key)
-            if isinstance(part, datasets.Unchanged) or left <= 0:
-                break
-            files += part.files
-            left -= part.rows
-            schema = part.schema
-        if schema is None:
+        found = datasets.first_records(ctx, branch, name, rows=RECORDS)
+        if not found.files:
             return {"items": [], "problem": None}
-        text = b"".join(render(files, schema, limit=RECORDS, format="json"))
+        text = b"".join(render(found.files, found.schema, limit=RECORDS, format="json"))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, NotFound, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}

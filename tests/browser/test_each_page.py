@@ -5,6 +5,8 @@ Does not belong here: what happens on pages (`test_use`, `test_live`, `test_guar
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -13,13 +15,14 @@ from tests.browser.conftest import WIDTHS, SignIn, Tab
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages
 
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
 
 
 def check_looks(page: Page) -> None:
     """At both widths and in both themes."""
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]  # one of two words
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
         for name, (wide, high) in WIDTHS.items():
             page.set_viewport_size({"width": wide, "height": high})
             assert not axe.violations(page), (page.url, theme, name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from controlplane.core import tree
@@ -37,6 +38,7 @@ from dataplane.contract.identity import schema_id
 from dataplane.contract.schemas import Schema
 
 STATES_A_TIME = 50
+FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +219,21 @@ def records(
         files = tuple(f["path"] for e in entries for f in fragments[e.fragment].files)
         rows = sum(e.content.rows for e in entries)
     return Records(state.schema, files, rows, state.generation, content)
+
+
+def first_records(ctx: Context, branch: str, name: str, *, rows: int, point: Point | None = None) -> Records:
+    """The files of the first partitions that together have so many rows: the rest is not opened, however large it is.
+    Raises NotFound, GenerationGone."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = state_of(tx, branch, name, point)
+        entries, found = list[tree.Entry](), 0
+        for entry in islice(tree.scan(tx, state.root), FIRST_PARTITIONS):
+            if found >= rows:
+                break
+            if entry.content.rows:
+                entries.append(entry)
+                found += entry.content.rows
+        fragments = tx.fragments({e.fragment for e in entries})
+        files = tuple(f["path"] for e in entries for f in fragments[e.fragment].files)
+    content = digest("first-records/1", root=state.root, schema=schema_id(state.schema), rows=rows)
+    return Records(state.schema, files, found, state.generation, content)

@@ -49,9 +49,9 @@ def test_a_stopped_home_is_shown_until_somebody_ends_it(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     assert run(["apply", str(tmp_path / "shop.yaml"), "--home", home], Bootstrap()) == 0
     command = [sys.executable, "-m", "controlplane", "open", "shop.dear", "--print", "--home", home]
-    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as process:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)) as process:
         assert process.stdout
-        url = process.stdout.readline().strip()
+        url = process.stdout.readline().decode().strip()
         with httpx2.Client(base_url=url.partition("/open")[0], trust_env=False) as http:
             answer = follow(http, url)
             assert (answer.status_code, answer.headers["location"]) == (303, "/datasets/shop.dear")
@@ -62,14 +62,19 @@ def test_a_stopped_home_is_shown_until_somebody_ends_it(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
-        assert "until Ctrl-C" in err
+        assert b"until Ctrl-C" in err
 
 
 def test_a_service_gives_a_link_and_the_command_ends(
     world: Pages, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or True)
+
+    def note(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", note)
     monkeypatch.setenv("HEADGATE_URL", world.url)
     monkeypatch.setenv("HEADGATE_TOKEN", world.token)
     assert run(["open", "shop"], Bootstrap()) == 0

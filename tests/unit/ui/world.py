@@ -124,8 +124,8 @@ def rendered(world: World):
 
 
 @contextmanager
-def pages(home: Path) -> Iterator[Pages]:
-    world = filled(home)
+def pages(home: Path, *, url: str = "memory:") -> Iterator[Pages]:
+    world = filled(home, url=url)
     services = Services(world.store, open_lake(str(home)), Wake(), rendered(world), lambda driver, lines: "a log")
     token, _ = tokens.create(Context(world.store), "ada", ("admin",))
     with serving(services) as url:
