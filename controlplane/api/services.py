@@ -95,6 +95,7 @@ class Services:
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
+    is_shown_only: bool = False  # pages take no wishes: nobody would follow them
     threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 

@@ -49,7 +49,7 @@ def open_pages(
             return
         from controlplane.client import Headgate
 
-        own = ends.enter_context(session.means.start(found, "look"))
+        own = ends.enter_context(session.means.start(found, "show"))
         ends.enter_context(ending(own.interrupt))
         client = ends.enter_context(Headgate(own.url, own.token))
         _open(client, target, only_print=only_print, output=session.output)

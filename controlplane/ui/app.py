@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.core.errors import HeadgateError
 from controlplane.core.redaction import redacted
-from controlplane.ui import login, pages, rendering, static_files
+from controlplane.ui import actions, login, page, pages, rendering, static_files
 from controlplane.ui.asking import PageServices, SignedOut
 from controlplane.ui.tries import Tries
 
@@ -53,6 +53,7 @@ class PagesApp:
             routes=[
                 *pages.ROUTES,
                 *login.ROUTES,
+                *actions.ROUTES,
                 Route("/static/{name}", static_files.serve, methods=["GET"]),
             ],
             exception_handlers={HeadgateError: _refused, HTTPException: _not_routed, OSError: _outage},
@@ -82,7 +83,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _is_for_a_program(request: Request) -> bool:
     """A fragment is no place for a form to sign in, either."""
-    return pages.wants_json(request) or "part" in request.query_params
+    return page.wants_json(request) or "part" in request.query_params
 
 
 def _not_routed(request: Request, error: Exception) -> Response:
@@ -105,7 +106,7 @@ def _request_id(request: Request) -> str:
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:
     """For people a page, for programs the same as the API's problem."""
     text = redacted(detail)
-    if _is_for_a_program(request) or request.url.path.endswith(pages.TWIN):
+    if _is_for_a_program(request) or request.url.path.endswith(page.TWIN):
         value = {
             "type": f"urn:headgate:{code}",
             "status": status,

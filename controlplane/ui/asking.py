@@ -5,6 +5,8 @@ Does not belong here: cookies and proofs (`gate`), what pages show (`views`).
 
 from __future__ import annotations
 
+import secrets
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +47,12 @@ class PageServices(Protocol):
     @property
     def render(self) -> Render: ...
 
+    @property
+    def is_shown_only(self) -> bool:
+        """Nobody computes here, and nothing may be asked for."""
+
+    def turn(self, key: str) -> threading.Lock: ...
+
     def context(self, token: Token, request_id: str) -> Context: ...
 
 
@@ -63,17 +71,34 @@ class Asking:
         """A parameter of the address, cut to what anybody would type."""
         return self.request.query_params.get(name, "")[:LONGEST_QUERY]
 
+    @property
+    def origin(self) -> str:
+        """Where the service is, as the browser has it."""
+        return str(self.request.base_url).rstrip("/")
+
     def require(self, permission: Permission) -> None:
         """Raises NotAllowed."""
         if not may(self.token, permission):
             raise NotAllowed(f"this token does not have the permission {permission}")
 
+    def why_not(self, permission: Permission) -> str:
+        """Why this session may not ask for what needs the permission; empty if it may."""
+        if permission not in LOOKS and self.services.is_shown_only:
+            return "this home is only shown: `headgate serve` runs a service on it"
+        return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
+
+    @property
+    def once(self) -> str:
+        """A new text for a form: what comes twice with it is one wish."""
+        return secrets.token_hex(16)
+
 
 LONGEST_QUERY = 300
+LOOKS: frozenset[Permission] = frozenset({"view", "data"})
 
 
-def asking(request: Request) -> Asking:
-    """Raises SignedOut, WrongHost."""
+def asking(request: Request, given: str | None = None) -> Asking:
+    """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven."""
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
     kind, _, text = request.headers.get("authorization", "").partition(" ")
@@ -83,7 +108,7 @@ def asking(request: Request) -> Asking:
     else:
         session = gate.session_text(request.headers, services.hosts)
         proof = gate.proof_of(session) if session else ""
-        token = gate.session_token(services.store, services.hosts, request.method, request.headers)
+        token = gate.session_token(services.store, services.hosts, request.method, request.headers, given)
     if token is None:
         raise SignedOut("sign in with a token, or send one: Authorization: Bearer hg_...")
     request_id = str(request.scope.get("headgate.request_id", ""))

@@ -83,13 +83,16 @@ def session_text(headers: Headers, hosts: Collection[str]) -> str | None:
     return found or None
 
 
-def session_token(store: Store, hosts: Collection[str], method: str, headers: Headers) -> Token | None:
-    """The token of the session that a request's cookie names; None without one. Raises NotProven, WrongHost."""
+def session_token(
+    store: Store, hosts: Collection[str], method: str, headers: Headers, given: str | None = None
+) -> Token | None:
+    """The token of the session that a request's cookie names; None without one. `given`: the proof that a form brought,
+    where it is not in a header. Raises NotProven, WrongHost."""
     text = session_text(headers, hosts)
     if text is None:
         return None
     if method not in LOOKS:
-        require_proof(headers, text, headers.get(PROOF_HEADER, ""))
+        require_proof(headers, text, headers.get(PROOF_HEADER, "") if given is None else given)
     return browser_sessions.authenticate(store, text)
 
 

@@ -6,8 +6,6 @@ nothing. Does not belong here: how long sessions live (`operations`).
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs
-
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,10 +15,10 @@ from controlplane.core.model.access import Token
 from controlplane.operations.desired import browser_sessions, tokens
 from controlplane.ui import gate, rendering
 from controlplane.ui.asking import PageServices
+from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.rights import may
 from controlplane.ui.tries import Tries
 
-FORM_BYTES = 10_000
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
 WRONG = "this is no live token, or one that may not see pages"
 LINK_OVER = "this link was used before, or is older than a minute: `headgate open` makes another"
@@ -32,39 +30,22 @@ def _services(request: Request) -> PageServices:
     return found
 
 
-def _next(text: str) -> str:
-    """A path of our own to go on to; anything else is home. A browser reads `//` and a backslash as another host."""
-    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isprintable()
-    return text if is_own and len(text) < 2000 else "/"
-
-
 def sign_in_page(request: Request) -> Response:
     _services(request)
-    return _form(request, _next(request.query_params.get("next", "/")))
+    return _form(request, own_path(request.query_params.get("next", "/")))
 
 
 def _form(request: Request, onward: str, fault: str = "", status: int = 200) -> Response:
     return rendering.page(request, "login.html", {"onward": onward, "fault": fault}, status=status)
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    """Of a small urlencoded form; of a larger body nothing."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES:
-            return {}
-    found = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
-    return {name: values[0] for name, values in found.items()}
-
-
 async def sign_in(request: Request) -> Response:
-    fields = await _fields(request)
+    fields = await fields_of(request)
     return await to_thread.run_sync(_sign_in, request, fields)
 
 
 def _sign_in(request: Request, fields: dict[str, str]) -> Response:
-    services, onward = _services(request), _next(fields.get("next", "/"))
+    services, onward = _services(request), own_path(fields.get("next", "/"))
     gate.require_same_origin(request.headers)
     tries: Tries = request.app.state.tries
     address = request.client.host if request.client else ""
@@ -103,7 +84,7 @@ def _begun(request: Request, services: PageServices, token: Token, onward: str) 
 
 
 async def sign_out(request: Request) -> Response:
-    fields = await _fields(request)
+    fields = await fields_of(request)
     return await to_thread.run_sync(_sign_out, request, fields)
 
 
@@ -124,12 +105,12 @@ def link_page(request: Request) -> Response:
     token = browser_sessions.token_of_link(services.store, key)
     if token is None:
         return _form(request, "/", LINK_OVER, 410)
-    shown = {"key": key, "name": token.name, "onward": _next(request.query_params.get("next", "/"))}
+    shown = {"key": key, "name": token.name, "onward": own_path(request.query_params.get("next", "/"))}
     return rendering.page(request, "open.html", shown)
 
 
 async def follow_link(request: Request) -> Response:
-    fields = await _fields(request)
+    fields = await fields_of(request)
     return await to_thread.run_sync(_follow_link, request, fields)
 
 
@@ -141,7 +122,7 @@ def _follow_link(request: Request, fields: dict[str, str]) -> Response:
     token = browser_sessions.follow(services.store, fields.get("key", ""))
     if token is None or not may(token, "view"):
         return _form(request, "/", LINK_OVER, 410)
-    return _begun(request, services, token, _next(fields.get("next", "/")))
+    return _begun(request, services, token, own_path(fields.get("next", "/")))
 
 
 ROUTES = [
