@@ -19,11 +19,11 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import controls, rollback
+from controlplane.operations.desired import branches, controls, merging, rollback
 from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
-from controlplane.ui.names import DATASET, FLOW
+from controlplane.ui.names import BRANCH, DATASET, FLOW
 from controlplane.ui.rights import Permission
 from dataplane.contract.encoding import digest
 
@@ -87,6 +87,22 @@ def _roll_back(asked: Asking, fields: Fields) -> object:
     return rollback.rollback(asked.context, asked.branch, _target(fields), Generation(int(text)), reason=reason)
 
 
+def _branch(asked: Asking, fields: Fields) -> object:
+    name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
+    return branches.create(asked.context, name, source=source, pinned=fields.get("pinned") == "yes")
+
+
+def _branch_named(name: str) -> str:
+    if not BRANCH.fullmatch(name):
+        raise BadForm("a branch has a name of a to z, 0 to 9, dots, - and _, such as try-30")
+    return name
+
+
+def _merge(asked: Asking, fields: Fields) -> object:
+    source, into = _branch_named(fields.get("source", "")), _branch_named(fields.get("into", ""))
+    return merging.merge_branch(asked.context, source, into)
+
+
 ACTIONS: Mapping[str, Action] = {
     "refresh": Action("operate", _refresh, "Its sources are looked at now."),
     "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
@@ -95,6 +111,8 @@ ACTIONS: Mapping[str, Action] = {
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
     "roll-back": Action("edit", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
+    "branch": Action("edit", _branch, "The branch is there."),
+    "merge": Action("edit", _merge, "It is merged."),
 }
 
 

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.core.errors import HeadgateError
 from controlplane.core.redaction import redacted
-from controlplane.ui import actions, login, page, pages, rendering, static_files
+from controlplane.ui import actions, branch_pages, login, page, pages, rendering, static_files, work_pages
 from controlplane.ui.asking import PageServices, SignedOut
 from controlplane.ui.tries import Tries
 
@@ -52,6 +52,8 @@ class PagesApp:
         self._app = Starlette(
             routes=[
                 *pages.ROUTES,
+                *work_pages.ROUTES,
+                *branch_pages.ROUTES,
                 *login.ROUTES,
                 *actions.ROUTES,
                 Route("/static/{name}", static_files.serve, methods=["GET"]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +47,10 @@ class PageServices(Protocol):
 
     @property
     def render(self) -> Render: ...
+
+    @property
+    def log(self) -> Callable[[str, int], str]:
+        """The last lines that a driver said (`DriverPool.log`)."""
 
     @property
     def is_shown_only(self) -> bool:

@@ -46,7 +46,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence, short=_short)
+    env.filters.update(
+        human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence, short=_short, marked=_marked
+    )
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
     return env
 
@@ -72,6 +74,11 @@ def _sentence(text: str) -> str:
 def _compact(value: JsonValue) -> str:
     """A nested value of a record in a cell."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _marked(one: object, mark: bool) -> tuple[bool, object]:
+    """For lists that are shown as one."""
+    return mark, one
 
 
 def _short(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from typing_extensions import TypedDict
 
 from controlplane.core.model.answers import (
@@ -146,6 +144,3 @@ class KeysPage(TypedDict):
     """`keys` and what they do."""
 
     keys: dict[str, str]
-
-
-PageValue: TypeAlias = HomePage | FlowsPage | FlowPage | CataloguePage | DatasetPage | BlueprintPage | KeysPage

@@ -88,7 +88,7 @@ def home(ctx: Context, branch: str) -> HomePage:
         "state": found["state"],
         "leader": found["leader"],
         "needs": _needs(found),
-        "work": _work(found),
+        "work": work_now(found),
         "commits": _commits(ctx, branch),
         "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
     }
@@ -113,7 +113,8 @@ def _needs(found: StatusAnswer) -> list[Need]:
     return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
 
 
-def _work(found: StatusAnswer) -> list[Work]:
+def work_now(found: StatusAnswer) -> list[Work]:
+    """What is computed now."""
     work: list[Work] = []
     for flow in found["dataflows"]:
         for thing in (*flow["datasets"], *flow["targets"]):

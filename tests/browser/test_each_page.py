@@ -41,6 +41,17 @@ def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) ->
     assert len(asked) <= REQUESTS, asked
 
 
+def test_so_are_those_of_a_run_and_an_attempt(signed_in: SignIn, home: Pages) -> None:
+    tab = Tab(signed_in().new_page())
+    with home.http() as http:
+        run = http.get("/activity.json").json()["runs"][-1]["id"]
+        attempt = http.get(f"/activity/{run}.json").json()["attempts"][0]["attempt"]
+    for path in (f"/activity/{run}", f"/attempts/{attempt}"):
+        tab.page.goto(path)
+        check_looks(tab.page)
+    assert not tab.complaints
+
+
 @pytest.mark.parametrize(("path", "status"), [("/login", 200), ("/open?key=gone", 410), ("/no/such/page", 404)])
 def test_so_are_those_that_anybody_may_see(browser: Browser, home: Pages, path: str, status: int) -> None:
     page = browser.new_page(base_url=home.url)

@@ -25,6 +25,12 @@ PATHS = (
     "/datasets/shop.told",
     "/datasets/shop.strict",
     "/datasets/shop.export",
+    "/activity",
+    "/activity?flow=shop",
+    "/branches",
+    "/branches/main...dev",
+    "/checks",
+    "/sources",
     "/help/keys",
 )
 HTML_BYTES = 100_000
@@ -51,6 +57,22 @@ def test_a_page_is_closed_small_and_its_twin_is_the_same_value(world: Pages, pat
         assert len(page.content) < HTML_BYTES
         value = http.get(twin).json()
         assert value == http.get(path, headers={"Accept": "application/json"}).json()
+
+
+def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
+    with world.http() as http:
+        run = http.get("/activity.json").json()["runs"][0]
+        text = http.get(f"/activity/{run['id']}").text
+        for step in http.get(f"/activity/{run['id']}.json").json()["steps"]:
+            assert f'/datasets/{step["dataset"]}"' in text
+        attempt = http.get(f"/activity/{run['id']}.json").json()["attempts"][0]["attempt"]
+        page = http.get(f"/attempts/{attempt}")
+        assert page.status_code == 200
+        assert "a log" in page.text
+        told = http.get(f"/attempts/{attempt}.json").json()
+        assert (told["attempt"]["ended"]["outcome"], told["log"]) == ("done", "a log")
+        for gone in ("/attempts/" + "0" * 32, "/attempts/x", "/activity/no.run", "/branches/main...no", "/branches/x"):
+            assert http.get(gone).status_code == 404, gone
 
 
 def test_no_template_has_scripts_styles_or_handlers_in_its_markup() -> None:
