@@ -19,7 +19,7 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import branches, controls, merging, rollback
+from controlplane.operations.desired import branches, controls, merging, rollback, s3_keys, tokens
 from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
@@ -40,10 +40,11 @@ class BadForm(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`done`: what the page says afterwards. `undo`: the action that takes it back, if there is one."""
+    """`do`: None where a page of its own does it. `done`: what is said afterwards. `undo`: the action that takes it
+    back, if there is one."""
 
     permission: Permission
-    do: Callable[[Asking, Fields], object]
+    do: Callable[[Asking, Fields], object] | None
     done: str
     undo: str | None = None
 
@@ -103,6 +104,14 @@ def _merge(asked: Asking, fields: Fields) -> object:
     return merging.merge_branch(asked.context, source, into)
 
 
+def _revoke_token(asked: Asking, fields: Fields) -> None:
+    tokens.revoke(asked.context, fields.get("target", "")[:100])
+
+
+def _revoke_s3_key(asked: Asking, fields: Fields) -> None:
+    s3_keys.revoke(asked.context, fields.get("target", "")[:100])
+
+
 ACTIONS: Mapping[str, Action] = {
     "refresh": Action("operate", _refresh, "Its sources are looked at now."),
     "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
@@ -111,6 +120,9 @@ ACTIONS: Mapping[str, Action] = {
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
     "roll-back": Action("edit", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
+    "apply": Action("edit", None, "It is stored, and computed where something changed."),
+    "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
+    "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
     "branch": Action("edit", _branch, "The branch is there."),
     "merge": Action("edit", _merge, "It is merged."),
 }
@@ -124,10 +136,10 @@ async def ask(request: Request) -> Response:
 def _ask(request: Request, fields: Fields) -> Response:
     name = request.path_params["action"]
     action = ACTIONS.get(name)
-    if action is None:
+    if action is None or (do := action.do) is None:
         raise NotFound("nothing has this address")
     asked = proven(request, fields, action.permission)
-    once(asked, name, fields, lambda: action.do(asked, fields))
+    once(asked, name, fields, lambda: do(asked, fields))
     return done(own_path(fields.get("next", "/")), name)
 
 

@@ -18,7 +18,19 @@ from starlette.types import Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.core.errors import HeadgateError
 from controlplane.core.redaction import redacted
-from controlplane.ui import actions, branch_pages, login, page, pages, rendering, static_files, work_pages
+from controlplane.ui import (
+    actions,
+    branch_pages,
+    login,
+    page,
+    pages,
+    past_pages,
+    plan_pages,
+    rendering,
+    settings_pages,
+    static_files,
+    work_pages,
+)
 from controlplane.ui.asking import PageServices, SignedOut
 from controlplane.ui.tries import Tries
 
@@ -52,13 +64,21 @@ class PagesApp:
         self._app = Starlette(
             routes=[
                 *pages.ROUTES,
+                *past_pages.ROUTES,
+                *plan_pages.ROUTES,
+                *settings_pages.ROUTES,
                 *work_pages.ROUTES,
                 *branch_pages.ROUTES,
                 *login.ROUTES,
                 *actions.ROUTES,
                 Route("/static/{name}", static_files.serve, methods=["GET"]),
             ],
-            exception_handlers={HeadgateError: _refused, HTTPException: _not_routed, OSError: _outage},
+            exception_handlers={
+                HeadgateError: _refused,
+                HTTPException: _not_routed,
+                OSError: _outage,
+                Exception: _fault,  # which is raised again after the answer, for the edge to log
+            },
         )
         self._app.router.redirect_slashes = False
         self._app.state.services, self._app.state.tries = services, Tries()
@@ -99,6 +119,10 @@ def _outage(request: Request, error: Exception) -> Response:
     log.warning("page failed", path=request.url.path, request_id=_request_id(request), reason=str(error))
     words = "the database or the lake does not answer; the log has the reason under this request id"
     return _problem(request, 503, "unavailable", words)
+
+
+def _fault(request: Request, _: Exception) -> Response:
+    return _problem(request, 500, "internal", "something broke; the log has it under this request id")
 
 
 def _request_id(request: Request) -> str:

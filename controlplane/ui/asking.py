@@ -18,6 +18,9 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.upkeep.collect import Forget
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.row_diff import CompareRows
 from controlplane.ports.store import Store
 from controlplane.ui import gate
 from controlplane.ui.rights import Permission, may
@@ -47,6 +50,15 @@ class PageServices(Protocol):
 
     @property
     def render(self) -> Render: ...
+
+    @property
+    def compare(self) -> CompareRows: ...
+
+    @property
+    def lake(self) -> ObjectStore: ...
+
+    @property
+    def packages(self) -> Forget | None: ...
 
     @property
     def log(self) -> Callable[[str, int], str]:

@@ -46,7 +46,12 @@ class Page(Generic[V]):
         value = self.value(asked)
         if wants_json(request):
             return JSONResponse(value)
-        path, part = request.url.path, asked.query("part")
+        return self.show(asked, value, after)
+
+    def show(self, asked: Asking, value: V, after: int, *, status: int = 200) -> Response:
+        """As HTML. `after`: the newest event that the value knows of."""
+        request, part = asked.request, asked.query("part")
+        path = request.url.path
         twin = "/index.json" if path == "/" else f"{path}{TWIN}"
         query = f"?{request.url.query}" if request.url.query else ""
         shown = {
@@ -64,15 +69,15 @@ class Page(Generic[V]):
                 ("curl", f"{CURL} {shlex.quote(asked.origin + twin + query)}"),
             ],
         }
-        answer = _rendered(request, self.template, shown, part)
+        answer = _rendered(request, self.template, shown, part=part, status=status)
         if shown["done"]:
             answer.delete_cookie(TOLD, path="/")
         return answer
 
 
-def _rendered(request: Request, template: str, shown: Mapping[str, Any], part: str) -> Response:
+def _rendered(request: Request, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
     try:
-        return rendering.page(request, template, shown, part=part)
+        return rendering.page(request, template, shown, status=status, part=part)
     except KeyError:
         if part:
             raise NotFound("this page has no such part") from None

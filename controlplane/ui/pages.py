@@ -77,20 +77,20 @@ def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:
         "loss": (found["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
-        "causes_found": list(_told(page["why"]["tree"])),
+        "causes_found": list(told_causes(page["why"]["tree"])),
         "first_with": _first_with(page),
         "numbers": NUMBERS,
         "url": asked.origin,
     }
 
 
-def _told(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, WhyNode]]:
+def told_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, WhyNode]]:
     """The causes as a list, nearest first, with how deep each is."""
     if node is None:
         return
     yield depth, node
     for one in node["inputs"]:
-        yield from _told(one, depth + 1)
+        yield from told_causes(one, depth + 1)
 
 
 def _first_with(page: DatasetPage) -> Mapping[str, int]:

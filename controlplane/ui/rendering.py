@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -46,9 +47,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(
-        human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence, short=_short, marked=_marked
-    )
+    env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
+    env.filters.update(short=_short, marked=_marked, instant=_instant)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
     return env
 
@@ -74,6 +74,11 @@ def _sentence(text: str) -> str:
 def _compact(value: JsonValue) -> str:
     """A nested value of a record in a cell."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _instant(seconds: float) -> str:
+    """Of seconds since 1970, as answers tell times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _marked(one: object, mark: bool) -> tuple[bool, object]:

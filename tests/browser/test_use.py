@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import SignIn, Tab
+from tests.browser.test_each_page import check_looks
 from tests.unit.ui.world import Pages
 
 
@@ -105,6 +106,39 @@ def test_a_chosen_theme_stays_and_is_there_before_any_script(signed_in: SignIn) 
     assert answer is not None
     assert '<html lang="en" data-theme="dark">' in answer.text()
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == dark
+
+
+def test_a_wish_is_followed_and_taken_back(signed_in: SignIn) -> None:
+    tab = Tab(signed_in().new_page())
+    page = tab.page
+    page.goto("/datasets/shop.told")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status").filter(has_text="It is paused")).to_be_visible()
+    expect(page.locator("#head .state")).to_have_text("paused")
+    check_looks(page)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.get_by_role("button", name="Take it back").click()
+    expect(page.locator("#head .state")).to_have_text("up to date")
+    page.get_by_text("Compute again").first.click()
+    expect(page.get_by_text("All of shop.told is computed once more")).to_be_visible()
+    check_looks(page)
+    assert not tab.complaints
+
+
+def test_an_edit_is_planned_and_then_applied(signed_in: SignIn) -> None:
+    tab = Tab(signed_in().new_page())
+    page = tab.page
+    page.goto("/plan?flow=other")
+    box = page.get_by_label("Text of the blueprint")
+    box.fill(box.input_value().replace("sum(t)", "min(t)"))
+    page.get_by_role("button", name="Plan", exact=True).click()
+    expect(page.locator("h1")).to_have_text("Plan of an edit")
+    expect(page.locator(".diff .plus").last).to_contain_text("min(t)")
+    check_looks(page)
+    page.get_by_role("button", name="Apply what was planned").click()
+    page.wait_for_url("**/flows/other")
+    expect(page.get_by_text("revision 2")).to_be_visible()
+    assert not tab.complaints
 
 
 def test_pages_work_without_scripts(signed_in: SignIn) -> None:

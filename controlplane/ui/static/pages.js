@@ -27,7 +27,9 @@ document.addEventListener("click", (event) => {
 
 // --- keys
 
-const PLACES = { h: "/", f: "/flows", d: "/datasets" };
+const PLACES = {
+  h: "/", f: "/flows", d: "/datasets", b: "/branches", p: "/plan", a: "/activity", c: "/checks", s: "/sources",
+};
 let wasG = false;
 
 document.addEventListener("keydown", (event) => {

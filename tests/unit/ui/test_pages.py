@@ -31,6 +31,14 @@ PATHS = (
     "/branches/main...dev",
     "/checks",
     "/sources",
+    "/datasets/shop.orders/partition?key=2025-01-03.csv",
+    "/datasets/shop.grand/partition?key=",
+    "/datasets/shop.orders/compare",
+    "/datasets/shop.orders/rollback?to=1",
+    "/plan",
+    "/plan?flow=shop",
+    "/settings/tokens",
+    "/settings/care",
     "/help/keys",
 )
 HTML_BYTES = 100_000
