@@ -101,7 +101,7 @@ class Asking:
     def why_not(self, permission: Permission) -> str:
         """Why this session may not ask for what needs the permission; empty if it may."""
         if permission not in LOOKS and self.services.is_shown_only:
-            return "this home is only shown: `headgate serve` runs a service on it"
+            return "this home is only shown: a service on it (headgate serve) takes wishes"
         return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
 
     @property

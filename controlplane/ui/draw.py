@@ -223,7 +223,7 @@ def cells(found: Sequence[Cell]) -> CellMap:
             for i, cell in enumerate(found)
         )
         rows = (len(found) + WIDE - 1) // WIDE
-        return CellMap(drawn, (), WIDE * (CELL + GAP), rows * (CELL + GAP))
+        return CellMap(drawn, (), min(WIDE, len(found)) * (CELL + GAP), rows * (CELL + GAP))
     return _calendar(days, found, steps)
 
 

@@ -86,7 +86,7 @@ def _connected_placed(nodes: Sequence[str], edges: Sequence[Edge], sizes: Sizes,
     y = _heights(ordered, up, down, sizes)
     low = min(y.values(), default=0.0) - sizes.row / 2
     at = {name: (margin + rank[name] * sizes.column + sizes.width / 2, margin + y[Point(name)] - low) for name in nodes}
-    routes = {(a, b): _route(at[a], at[b], chains[a, b], y, low, sizes, margin) for a, b in edges}
+    routes = {(a, b): _route(at[a], at[b], chains[a, b], y=y, low=low, sizes=sizes, margin=margin) for a, b in edges}
     last = max(rank.values(), default=0)
     tall = max(y.values(), default=0.0) - low + sizes.row / 2
     return Placed(at, routes, 2 * margin + last * sizes.column + sizes.width, 2 * margin + tall, crossings)

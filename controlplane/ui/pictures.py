@@ -61,7 +61,7 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
 def _sub(partitions: int, rows: int) -> str:
     if not partitions:
         return "nothing yet"
-    return f"{draw.human(partitions)} part{'' if partitions == 1 else 's'} · {draw.human(rows)} rows"
+    return f"{draw.human(partitions)} part{'' if partitions == 1 else 's'} · {draw.human(rows)} row{'' if rows == 1 else 's'}"
 
 
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:

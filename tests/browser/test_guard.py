@@ -68,6 +68,10 @@ def test_texts_of_users_are_texts(signed_in: SignIn) -> None:
         tab.page.goto(path)
         assert HOSTILE[0] in tab.page.locator("main").inner_text(), path
         assert "Headgate" in tab.page.title()
+    for path in ("/plan?flow=shop", "/branches/main...dev", "/checks", "/activity", "/settings/tokens"):
+        tab.page.goto(path)
+        assert "Headgate" in tab.page.title()
+        assert tab.page.locator("main :is(img, script, iframe, [onerror], [onload])").count() == 0, path
     for i, text in enumerate(HOSTILE):
         tab.page.goto(f"/{('datasets', 'flows')[i % 2]}?q={quote(text)}")
         expect(tab.page.locator("main input[type=search]")).to_have_value(text.replace("\0", "\ufffd"))
