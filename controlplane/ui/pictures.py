@@ -61,7 +61,11 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
 def _sub(partitions: int, rows: int) -> str:
     if not partitions:
         return "nothing yet"
-    return f"{draw.human(partitions)} part{'' if partitions == 1 else 's'} · {draw.human(rows)} row{'' if rows == 1 else 's'}"
+    return f"{_counted(partitions, 'part')} · {_counted(rows, 'row')}"
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{draw.human(number)} {name}{'' if number == 1 else 's'}"
 
 
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -24,6 +25,7 @@ FOR_A_YEAR = "public, max-age=31536000, immutable"
 @dataclass(frozen=True, slots=True)
 class StaticFile:
     content: bytes
+    zipped: bytes
     version: str
     media_type: str
 
@@ -36,7 +38,7 @@ def all_files() -> dict[str, StaticFile]:
 
 def _read(path: Path) -> StaticFile:
     content = path.read_bytes()
-    return StaticFile(content, sha256(content).hexdigest()[:16], TYPES[path.suffix])
+    return StaticFile(content, gzip.compress(content, mtime=0), sha256(content).hexdigest()[:16], TYPES[path.suffix])
 
 
 def url(name: str) -> str:
@@ -45,7 +47,9 @@ def url(name: str) -> str:
 
 
 def serve(request: Request) -> Response:
-    """Without a session: nothing in the files is anybody's. An address without the right version is not kept."""
+    """Without a session: nothing in the files is anybody's. An address without the right version is not kept.
+
+    Pages themselves are not zipped: with what they repeat of an address, their length would tell of their secrets."""
     found = all_files().get(request.path_params["name"])
     if found is None:
         return Response("there is no such file\n", 404, media_type="text/plain")
@@ -53,4 +57,7 @@ def serve(request: Request) -> Response:
     headers = {"Cache-Control": FOR_A_YEAR if is_named else "no-cache", "ETag": f'"{found.version}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
+    headers["Vary"] = "Accept-Encoding"
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(found.zipped, media_type=found.media_type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(found.content, media_type=found.media_type, headers=headers)

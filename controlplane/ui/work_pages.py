@@ -48,7 +48,7 @@ def _check_states(asked: Asking, page: ChecksPage) -> Mapping[str, Any]:  # noqa
 
 
 def _sources(asked: Asking) -> SourcesPage:
-    return work_views.sources(asked.context, asked.branch)
+    return work_views.sources(asked.context, asked.branch, asked.query("after"))
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")

@@ -62,7 +62,11 @@ class SourceEntry(SourceChange):
 
 
 class SourcesPage(TypedDict):
+    """`next`: the `after` of the next page."""
+
     items: list[SourceEntry]
+    total: int
+    next: str | None
 
 
 class BranchesPage(TypedDict):

@@ -24,7 +24,7 @@ from controlplane.ui.work_values import (
     SourcesPage,
 )
 
-RUNS, CHANGES = 40, 30
+RUNS, CHANGES, SOURCES = 40, 30, 100
 LOG_LINES = 400
 
 
@@ -80,16 +80,19 @@ def _is_filled(answer: ChecksAnswer) -> bool:
     return bool(answer["items"] or answer["rejected"])
 
 
-def sources(ctx: Context, branch: str) -> SourcesPage:
-    """Each with what it has that its dataset has not."""
+def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
+    """A page in order of names, each with what it has that its dataset has not."""
     things = {d["name"]: d for flow in overview.status(ctx, branch)["dataflows"] for d in flow["datasets"]}
     items: list[SourceEntry] = []
-    for found in overview.plan(ctx, branch)["sources"]:
+    every = sorted(overview.plan(ctx, branch)["sources"], key=lambda one: one["dataset"])
+    page = [one for one in every if one["dataset"] > after][: SOURCES + 1]
+    for found in page[:SOURCES]:
         thing = things[found["dataset"]]
         is_lost = thing["state"] == "waiting" and "--accept-deletes" in (thing["reason"] or "")
         waits = (thing["reason"] or "").partition(";")[0] if is_lost else None
         items.append({**found, "state": thing["state"], "waits": waits, "listing": thing.get("listing")})
-    return {"items": items}
+    following = items[-1]["dataset"] if len(page) > SOURCES else None
+    return {"items": items, "total": len(every), "next": following}
 
 
 def all_branches(ctx: Context) -> BranchesPage:
