@@ -13,7 +13,7 @@ from starlette.routing import Route
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.asking import Asking
-from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing
+from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, number_of
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
     BlueprintPage,
@@ -66,7 +66,10 @@ def _catalogue(asked: Asking) -> CataloguePage:
 def _dataset_value(asked: Asking) -> DatasetPage:
     with_records = may(asked.token, "data")
     name = dataset_of(asked)
-    return views.dataset(asked.context, asked.branch, name, asked.services.render, with_records=with_records)
+    chosen = number_of(asked.query("gen"))
+    return views.dataset(
+        asked.context, asked.branch, name, asked.services.render, chosen=chosen, with_records=with_records
+    )
 
 
 def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from controlplane.core.model.answers import DataDifference, GenerationEntry, Spa
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect import causes, components, data_diff, datasets
 from controlplane.ui.asking import Asking
-from controlplane.ui.page import Page, both, dataset_of
+from controlplane.ui.page import Page, both, dataset_of, number_of
 from controlplane.ui.pages import NUMBERS, told_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown
@@ -93,18 +93,14 @@ def _told(asked: Asking, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG
     return {"causes_found": list(told_causes(page["why"]["tree"])), "numbers": NUMBERS}
 
 
-def _generation(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None
-
-
 def _compared(asked: Asking) -> DataComparePage:
     """Of the last two generations by default."""
     name = dataset_of(asked)
     known = datasets.history(asked.context, asked.branch, name, before=None, limit=GENERATIONS)["items"]
     page: DataComparePage = {"dataset": name, "generations": known, "difference": None, "refused": None}
     numbers = [entry["generation"] for entry in known]
-    other = _generation(asked.query("b")) or next(iter(numbers), None)
-    one = _generation(asked.query("a")) or next((n for n in numbers if other is not None and n < other), None)
+    other = number_of(asked.query("b")) or next(iter(numbers), None)
+    one = number_of(asked.query("a")) or next((n for n in numbers if other is not None and n < other), None)
     if one is None or other is None:
         return page
     with_rows = asked.query("rows") == "yes" and may(asked.token, "data")
@@ -134,7 +130,7 @@ def _rows_asked(asked: Asking, page: DataComparePage) -> Mapping[str, Any]:  # n
 
 
 def _rollback(asked: Asking) -> RollbackPage:
-    name, number = dataset_of(asked), _generation(asked.query("to"))
+    name, number = dataset_of(asked), number_of(asked.query("to"))
     known = datasets.history(asked.context, asked.branch, name, before=None, limit=GENERATIONS)["items"]
     to = next((entry for entry in known if entry["generation"] == number), None)
     if to is None:
@@ -149,12 +145,12 @@ def _why_command(asked: Asking) -> str:
 
 
 def _diff_command(asked: Asking) -> str:
-    name, one, other = dataset_of(asked), _generation(asked.query("a")), _generation(asked.query("b"))
+    name, one, other = dataset_of(asked), number_of(asked.query("a")), number_of(asked.query("b"))
     return f"headgate diff {name}{f'@{one}' if one else ''}" + (f" {name}@{other}" if other else "")
 
 
 def _rollback_command(asked: Asking) -> str:
-    return f"headgate rollback {dataset_of(asked)} --to {_generation(asked.query('to')) or 'GENERATION'}"
+    return f"headgate rollback {dataset_of(asked)} --to {number_of(asked.query('to')) or 'GENERATION'}"
 
 
 def _target(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages

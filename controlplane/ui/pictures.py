@@ -89,4 +89,7 @@ def of_partitions(page: DatasetPage) -> draw.CellMap:
     found = page["partitions"]
     if found is None or not is_dataset(page["dataset"]):
         return draw.CellMap()
-    return draw.cells([draw.Cell(i["partition"], i["partition"], 1, i["rows"]) for i in found["items"]])
+    changed = {one["partition"] for one in page["changed"]["partitions"]} if page["changed"] else set[str]()
+    return draw.cells(
+        [draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed) for i in found["items"]]
+    )

@@ -6,6 +6,7 @@ from typing_extensions import TypedDict
 
 from controlplane.core.model.answers import (
     ChecksAnswer,
+    DataDifference,
     DataflowAnswer,
     DataflowStatus,
     DatasetAnswer,
@@ -120,7 +121,9 @@ class RecordsShown(TypedDict):
 
 
 class DatasetPage(TypedDict):
-    """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them."""
+    """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
+
+    `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen."""
 
     dataset: DatasetAnswer | TargetStatus
     why: WhyAnswer
@@ -131,6 +134,7 @@ class DatasetPage(TypedDict):
     partitions: PartitionsAnswer | None
     checks: ChecksAnswer | None
     records: RecordsShown | None
+    changed: DataDifference | None
 
 
 class BlueprintPage(TypedDict):

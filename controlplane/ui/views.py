@@ -13,7 +13,9 @@ from typing import Literal, Protocol, cast
 from typing_extensions import TypeIs
 
 from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import (
+    DataDifference,
     DataflowStatus,
     DatasetAnswer,
     State,
@@ -24,7 +26,8 @@ from controlplane.core.model.answers.components import ComponentEntry, DataflowT
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import causes, components, datasets, overview
+from controlplane.operations.inspect import causes, components, data_diff, datasets, overview
+from controlplane.ports.row_diff import no_comparison
 from controlplane.ui.values import (
     BlueprintPage,
     CatalogueEntry,
@@ -57,6 +60,7 @@ COMMITS = 8
 EVENTS_LOOKED_AT = 300
 CATALOGUE = 100
 GENERATIONS = 30
+CHANGED = 1_000  # partitions that are outlined
 CELLS = 400
 RECORDS = 20
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
@@ -243,8 +247,10 @@ def _has(entry: CatalogueEntry, word: str) -> bool:
     return word in f"{entry['name']} {entry['description']}".lower()
 
 
-def dataset(ctx: Context, branch: str, name: str, render: Render, *, with_records: bool) -> DatasetPage:
-    """Raises NotFound."""
+def dataset(
+    ctx: Context, branch: str, name: str, render: Render, *, chosen: int | None, with_records: bool
+) -> DatasetPage:
+    """`chosen`: the generation whose changes are told. Raises NotFound."""
     found = datasets.dataset(ctx, branch, name)
     known = components.whole(ctx, branch)
     why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
@@ -259,16 +265,28 @@ def dataset(ctx: Context, branch: str, name: str, render: Render, *, with_record
         "partitions": None,
         "checks": None,
         "records": None,
+        "changed": None,
     }
     if not is_dataset(found):
         return page
-    page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
+    page["history"] = history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
+    page["changed"] = _changed(ctx, branch, name, [entry["generation"] for entry in history["items"]], chosen)
     page["checks"] = datasets.checks(ctx, branch, name)
     if found["generation"]:
         page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
         if with_records:
             page["records"] = _records(ctx, branch, name, render)
     return page
+
+
+def _changed(ctx: Context, branch: str, name: str, known: Sequence[int], chosen: int | None) -> DataDifference | None:
+    """Since the generation before it; None where that is not known, as of the first one."""
+    before = next((number for number in known if chosen is not None and number < chosen), None)
+    if chosen not in known or chosen is None or before is None:
+        return None
+    wish = data_diff.Wish(limit=CHANGED)
+    points = {"one": Generation(before), "other": Generation(chosen)}
+    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, **points, wish=wish)
 
 
 def is_dataset(found: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:

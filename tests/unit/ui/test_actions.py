@@ -192,6 +192,12 @@ def test_generations_are_compared_and_gone_back_to(world: Pages) -> None:
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
         found = http.get("/datasets/shop.dear/compare.json").json()["difference"]
+        assert http.get("/datasets/shop.dear.json?gen=2").json()["changed"] == {
+            **found,
+            "partitions": found["partitions"],
+        }
+        assert http.get("/datasets/shop.dear?gen=2").text.count('class="c1 new"') == 1
+        assert http.get("/datasets/shop.dear.json?gen=99").json()["changed"] is None
         assert (found["one"]["generation"], found["other"]["generation"], found["added"]) == (1, 2, 1)
         asked = http.get("/datasets/shop.dear/compare?a=1&b=2&rows=yes").text
         assert "this service does not compare rows" in asked.lower()
