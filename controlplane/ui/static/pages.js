@@ -131,11 +131,12 @@ function localTimes(within) {
 // --- live: events say what moved, and parts of the page that show it are asked for again
 
 const KINDS = [
-  "blueprint.applied", "blueprint.deleted", "branch.merged", "dataset.committed", "dataset.failing", "dataset.fresh",
-  "dataset.late", "dataset.lost", "dataset.publish_failed", "dataset.published", "driver.ended", "listing.done",
-  "listing.failed", "listing.held", "operator.pause", "operator.refresh", "operator.resume", "operator.retry",
-  "operator.rollback", "operator.run", "partitions.adopted", "partitions.written", "task.claimed", "task.executed",
-  "task.failed", "task.other", "task.recovered", "task.retried",
+  "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
+  "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
+  "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
+  "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
+  "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
+  "task.other", "task.recovered", "task.retried",
 ];
 const TOGETHER_MS = 500, ANYWAY_MS = 60_000;
 const stream = document.body.dataset.stream;
