@@ -19,11 +19,11 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import branches, controls, merging, rollback, s3_keys, tokens
+from controlplane.operations.desired import branches, controls, merging, revert, rollback, s3_keys, tokens
 from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
-from controlplane.ui.names import BRANCH, DATASET, FLOW
+from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
 from controlplane.ui.rights import Permission
 from dataplane.contract.encoding import digest
 
@@ -80,12 +80,19 @@ def _resume(asked: Asking, fields: Fields) -> object:
     return controls.resume(asked.context, asked.branch, _target(fields))
 
 
+def _revert(asked: Asking, fields: Fields) -> object:
+    number = number_of(fields.get("to", ""))
+    if number is None:
+        raise BadForm("this form names no revision")
+    return revert.revert(asked.context, asked.branch, _target(fields), number)
+
+
 def _roll_back(asked: Asking, fields: Fields) -> object:
-    text = fields.get("to", "")
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 16):
+    number = number_of(fields.get("to", ""))
+    if number is None:
         raise BadForm("this form names no generation")
     reason = "".join(c for c in fields.get("reason", "") if c.isprintable())[:1000]
-    return rollback.rollback(asked.context, asked.branch, _target(fields), Generation(int(text)), reason=reason)
+    return rollback.rollback(asked.context, asked.branch, _target(fields), Generation(number), reason=reason)
 
 
 def _branch(asked: Asking, fields: Fields) -> object:
@@ -123,6 +130,7 @@ ACTIONS: Mapping[str, Action] = {
     "apply": Action("edit", None, "It is stored, and computed where something changed."),
     "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
     "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
+    "revert": Action("edit", _revert, "The earlier text is the newest revision now."),
     "branch": Action("edit", _branch, "The branch is there."),
     "merge": Action("edit", _merge, "It is merged."),
 }

@@ -10,3 +10,8 @@ FLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 BRANCH = re.compile(NAME)
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
+
+
+def number_of(text: str) -> int | None:
+    """A generation or revision that an address or a form names; None for what is no such number."""
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None

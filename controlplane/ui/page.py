@@ -110,11 +110,6 @@ def dataset_of(asked: Asking) -> str:
     return named(asked, "dataset", DATASET)
 
 
-def number_of(text: str) -> int | None:
-    """A generation that an address names; None for what is no such number."""
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None
-
-
 def nothing(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     """For templates that need no more than the value."""
     return {}

@@ -13,7 +13,8 @@ from starlette.routing import Route
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.asking import Asking
-from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, number_of
+from controlplane.ui.names import number_of
+from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
     BlueprintPage,
@@ -103,7 +104,7 @@ def _first_with(page: DatasetPage) -> Mapping[str, int]:
 
 
 def _blueprint(asked: Asking) -> BlueprintPage:
-    return views.blueprint(asked.context, asked.branch, flow_of(asked))
+    return views.blueprint(asked.context, asked.branch, flow_of(asked), number_of(asked.query("rev")))
 
 
 def _keys(asked: Asking) -> KeysPage:  # noqa: ARG001  # as all pages

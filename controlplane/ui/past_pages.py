@@ -19,7 +19,8 @@ from controlplane.core.model.answers import DataDifference, GenerationEntry, Spa
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect import causes, components, data_diff, datasets
 from controlplane.ui.asking import Asking
-from controlplane.ui.page import Page, both, dataset_of, number_of
+from controlplane.ui.names import number_of
+from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.pages import NUMBERS, told_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown

@@ -23,6 +23,7 @@ from controlplane.core.model.answers.components import (
     ComponentEntry,
     ComponentsAnswer,
     DataflowText,
+    RevisionEntry,
 )
 from controlplane.core.model.json_values import JsonValue
 
@@ -138,9 +139,13 @@ class DatasetPage(TypedDict):
 
 
 class BlueprintPage(TypedDict):
-    """The text of a dataflow. `problem`: why it does not compile."""
+    """The text of a dataflow, as of the chosen revision. `newest`: its number now. `difference`: lines of a diff from
+    the revision before. `problem`: why the newest text does not compile."""
 
     dataflow: DataflowAnswer
+    newest: int
+    revisions: list[RevisionEntry]
+    difference: list[str]
     problem: str | None
 
 

@@ -26,7 +26,7 @@ from controlplane.core.model.answers.components import ComponentEntry, DataflowT
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import causes, components, data_diff, datasets, overview
+from controlplane.operations.inspect import causes, components, data_diff, datasets, overview, past_texts
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui.values import (
     BlueprintPage,
@@ -60,6 +60,7 @@ COMMITS = 8
 EVENTS_LOOKED_AT = 300
 CATALOGUE = 100
 GENERATIONS = 30
+REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 CELLS = 400
 RECORDS = 20
@@ -305,11 +306,19 @@ def _records(ctx: Context, branch: str, name: str, render: Render) -> RecordsSho
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 
-def blueprint(ctx: Context, branch: str, name: str) -> BlueprintPage:
-    """Raises NotFound."""
+def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
+    """`revision`: which one; None is the newest. Raises NotFound."""
     found = blueprints.dataflow(ctx, branch, name)
-    status = overview.status(ctx, branch)
-    return {"dataflow": found, "problem": _problem(status["dataflows"], name)}
+    newest = found["revision"]
+    if revision is not None:
+        found = past_texts.text(ctx, branch, name, revision)
+    return {
+        "dataflow": found,
+        "newest": newest,
+        "revisions": past_texts.revisions(ctx, branch, name, REVISIONS),
+        "difference": past_texts.difference(ctx, branch, name, found["revision"]),
+        "problem": _problem(overview.status(ctx, branch)["dataflows"], name),
+    }
 
 
 def _problem(flows: Iterable[DataflowStatus], name: str) -> str | None:

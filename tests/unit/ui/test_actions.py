@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from controlplane.operations.desired import blueprints
 from tests.unit.api.world import serving
-from tests.unit.ui.world import Pages, pages
+from tests.unit.ui.world import OTHER, Pages, pages
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
@@ -128,6 +129,22 @@ def test_a_draft_is_planned_and_just_what_was_planned_is_applied(world: Pages) -
         moved = http.post("/plan", data=again, headers=OWN)
         assert moved.status_code == 409
         assert "plan again" in moved.text
+
+
+def test_an_earlier_text_is_shown_with_its_changes_and_stored_again(world: Pages) -> None:
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        blueprints.apply(world.world.ctx, "main", [blueprints.Source("/other.yaml", OTHER.replace("sum", "max"), {})])
+        new = http.get("/flows/other/blueprint.json").json()
+        assert [one["revision"] for one in new["revisions"]] == [2, 1]
+        changed = [line for line in new["difference"] if line[:1] in "+-" and "sql" in line]
+        assert ["max(t)" in line for line in changed] == [False, True]
+        old = http.get("/flows/other/blueprint?rev=1")
+        assert "sum(t)" in old.text
+        assert http.get("/flows/other/blueprint?rev=9").status_code == 404
+        assert http.post("/actions/revert", data=fields(old, "/actions/revert"), headers=OWN).status_code == 303
+        page = http.get("/flows/other/blueprint.json").json()
+        assert (page["newest"], page["dataflow"]["text"]) == (3, OTHER)
 
 
 def test_what_is_wrong_with_a_draft_is_told_with_its_lines_and_the_text_stays(world: Pages) -> None:

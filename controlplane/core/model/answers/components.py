@@ -45,3 +45,11 @@ class DataflowText(TypedDict):
 
     description: str
     timezone: str
+
+
+class RevisionEntry(TypedDict):
+    """Who applied a revision, and when: seconds since 1970."""
+
+    revision: int
+    actor: str
+    at: float
