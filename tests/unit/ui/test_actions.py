@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -88,7 +89,7 @@ def test_a_wish_that_is_refused_says_why_and_may_come_again(world: Pages) -> Non
 
 
 def test_a_home_that_is_only_shown_takes_no_wishes(world: Pages) -> None:
-    shown = replace(world.services, is_shown_only=True)
+    shown = replace(world.services, is_shown_only=True, stopping=threading.Event())
     with serving(shown) as url, httpx2.Client(base_url=url, trust_env=False) as http:
         sign_in(http, world.token)
         page = http.get("/flows/shop").text

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from typing import NoReturn
 
+import httpx2
 import pytest
 
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.ui import rendering, static_files
+from tests.unit.api.world import serving
 from tests.unit.ui.world import HOSTILE, Pages, pages
 
 PATHS = (
@@ -65,6 +72,31 @@ def test_a_page_is_closed_small_and_its_twin_is_the_same_value(world: Pages, pat
         assert len(page.content) < HTML_BYTES
         value = http.get(twin).json()
         assert value == http.get(path, headers={"Accept": "application/json"}).json()
+
+
+def test_a_drivers_token_opens_no_page(world: Pages) -> None:
+    text, _ = tokens.create(Context(world.services.store), "d1", ("driver",))
+    own = {"Sec-Fetch-Site": "same-origin"}
+    with world.http(signed_in=False) as http:
+        for path in (*PATHS, "/index.json"):
+            assert http.get(path, headers={"Authorization": f"Bearer {text}"}).status_code == 403, path
+        assert http.post("/login", data={"token": text}, headers=own).status_code == 401
+        wish = {"Authorization": f"Bearer {text}"}
+        assert http.post("/actions/pause", data={"target": "shop", "once": "0" * 32}, headers=wish).status_code == 403
+
+
+def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
+    def broken(*_: object, **__: object) -> NoReturn:
+        raise ZeroDivisionError("a secret place")
+
+    headers = {"Accept": "text/html", "X-Request-ID": "r1", "Authorization": f"Bearer {world.token}"}
+    services = replace(world.services, render=broken, stopping=threading.Event())
+    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False) as http:
+        page = http.get("/datasets/shop.orders")
+    assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (500, "text/html")
+    assert "request <code>r1</code>" in page.text
+    assert "secret place" not in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'self'")
 
 
 def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
