@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
 
-Role: TypeAlias = Literal["look", "list", "run", "serve"]
+Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
 EXPORT_S = 10.0  # a run that is over waits so long for events of lineage that are still to be sent
@@ -57,9 +57,10 @@ log = logs.get("server")
 
 
 class Server:
-    """One control plane. `look` serves the API only; `list` has a worker, too, and a driver once there is something to
-    analyse, which are given nothing but looks; `run` has a pool and works until it is done; `serve` has both, and the
-    loop, for as long as it leads. All but `look` hold the home.
+    """One control plane. `look` serves the API only, and so does `show`, whose pages take no wishes; `list` has a
+    worker, too, and a driver once there is something to analyse, which are given nothing but looks; `run` has a pool
+    and works until it is done; `serve` has both, and the loop, for as long as it leads. All but `look` and `show` hold
+    the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -90,7 +91,7 @@ class Server:
 
     def _start(self) -> None:
         """Ends are pushed as things begin, so that they are undone in the opposite order."""
-        if self.role == "look":
+        if self.role in ("look", "show"):
             self.home.prepare()
         else:
             self._ends.callback(self.home.lock(self.role).release)
@@ -377,6 +378,8 @@ class Server:
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
             checkpoint=make_checkpoint,
+            hosts=self.settings.hosts,
+            is_shown_only=self.role == "show",
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )

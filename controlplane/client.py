@@ -60,6 +60,7 @@ from controlplane.core.model.answers import (
     RunProgress,
     S3KeyEntry,
     S3KeysAnswer,
+    SessionLinkAnswer,
     StatusAnswer,
     TargetStatus,
     TasksAnswer,
@@ -145,6 +146,11 @@ class Headgate:
 
     def close(self) -> None:
         self._http.close()
+
+    @property
+    def url(self) -> str:
+        """Where the control plane was found, without a slash at the end."""
+        return str(self._http.base_url).rstrip("/")
 
     # dataflows
     def apply(
@@ -794,11 +800,15 @@ class Headgate:
         """Make an S3 key that reads these scopes (docs/s3.md); its secret is in this answer only."""
         body = {"name": name, "read": list(read), "ttl_s": ttl_s}
         made = cast("NewS3KeyAnswer", self._post("/v1/s3/keys", body))
-        return {**made, "endpoint": str(self._http.base_url).rstrip("/")}  # where the caller found the service
+        return {**made, "endpoint": self.url}  # where the caller found the service
 
     def s3_keys(self) -> list[S3KeyEntry]:
         found = cast("S3KeysAnswer", self._get("/v1/s3/keys"))
         return found["items"]
+
+    def session_link(self) -> SessionLinkAnswer:
+        """A link that opens one session of the pages with this client's token, once, within a minute."""
+        return cast("SessionLinkAnswer", self._post("/v1/session-links", {}))
 
     def revoke_s3_key(self, key: str) -> None:
         """End the S3 key with this access key, or else the live one with this name."""

@@ -48,6 +48,7 @@ class Settings:
     s3_secret: str | None = None
     openlineage: str | None = None  # where events of lineage are sent; None: nowhere
     openlineage_token: str | None = None
+    hosts: frozenset[str] = frozenset()  # names that browsers reach the service by
     url: str | None = None
     token: str | None = None
 
@@ -80,6 +81,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
         openlineage=_openlineage(given["OPENLINEAGE"].strip()) if "OPENLINEAGE" in given else None,
         openlineage_token=_bearer(Path(given["OPENLINEAGE_TOKEN_FILE"])) if "OPENLINEAGE_TOKEN_FILE" in given else None,
+        hosts=_hosts(given.get("HOSTS", "")),
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
@@ -103,6 +105,15 @@ def _sources(text: str) -> tuple[str, ...]:
     if not entries:
         raise BadSetting("HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all")
     return entries
+
+
+def _hosts(text: str) -> frozenset[str]:
+    names = frozenset(name for part in text.split(",") if (name := part.strip().lower()))
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", name):
+            like = "names without scheme and port such as headgate.example.com, separated by commas"
+            raise BadSetting(f"HEADGATE_HOSTS has {name!r}; it must be {like}")
+    return names
 
 
 def _url(text: str) -> str:

@@ -9,14 +9,18 @@ from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission, Principal, may
 from controlplane.operations.desired import tokens
+from controlplane.ui import gate
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
 
 
 def authenticate(services: Services, request: Request) -> Token:
-    """The live token that a request came with; Refused without one."""
+    """The live token that a request came with, or that of the session of its cookie; Refused without one."""
     kind, _, text = request.headers.get("authorization", "").partition(" ")
-    token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" and text else None
+    if kind:
+        token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" and text else None
+    else:  # a browser's; `gate` refuses what its user may not have meant
+        token = gate.session_token(services.store, services.hosts, request.method, request.headers)
     if token is None:
         services.counters.add("token_failures")
         raise RequestRefused("unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE)

@@ -32,6 +32,7 @@ from controlplane.api.routes import (
     rollback,
     runs,
     s3_keys,
+    session_links,
     tokens,
     upkeep,
 )
@@ -54,6 +55,7 @@ ROUTERS = (
     tokens,
     s3_keys,
     links,
+    session_links,
     upkeep,
     events,
     alerts,

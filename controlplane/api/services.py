@@ -99,6 +99,8 @@ class Services:
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     exports: bool = False  # events of lineage are sent
     checkpoint: MakeCheckpoint = no_checkpoint  # of Delta logs of the S3 view
+    hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
+    is_shown_only: bool = False  # pages take no wishes: nobody would follow them
     threads: Threads = field(default_factory=Threads)
     living: Living = field(init=False)
     reads: ReadCounts = field(init=False)  # through the S3 view

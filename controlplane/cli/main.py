@@ -24,6 +24,7 @@ from controlplane.cli import (
     links,
     look,
     operate,
+    pages,
     promote,
     query,
     records,
@@ -59,6 +60,7 @@ GROUPS = (
     query,
     promote,
     sql,
+    pages,
 )
 
 

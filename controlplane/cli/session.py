@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controlplane.ports.store import Store
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
-Role: TypeAlias = Literal["look", "list", "run", "serve"]
+Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 HELD_LOOK_S = 0.2  # between looks at a home that another process holds
 
 

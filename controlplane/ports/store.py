@@ -11,6 +11,7 @@ from typing import Protocol
 from controlplane.ports.alerts import Alerts
 from controlplane.ports.blueprints import Blueprints
 from controlplane.ports.branches import Branches
+from controlplane.ports.browser_sessions import BrowserSessions
 from controlplane.ports.cursors import Cursors
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
@@ -44,6 +45,7 @@ class Tx(
     Events,
     Cursors,
     Reads,
+    BrowserSessions,
     Leases,
     Packs,
     Upkeep,

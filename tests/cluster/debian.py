@@ -53,10 +53,20 @@ def _fetch(names: Sequence[str], known: Path) -> None:
 
 
 def _apt(*arguments: str) -> None:
+    """By the lists of packages that this machine has; where those are none or too old, by new ones of our own."""
+    lists = _folder() / "lists"
+    own = ("-o", f"Dir::State::Lists={lists}")
+    if _fails(*arguments):
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        if why := _fails(*own, "update") or _fails(*own, *arguments):
+            raise MissingTool(f"apt-get cannot fetch: {why[-500:]}")
+
+
+def _fails(*arguments: str) -> str:
+    """What apt-get says if it does."""
     command = ["apt-get", *NOTHING_INSTALLED, "-o", "APT::Install-Recommends=0", "-qq", "--yes", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MissingTool(f"apt-get cannot fetch (apt-get update may help): {done.stderr.strip()[-500:]}")
+    return (done.stderr.strip() or f"it ended with {done.returncode}") if done.returncode else ""
 
 
 def unpacked(names: Sequence[str]) -> Path:

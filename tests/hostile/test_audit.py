@@ -38,6 +38,7 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/s3/keys/{key}": (None, "s3-key.revoke"),
     "POST /v1/links": ({"dataset": "shop.orders"}, "link.create"),
     "DELETE /v1/links/{link}": (None, "link.revoke"),
+    "POST /v1/session-links": (None, "session.link"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
 NOTHING = {

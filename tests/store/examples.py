@@ -9,6 +9,7 @@ from typing import Any, cast
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
@@ -225,6 +226,11 @@ def link(id: str, **other: Any) -> Link:
 def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Read:
     made = Read("ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]})
     return replace(made, **fields)
+
+
+def browser_session(number: int, **other: Any) -> BrowserSession:
+    fields = {"token": "t", "kind": "session", "at": 1000.0, "seen": 1000.0, "ends": 2000.0}
+    return BrowserSession(d(number), **{**fields, **other})
 
 
 def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:

@@ -27,6 +27,7 @@ from tests.store.examples import (
     alert,
     begun,
     branch,
+    browser_session,
     change,
     d,
     driver,
@@ -196,6 +197,11 @@ NOTED = [
         st.sampled_from(["done", "done", "failed"]),
     ),
 ]
+SESSIONS = [
+    call(lambda n, t: lambda tx: tx.put_browser_session(browser_session(n, ends=t)), small, times),
+    call(lambda n: lambda tx: tx.drop_browser_session(d(n)), small),
+    call(lambda t: lambda tx: tx.drop_browser_sessions(t), times),
+]
 ALERTS = [
     call(lambda b, n, t: lambda tx: tx.put_alerts([alert(n, b, told=tuple(map(str, t)))]), branches, names, numbers),
     call(lambda b, n: lambda tx: tx.drop_alerts([alert(n, b)]), branches, names),
@@ -217,11 +223,12 @@ COLLECTED = [
 
 GROUPS = {
     "alerts": ALERTS,
-    "all": [*ALERTS, *QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
+    "all": [*ALERTS, *SESSIONS, *QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
     "collected": [*COLLECTED, *QUEUE[:1], *SETTLED, *REMEMBERED, *NOTED],
     "desired": [*DESIRED, *NOTED],
     "queue": [*QUEUE, *QUEUE[:1] * 3, *CLAIMS * 2],
     "remembered": REMEMBERED,
+    "sessions": SESSIONS,
     "settled": SETTLED,
 }
 FILLED: tuple[Call, ...] = (
@@ -248,6 +255,7 @@ def look(tx: Tx) -> list[object]:
         [tx.oldest_state(b, name) for b in ASKED for name in ("flights.a", "other.a")],
         tx.branches(),
         [tx.links(), tx.link("1")],
+        [tx.browser_session(d(n)) for n in range(4)],
         [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
         [tx.recent_states(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],

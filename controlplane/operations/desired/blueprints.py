@@ -390,8 +390,17 @@ def dataflow(ctx: Context, branch: str, name: str) -> DataflowAnswer:
         revision = tx.revisions(branch, [name]).get(name)
     if revision is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
-    files = dict(revision.files)
-    return {**_summary(revision), "file": revision.file, "text": revision.text, "files": files}
+    return shown(revision)
+
+
+def shown(revision: Revision) -> DataflowAnswer:
+    """A revision with its texts."""
+    return {
+        **_summary(revision),
+        "file": revision.file,
+        "text": revision.text,
+        "files": dict(revision.files),
+    }
 
 
 def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> None:

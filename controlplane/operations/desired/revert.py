@@ -22,13 +22,14 @@ def revert(
     """Store the text of revision `to` again, as a new revision; also of a dataflow that was deleted. Components that
     come back have the identities that they had. Raises NotFound, and as `blueprints.apply`."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = _revision(tx, branch, dataflow, to)
+        found = revision_of(tx, branch, dataflow, to)
     source = Source(found.file, found.text, found.files)
     return blueprints.apply(ctx, branch, [source], dry_run=dry_run, expected=expected, action="revert")
 
 
-def _revision(tx: Tx, branch: str, dataflow: str, number: int) -> Revision:
-    """Up to its fork, the revisions of a branch are those of main."""
+def revision_of(tx: Tx, branch: str, dataflow: str, number: int) -> Revision:
+    """One revision, of a dataflow that may be deleted. Up to its fork, the revisions of a branch are those of main.
+    Raises NotFound."""
     found = tx.revision(branch, dataflow, number)
     last = tx.last_number(branch, dataflow)
     if found is None and branch != MAIN and number <= tx.own_dataflows(branch).get(dataflow, last):

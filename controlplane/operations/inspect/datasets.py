@@ -23,7 +23,7 @@ from controlplane.core.model.answers import (
     SparkSchema,
     TargetStatus,
 )
-from controlplane.core.model.memos import results_in
+from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
@@ -34,6 +34,7 @@ from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.ports.store import Tx
 
 STATES_A_TIME = 50
+FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
 
 
 def one_of(plan: Plan, branch: str, name: str) -> Decision:
@@ -164,15 +165,34 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(plan, branch, name)
         found = facts.state(name) if point is None else state_of(tx, branch, name, point)
-        number, home = (found.generation, found.branch) if found else (0, branch)
-        key = record_key(home, name, number)
+        key = _record_key(branch, name, found)
         memos = tx.memos([key])
-        record = results_in(memos[key]) if key in memos else {}
+    answer = _checks(decision, found, memos.get(key))
+    return answer if point is None else {**answer, "rejected": []}
+
+
+def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
+    """The same of the newest generation of each dataset, where there is something to tell, in order of names."""
+    with ctx.looking(branch) as (plan, facts):
+        states = {d.dataset: facts.state(d.dataset) for d in plan.decisions}
+        keys = {name: _record_key(branch, name, state) for name, state in states.items()}
+        memos = facts.tx.memos(keys.values())
+    decisions = sorted(plan.decisions, key=lambda d: d.dataset)
+    every = [_checks(d, states[d.dataset], memos.get(keys[d.dataset])) for d in decisions]
+    return [answer for answer in every if answer["items"] or answer["rejected"]]
+
+
+def _record_key(branch: str, name: str, state: State | None) -> bytes:
+    return record_key(state.branch if state else branch, name, state.generation if state else 0)
+
+
+def _checks(decision: Decision, state: State | None, memo: Memo | None) -> ChecksAnswer:
+    record = {} if memo is None else results_in(memo)
     is_rejected = decision.status == "failed" and bool(decision.checks)
     return {
-        "dataset": name,
+        "dataset": decision.dataset,
         "state": decision.status,
-        "generation": number,
+        "generation": state.generation if state else 0,
         "items": [record[n] for n in sorted(record)],
-        "rejected": list(decision.checks) if is_rejected and point is None else [],
+        "rejected": list(decision.checks) if is_rejected else [],
     }

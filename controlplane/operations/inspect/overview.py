@@ -278,6 +278,12 @@ def _with_table(decision: Decision, state: State | None, tables: SeenTables) -> 
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
+def newest_event(ctx: Context) -> int:
+    """The id of the newest event of all branches; 0 if there is none."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return tx.last_event()
+
+
 def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
     """Of a branch, with those of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:

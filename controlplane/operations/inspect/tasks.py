@@ -10,7 +10,8 @@ from collections.abc import Callable
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model.answers import TaskEntry, TasksAnswer
-from controlplane.core.model.answers.work import AttemptsAnswer
+from controlplane.core.model.answers.work import AttemptAnswer, AttemptsAnswer
+from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
@@ -40,6 +41,31 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
             raise NotFound(f"there is no dataset {dataset} in branch {branch}")
         found = tx.past_attempts(branch, [dataset], limit=limit)
     return {"items": list(map(work.entry, found)), "next": None}
+
+
+def attempt(ctx: Context, id: str) -> AttemptAnswer:
+    """One attempt, whether it runs or is over. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        live = tx.attempts([id]).get(id)
+        past = tx.find_past_attempts([id]).get(id)
+    if past is not None:
+        return {**_attempt(past, past.started_at, past.tasks), "ended": work.entry(past)}
+    if live is not None:
+        return {**_attempt(live, live.at, len(live.tasks)), "ended": None}
+    raise NotFound(f"there is no attempt {id}, or it is too long ago")
+
+
+def _attempt(found: Attempt | PastAttempt, began: float, tasks: int) -> AttemptAnswer:
+    return {
+        "attempt": found.id,
+        "dataset": found.dataset,
+        "kind": found.kind,
+        "partition": found.partition,
+        "driver": found.driver,
+        "began": views.instant(began),
+        "tasks": tasks,
+        "ended": None,
+    }
 
 
 def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:

@@ -31,6 +31,7 @@ from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
+from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
 from controlplane.store.memory.cursors import MemoryCursors
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.links import MemoryLinks
@@ -77,6 +78,7 @@ class MemoryTx(
     MemoryAlerts,
     MemoryCursors,
     MemoryLinks,
+    MemoryBrowserSessions,
 ):
     # --- blueprints and operators' wishes
 

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
@@ -123,6 +124,7 @@ class NamespaceTables:
     events: CowDict[int, Event] = field(default_factory=CowDict)
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
     reads: CowDict[int, Read] = field(default_factory=CowDict)
+    browser_sessions: CowDict[bytes, BrowserSession] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
     cursors: CowDict[str, int] = field(default_factory=CowDict)
     leases: CowDict[str, Lease] = field(default_factory=CowDict)

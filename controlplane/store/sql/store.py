@@ -15,6 +15,7 @@ from controlplane.store.sql.alerts import SqlAlerts
 from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
+from controlplane.store.sql.browser_sessions import SqlBrowserSessions
 from controlplane.store.sql.cursors import SqlCursors
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.sql.events import SqlEvents
@@ -42,6 +43,7 @@ class SqlTx(
     SqlEvents,
     SqlCursors,
     SqlReads,
+    SqlBrowserSessions,
     SqlMarks,
     SqlUpkeep,
     SqlLeases,

@@ -385,6 +385,16 @@ reads = _table(
     _text("what"),
 )
 Index("reads_at", reads.c.namespace, reads.c.at)
+browser_sessions = _table(
+    "browser_sessions",
+    _digest_key("hash"),
+    _text("token"),
+    _text("kind"),
+    _time("at"),
+    _time("seen"),
+    _time("ends"),
+    clustered=True,
+)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
 # How far readers of events are.

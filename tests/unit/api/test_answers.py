@@ -254,6 +254,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/s3/keys")["items"]
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
     assert called("GET", "/v1/links")["items"]
+    assert called("POST", "/v1/session-links")["path"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()

@@ -83,6 +83,7 @@ TABLE = {
     "GET /v1/drivers/{driver}/log": ADMIN,
     "GET /v1/audit": ADMIN,
     "GET /v1/audit/reads": ADMIN,
+    "POST /v1/session-links": VIEW,
     "GET /v1/tokens": ADMIN,
     "POST /v1/tokens": ADMIN,
     "DELETE /v1/tokens/{id}": ADMIN,

@@ -70,6 +70,13 @@ class S3KeysAnswer(TypedDict):
     next: None
 
 
+class SessionLinkAnswer(TypedDict):
+    """A link that opens one session of the pages, once. `path` begins with a slash; `expires`: seconds since 1970."""
+
+    path: str
+    expires: float
+
+
 class NewS3KeyAnswer(TypedDict):
     """A new S3 key, with all that a client is told; the secret is never shown again."""
 

@@ -70,6 +70,19 @@ class AttemptEntry(TypedDict):
     error: str | None
 
 
+class AttemptAnswer(TypedDict):
+    """An attempt. `ended`: what came of it; None while it runs."""
+
+    attempt: str
+    dataset: str
+    kind: Kind
+    partition: str
+    driver: str
+    began: str
+    tasks: int
+    ended: AttemptEntry | None
+
+
 class AttemptsAnswer(TypedDict):
     """Attempts that are over, the last ones first."""
 

@@ -1,0 +1,20 @@
+"""Links that open one session of the pages. Does not belong here: following one, which is a page (`ui.login`)."""
+
+from __future__ import annotations
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.problems import RequestRefused
+from controlplane.core.model.answers import SessionLinkAnswer
+from controlplane.operations.desired import browser_sessions
+
+router = auth.router("view")
+
+
+@router.post("/v1/session-links", status_code=201)
+def create(call: Called) -> Answer[SessionLinkAnswer]:
+    """Make a link that opens one session of the caller's own token, once, within a minute."""
+    if call.repeat is not None:
+        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")
+    text, expires = browser_sessions.link(call.context, auth.caller(call.request))
+    return answer({"path": f"/open?key={text}", "expires": expires}, 201)

@@ -1,0 +1,107 @@
+"""Sessions of browsers beside tokens of programs: who signs in shows a token once, and has a random text from then on.
+
+The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
+after it was last used, 7 days after it began, and as soon as its token is. Does not belong here: cookies and forms.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from hashlib import sha256
+
+from controlplane.core.model.access import Token
+from controlplane.core.model.browser_sessions import BrowserSession, SessionKind
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.revisions import Change
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.ports.store import Store, Tx
+
+IDLE_S = 12 * 3600.0
+LONGEST_S = 7 * 86_400.0
+LINK_S = 60.0
+SEEN_AGAIN_S = 300.0  # a session that is used is noted so often; looks at pages should not each write
+
+
+def begin(store: Store, token: Token, *, namespace: str = "default") -> str:
+    """A new session of this token: the text that opens it, which is never seen again."""
+    with store.begin(namespace) as tx:
+        return _put(tx, token, "session", LONGEST_S)
+
+
+def link(ctx: Context, token: Token) -> tuple[str, float]:
+    """The text that opens one session of this token, once, within a minute; and when it ends. The audit says who."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        text = _put(tx, token, "link", LINK_S)
+        expires = tx.now() + LINK_S
+        after = {"name": token.name, "expires": expires}
+        change = Change(
+            ctx.actor,
+            ctx.request_id,
+            "session.link",
+            target=token.id,
+            before=None,
+            after=after,
+            at=tx.now(),
+            branch=NO_BRANCH,
+        )
+        tx.put_change(change)
+    return text, expires
+
+
+def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
+    """What is over goes, so that the table stays as small as what is in use."""
+    text, now = secrets.token_urlsafe(32), tx.now()
+    tx.drop_browser_sessions(now)
+    ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)
+    tx.put_browser_session(BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends))
+    return text
+
+
+def follow(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+    """Use a link up: the token that a session may begin with; None where it is over or was used before."""
+    with store.begin(namespace) as tx:
+        token = _token_of(tx, text, "link")
+        return token if token is not None and tx.drop_browser_session(_hash(text)) else None
+
+
+def token_of_link(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+    """Whose link this is, without using it up."""
+    with store.read(namespace) as tx:
+        return _token_of(tx, text, "link")
+
+
+def authenticate(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+    """The live token of the session that this text opens, or None."""
+    with store.read(namespace) as tx:
+        token = _token_of(tx, text, "session")
+        found = tx.browser_session(_hash(text))
+        is_due = found is not None and tx.now() - found.seen > SEEN_AGAIN_S
+    if token is not None and is_due:
+        _note_seen(store, text, namespace)
+    return token
+
+
+def _note_seen(store: Store, text: str, namespace: str) -> None:
+    """It may have been ended since."""
+    with store.begin(namespace) as tx:
+        if (found := tx.browser_session(_hash(text))) is not None:
+            tx.put_browser_session(replace(found, seen=tx.now()))
+
+
+def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
+    found, now = tx.browser_session(_hash(text)), tx.now()
+    if found is None or found.kind != kind or found.ends <= now or found.seen + IDLE_S <= now:
+        return None
+    return tokens.live(tx, tx.token_by_id(found.token))
+
+
+def end(store: Store, text: str, *, namespace: str = "default") -> None:
+    """End a session now; nothing happens if it is over."""
+    with store.begin(namespace) as tx:
+        tx.drop_browser_session(_hash(text))
+
+
+def _hash(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "replace")).digest()

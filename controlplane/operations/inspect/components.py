@@ -1,0 +1,115 @@
+"""What components are and how they hang together, as pages show it: kinds, edges with modes, texts with places.
+
+Changes nothing. Does not belong here: how they stand (`overview`), and pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.core.blueprint import PythonTransform, SqlTransform
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers.components import (
+    ComponentCode,
+    ComponentEdge,
+    ComponentEntry,
+    ComponentsAnswer,
+    DataflowText,
+)
+from controlplane.operations.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that is declared in a branch, as compiled."""
+
+    desired: Desired
+
+    def of_flow(self, name: str) -> ComponentsAnswer:
+        """Its components, what of other dataflows they read, and all edges between those."""
+        own = [n for n in self.desired.order if n.partition(".")[0] == name]
+        edges = [edge for n in own for edge in _edges(self.desired.nodes[n])]
+        beyond = sorted({edge["source"] for edge in edges} - {*own})
+        return {"items": [self._entry(n) for n in (*beyond, *own) if n in self.desired.nodes], "edges": edges}
+
+    def around(self, name: str) -> ComponentsAnswer:
+        """A component, what it reads and who reads it, and the edges between it and them. Raises NotFound."""
+        if name not in self.desired.nodes:
+            raise NotFound(f"there is no dataset {name}")
+        edges = [e for n in self.desired.order for e in _edges(self.desired.nodes[n]) if name in (e["source"], n)]
+        near = {name, *(e["source"] for e in edges), *(e["target"] for e in edges)}
+        return {"items": [self._entry(n) for n in self.desired.order if n in near], "edges": edges}
+
+    def text_of(self, flow: str) -> DataflowText:
+        """What a blueprint says of the whole; empty where it does not compile."""
+        found = self.desired.texts.get(flow)
+        if found is None:
+            return {"description": "", "timezone": ""}
+        return {"description": found.blueprint.description, "timezone": found.blueprint.timezone}
+
+    def entries(self) -> list[ComponentEntry]:
+        """All components, in order of their names."""
+        return [self._entry(name) for name in sorted(self.desired.nodes)]
+
+    def code_of(self, name: str) -> ComponentCode | None:
+        """The text that a component runs, with the line of its file that it begins at; None where it has none."""
+        return _code(self.desired.nodes[name])
+
+    def _entry(self, name: str) -> ComponentEntry:
+        node = self.desired.nodes[name]
+        component = node.component
+        return {
+            "name": name,
+            "kind": _kind(node),
+            "description": component.description,
+            "owner": component.owner,
+            "tags": list(component.tags),
+        }
+
+
+def whole(ctx: Context, branch: str) -> Whole:
+    with ctx.looking(branch) as (_, facts):
+        return Whole(facts.desired)
+
+
+def _kind(node: Node) -> str:
+    match node:
+        case Source():
+            return "read"
+        case Sink():
+            return "write"
+        case _:
+            return "sql" if node.query is not None else "python"
+
+
+def _edges(node: Node) -> Iterable[ComponentEdge]:
+    match node:
+        case Source():
+            return []
+        case Sink():
+            return [_edge(node.source, node.dataset, "copy", "kept equal to its dataset")]
+        case _:
+            return [_edge(slot.dataset, node.dataset, slot.mode, slot.reason) for slot in node.slots]
+
+
+def _edge(source: str, target: str, mode: str, reason: str) -> ComponentEdge:
+    return {"source": source, "target": target, "mode": mode, "reason": reason}
+
+
+def _code(node: Node) -> ComponentCode | None:
+    match node.component.body:
+        case SqlTransform(sql=text, text=place):
+            start = place.at(1, 1)
+            return {"language": "sql", "file": start.file, "line": start.line, "text": text}
+        case PythonTransform() as body:
+            start = body.text.at(1, 1)
+            return {
+                "language": "python",
+                "file": start.file,
+                "line": start.line,
+                "text": dict(body.modules)[body.main],
+            }
+        case _:
+            return None

@@ -1,0 +1,186 @@
+"""What people ask for on pages: a form for each wish, which goes through an operation and comes back to its page.
+
+A form has a text of its own: what comes twice with it is one wish, as of a double click. Does not belong here: what
+a wish does (`operations`), and whether a form came from a page of ours (`gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
+from controlplane.core.model import access
+from controlplane.core.model.addresses import Generation
+from controlplane.operations.desired import branches, controls, merging, revert, rollback, s3_keys, tokens
+from controlplane.ui import gate
+from controlplane.ui.asking import Asking, NotAllowed, asking
+from controlplane.ui.forms import fields_of, own_path
+from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
+from controlplane.ui.rights import Permission
+from dataplane.contract.encoding import digest
+
+Fields: TypeAlias = Mapping[str, str]
+TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
+HEX = frozenset("0123456789abcdef")
+
+
+class BadForm(HeadgateError):
+    """A form lacks what its page puts into it."""
+
+    code = "invalid-request"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`do`: None where a page of its own does it. `done`: what is said afterwards. `undo`: the action that takes it
+    back, if there is one."""
+
+    permission: Permission
+    do: Callable[[Asking, Fields], object] | None
+    done: str
+    undo: str | None = None
+
+
+def _target(fields: Fields) -> str:
+    name = fields.get("target", "")
+    if not (FLOW.fullmatch(name) or DATASET.fullmatch(name)):
+        raise NotFound("there is no dataflow or dataset of this name")
+    return name
+
+
+def _refresh(asked: Asking, fields: Fields) -> object:
+    return controls.refresh(asked.context, asked.branch, _target(fields))
+
+
+def _compute_again(asked: Asking, fields: Fields) -> object:
+    return controls.refresh(asked.context, asked.branch, _target(fields), force=True)
+
+
+def _accept_deletes(asked: Asking, fields: Fields) -> object:
+    return controls.refresh(asked.context, asked.branch, _target(fields), accept_deletes=True)
+
+
+def _retry(asked: Asking, fields: Fields) -> object:
+    return controls.retry(asked.context, asked.branch, _target(fields))
+
+
+def _pause(asked: Asking, fields: Fields) -> object:
+    return controls.pause(asked.context, asked.branch, _target(fields))
+
+
+def _resume(asked: Asking, fields: Fields) -> object:
+    return controls.resume(asked.context, asked.branch, _target(fields))
+
+
+def _revert(asked: Asking, fields: Fields) -> object:
+    number = number_of(fields.get("to", ""))
+    if number is None:
+        raise BadForm("this form names no revision")
+    return revert.revert(asked.context, asked.branch, _target(fields), number)
+
+
+def _roll_back(asked: Asking, fields: Fields) -> object:
+    number = number_of(fields.get("to", ""))
+    if number is None:
+        raise BadForm("this form names no generation")
+    reason = "".join(c for c in fields.get("reason", "") if c.isprintable())[:1000]
+    return rollback.rollback(asked.context, asked.branch, _target(fields), Generation(number), reason=reason)
+
+
+def _branch(asked: Asking, fields: Fields) -> object:
+    name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
+    return branches.create(asked.context, name, source=source, pinned=fields.get("pinned") == "yes")
+
+
+def _branch_named(name: str) -> str:
+    if not BRANCH.fullmatch(name):
+        raise BadForm("a branch has a name of a to z, 0 to 9, dots, - and _, such as try-30")
+    return name
+
+
+def _merge(asked: Asking, fields: Fields) -> object:
+    source, into = _branch_named(fields.get("source", "")), _branch_named(fields.get("into", ""))
+    return merging.merge_branch(asked.context, source, into)
+
+
+def _revoke_token(asked: Asking, fields: Fields) -> None:
+    tokens.revoke(asked.context, fields.get("target", "")[:100])
+
+
+def _revoke_s3_key(asked: Asking, fields: Fields) -> None:
+    s3_keys.revoke(asked.context, fields.get("target", "")[:100])
+
+
+ACTIONS: Mapping[str, Action] = {
+    "refresh": Action("operate", _refresh, "Its sources are looked at now."),
+    "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
+    "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
+    "retry": Action("operate", _retry, "What failed is tried again."),
+    "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
+    "resume": Action("operate", _resume, "It goes on."),
+    "roll-back": Action("operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
+    "apply": Action("edit", None, "It is stored, and computed where something changed."),
+    "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
+    "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
+    "revert": Action("edit", _revert, "The earlier text is the newest revision now."),
+    "branch": Action("edit", _branch, "The branch is there."),
+    "merge": Action("edit", _merge, "It is merged."),
+}
+
+
+async def ask(request: Request) -> Response:
+    fields = await fields_of(request)
+    return await to_thread.run_sync(_ask, request, fields)
+
+
+def _ask(request: Request, fields: Fields) -> Response:
+    name = request.path_params["action"]
+    action = ACTIONS.get(name)
+    if action is None or (do := action.do) is None:
+        raise NotFound("nothing has this address")
+    asked = proven(request, fields, action.permission)
+    once(asked, name, fields, lambda: do(asked, fields))
+    return done(own_path(fields.get("next", "/")), name)
+
+
+def done(onward: str, name: str) -> Response:
+    """Back to a page, which says once what was done."""
+    answer = RedirectResponse(onward, 303)
+    answer.set_cookie(TOLD, name, max_age=TOLD_S, path="/", httponly=True, samesite="lax")
+    return answer
+
+
+def proven(request: Request, fields: Fields, permission: Permission) -> Asking:
+    """Who asks by a form of ours. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
+    asked = asking(request, fields.get(gate.PROOF_FIELD, ""))
+    if why := asked.why_not(permission):
+        raise NotAllowed(why)
+    return asked
+
+
+def once(asked: Asking, name: str, fields: Fields, work: Callable[[], object]) -> None:
+    """Do the work, unless the same form did it before. Raises BadForm."""
+    text = fields.get("once", "")
+    if len(text) != 32 or not HEX.issuperset(text):
+        raise BadForm("this form is not whole: load its page again")
+    key, body = f"page:{asked.token.id}:{text}", digest("page-form/1", name=name, fields=dict(fields))
+    store, namespace = asked.services.store, asked.context.namespace
+    with asked.services.turn(key):
+        with store.read(namespace) as tx:
+            is_done = tx.answer(key) is not None
+        if is_done:
+            return
+        work()
+        with suppress(IdempotencyConflict), store.begin(namespace) as tx:
+            tx.put_answer(access.Answer(key=key, body=body, status=303, response=""))
+
+
+ROUTES = [Route("/actions/{action}", ask, methods=["POST"])]

@@ -1,0 +1,136 @@
+"""One request for a page: whose it is, and what it may see.
+
+Does not belong here: cookies and proofs (`gate`), what pages show (`views`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import Request
+
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model.access import Token
+from controlplane.core.model.branches import MAIN
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.upkeep.collect import Forget
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.records import RenderRecords
+from controlplane.ports.row_diff import CompareRows
+from controlplane.ports.store import Store
+from controlplane.ui import gate
+from controlplane.ui.rights import Permission, may, sees_pages
+
+
+class SignedOut(HeadgateError):
+    """Nobody has signed in."""
+
+    code = "unauthenticated"
+
+
+class NotAllowed(HeadgateError):
+    """The token lacks a permission."""
+
+    code = "forbidden"
+
+
+class PageServices(Protocol):
+    """What pages are given: a part of what the API has."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def hosts(self) -> frozenset[str]: ...
+
+    @property
+    def render(self) -> RenderRecords: ...
+
+    @property
+    def compare(self) -> CompareRows: ...
+
+    @property
+    def lake(self) -> ObjectStore: ...
+
+    @property
+    def packages(self) -> Forget | None: ...
+
+    @property
+    def log(self) -> Callable[[str, int], str]:
+        """The last lines that a driver said (`DriverPool.log`)."""
+
+    @property
+    def is_shown_only(self) -> bool:
+        """Nobody computes here, and nothing may be asked for."""
+
+    def turn(self, key: str) -> threading.Lock: ...
+
+    def context(self, token: Token, request_id: str) -> Context: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie."""
+
+    request: Request
+    services: PageServices
+    token: Token
+    context: Context
+    proof: str
+    branch: str = MAIN
+
+    def query(self, name: str) -> str:
+        """A parameter of the address, cut to what anybody would type."""
+        return self.request.query_params.get(name, "")[:LONGEST_QUERY]
+
+    @property
+    def origin(self) -> str:
+        """Where the service is, as the browser has it."""
+        return str(self.request.base_url).rstrip("/")
+
+    def require(self, permission: Permission) -> None:
+        """Raises NotAllowed."""
+        if not may(self.token, permission):
+            raise NotAllowed(f"this token does not have the permission {permission}")
+
+    def why_not(self, permission: Permission) -> str:
+        """Why this session may not ask for what needs the permission; empty if it may."""
+        if permission not in LOOKS and self.services.is_shown_only:
+            return "this home is only shown: a service on it (headgate serve) takes wishes"
+        return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
+
+    @property
+    def once(self) -> str:
+        """A new text for a form: what comes twice with it is one wish."""
+        return secrets.token_hex(16)
+
+
+LONGEST_QUERY = 300
+LOOKS: frozenset[Permission] = frozenset({"view", "data"})
+
+
+def asking(request: Request, given: str | None = None) -> Asking:
+    """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
+    services: PageServices = request.app.state.services
+    gate.require_host(request.headers, services.hosts)
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    proof = ""
+    if kind:
+        token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" else None
+    else:
+        session = gate.session_text(request.headers, services.hosts)
+        proof = gate.proof_of(session) if session else ""
+        token = gate.session_token(services.store, services.hosts, request.method, request.headers, given)
+    if token is None:
+        raise SignedOut("sign in with a token, or send one: Authorization: Bearer hg_...")
+    if not sees_pages(token):
+        raise NotAllowed(
+            "pages are about the whole installation: this token is narrowed to some names, or may not look"
+        )
+    request_id = str(request.scope.get("headgate.request_id", ""))
+    return Asking(request, services, token, services.context(token, request_id), proof)

@@ -1,0 +1,38 @@
+"""Pages of branches: which there are, and how two of them differ.
+
+Does not belong here: what a page is (`page`), what a value has (`work_views`).
+"""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from controlplane.core.errors import NotFound
+from controlplane.ui import work_views
+from controlplane.ui.asking import Asking
+from controlplane.ui.names import BRANCH
+from controlplane.ui.page import Page, both, nothing
+from controlplane.ui.work_values import BranchesPage, ComparePage
+
+BETWEEN = "..."
+
+
+def _branches(asked: Asking) -> BranchesPage:
+    return work_views.all_branches(asked.context)
+
+
+def _two(asked: Asking) -> tuple[str, str]:
+    one, between, other = str(asked.request.path_params["name"]).partition(BETWEEN)
+    if not (between and BRANCH.fullmatch(one) and BRANCH.fullmatch(other)):
+        raise NotFound("two branches are compared at an address such as /branches/main...dev")
+    return one, other
+
+
+def _compared(asked: Asking) -> ComparePage:
+    one, other = _two(asked)
+    return work_views.compared(asked.context, one, other, asked.query("after") or None)
+
+
+BRANCHES = Page("branches.html", _branches, nothing, lambda _: "headgate branch list")
+COMPARED = Page("compared.html", _compared, nothing, lambda asked: "headgate branch diff {} {}".format(*_two(asked)))
+ROUTES: list[Route] = [*both("/branches", BRANCHES), *both("/branches/{name}", COMPARED)]

@@ -1,0 +1,134 @@
+"""Signing in and out: a token in a form, or a link that works once, becomes a session in a cookie.
+
+A link is followed by a button and not by opening it: what opens addresses by itself would use it up, and looks change
+nothing. Does not belong here: how long sessions live (`operations`).
+"""
+
+from __future__ import annotations
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from controlplane.core.model.access import Token
+from controlplane.operations.desired import browser_sessions, tokens
+from controlplane.ui import gate, rendering
+from controlplane.ui.asking import PageServices
+from controlplane.ui.forms import fields_of, own_path
+from controlplane.ui.rights import sees_pages
+from controlplane.ui.tries import Tries
+
+NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
+WRONG = "this is no live token, or one that may not see pages, such as one that is narrowed to some names"
+LINK_OVER = "this link was used before, or is older than a minute: `headgate open` makes another"
+
+
+def _services(request: Request) -> PageServices:
+    found: PageServices = request.app.state.services
+    gate.require_host(request.headers, found.hosts)
+    return found
+
+
+def sign_in_page(request: Request) -> Response:
+    _services(request)
+    return _form(request, own_path(request.query_params.get("next", "/")))
+
+
+def _form(request: Request, onward: str, fault: str = "", status: int = 200) -> Response:
+    return rendering.page(request, "login.html", {"onward": onward, "fault": fault}, status=status)
+
+
+async def sign_in(request: Request) -> Response:
+    fields = await fields_of(request)
+    return await to_thread.run_sync(_sign_in, request, fields)
+
+
+def _sign_in(request: Request, fields: dict[str, str]) -> Response:
+    services, onward = _services(request), own_path(fields.get("next", "/"))
+    gate.require_same_origin(request.headers)
+    tries: Tries = request.app.state.tries
+    address = request.client.host if request.client else ""
+    if not _is_safe(request):
+        return _form(request, onward, NOT_SAFE, 403)
+    if wait_s := tries.wait_s(address):
+        answer = _form(request, onward, f"too many wrong tokens: try again in {wait_s:.0f} seconds", 429)
+        answer.headers["Retry-After"] = f"{max(1, round(wait_s))}"
+        return answer
+    token = tokens.authenticate(services.store, fields.get("token", "").strip())
+    if token is None or not sees_pages(token):
+        tries.failed(address)
+        return _form(request, onward, WRONG, 401)
+    return _begun(request, services, token, onward)
+
+
+def _is_safe(request: Request) -> bool:
+    """Nobody on the way can read the cookie. Behind a proxy the browser's own words tell the scheme."""
+    is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+    return is_encrypted or gate.is_loopback(gate.host_of(request.headers))
+
+
+def _begun(request: Request, services: PageServices, token: Token, onward: str) -> Response:
+    answer = RedirectResponse(onward, 303)
+    is_plain = request.url.scheme != "https" and not request.headers.get("origin", "").startswith("https://")
+    answer.set_cookie(
+        gate.COOKIE if is_plain else gate.SECURE_COOKIE,
+        browser_sessions.begin(services.store, token),
+        max_age=round(browser_sessions.LONGEST_S),
+        path="/",
+        secure=not is_plain,
+        httponly=True,
+        samesite="lax",
+    )
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    fields = await fields_of(request)
+    return await to_thread.run_sync(_sign_out, request, fields)
+
+
+def _sign_out(request: Request, fields: dict[str, str]) -> Response:
+    services = _services(request)
+    gate.require_same_origin(request.headers)  # also where a cookie was kept back: the answer takes it away
+    if (text := gate.session_text(request.headers, services.hosts)) is not None:
+        gate.require_proof(request.headers, text, fields.get(gate.PROOF_FIELD, ""))
+        browser_sessions.end(services.store, text)
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(gate.COOKIE, path="/")
+    answer.delete_cookie(gate.SECURE_COOKIE, path="/", secure=True)
+    return answer
+
+
+def link_page(request: Request) -> Response:
+    services, key = _services(request), request.query_params.get("key", "")
+    token = browser_sessions.token_of_link(services.store, key)
+    if token is None:
+        return _form(request, "/", LINK_OVER, 410)
+    shown = {"key": key, "name": token.name, "onward": own_path(request.query_params.get("next", "/"))}
+    return rendering.page(request, "open.html", shown)
+
+
+async def follow_link(request: Request) -> Response:
+    fields = await fields_of(request)
+    return await to_thread.run_sync(_follow_link, request, fields)
+
+
+def _follow_link(request: Request, fields: dict[str, str]) -> Response:
+    services = _services(request)
+    gate.require_same_origin(request.headers)
+    if not _is_safe(request):
+        return _form(request, "/", NOT_SAFE, 403)
+    token = browser_sessions.follow(services.store, fields.get("key", ""))
+    if token is None or not sees_pages(token):
+        return _form(request, "/", LINK_OVER, 410)
+    return _begun(request, services, token, own_path(fields.get("next", "/")))
+
+
+ROUTES = [
+    Route("/login", sign_in_page, methods=["GET"]),
+    Route("/login", sign_in, methods=["POST"]),
+    Route("/logout", sign_out, methods=["POST"]),
+    Route("/open", link_page, methods=["GET"]),
+    Route("/open", follow_link, methods=["POST"]),
+]

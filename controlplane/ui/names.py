@@ -1,0 +1,17 @@
+"""What names look like in addresses and forms. Does not belong here: whether somebody has one."""
+
+from __future__ import annotations
+
+import re
+
+from controlplane.core.model.branches import NAME
+
+FLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
+DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+BRANCH = re.compile(NAME)
+ATTEMPT = re.compile(r"[0-9a-f]{32}")
+
+
+def number_of(text: str) -> int | None:
+    """A generation or revision that an address or a form names; None for what is no such number."""
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None

@@ -1,0 +1,126 @@
+"""What a page is: one value, as HTML or, at the same path with `.json`, as it is.
+
+Does not belong here: which pages there are (`pages` and its neighbours), what a value has (`views`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from controlplane.core.errors import NotFound
+from controlplane.operations.inspect import overview
+from controlplane.ui import rendering
+from controlplane.ui.actions import ACTIONS, TOLD
+from controlplane.ui.asking import Asking, asking
+from controlplane.ui.names import DATASET, FLOW
+from controlplane.ui.rights import Permission
+
+V = TypeVar("V")
+TWIN = ".json"
+CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[V]):
+    """`shown`: what only the template needs, made of the value. `command`: what the command line shows it by."""
+
+    template: str
+    value: Callable[[Asking], V]
+    shown: Callable[[Asking, V], Mapping[str, Any]]
+    command: Callable[[Asking], str]
+    permission: Permission = "view"
+
+    def __call__(self, request: Request) -> Response:
+        """As JSON where the path or the Accept header says so."""
+        asked = asking(request)
+        asked.require(self.permission)
+        after = overview.newest_event(asked.context)  # before the value: what comes in between is shown twice
+        value = self.value(asked)
+        if wants_json(request):
+            return JSONResponse(value)
+        return self.show(asked, value, after)
+
+    def show(self, asked: Asking, value: V, after: int, *, status: int = 200) -> Response:
+        """As HTML. `after`: the newest event that the value knows of."""
+        request, part = asked.request, asked.query("part")
+        path = request.url.path
+        twin = "/index.json" if path == "/" else f"{path}{TWIN}"
+        query = f"?{request.url.query}" if request.url.query else ""
+        shown = {
+            **self.shown(asked, value),
+            "page": value,
+            "twin": twin + query,
+            "here": path,
+            "asked": asked,
+            "after": after,
+            "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
+            "onward": str(request.url.remove_query_params("part").replace(scheme="", netloc="")),
+            "part_url": lambda part: request.url.include_query_params(part=part).replace(scheme="", netloc=""),
+            "commands": [
+                ("Shell", self.command(asked)),
+                ("curl", f"{CURL} {shlex.quote(asked.origin + twin + query)}"),
+            ],
+        }
+        answer = _rendered(request, self.template, shown, part=part, status=status)
+        if shown["done"]:
+            answer.delete_cookie(TOLD, path="/")
+        return answer
+
+
+def _rendered(request: Request, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
+    try:
+        return rendering.page(request, template, shown, status=status, part=part)
+    except KeyError:
+        if part:
+            raise NotFound("this page has no such part") from None
+        raise
+
+
+def wants_json(request: Request) -> bool:
+    return is_twin(request) or (
+        "text/html" not in request.headers.get("accept", "text/html, */*")
+        and ("application/json" in request.headers.get("accept", ""))
+    )
+
+
+def is_twin(request: Request) -> bool:
+    return bool(getattr(request.state, "is_twin", False))
+
+
+def named(asked: Asking, kind: str, pattern: re.Pattern[str]) -> str:
+    name = str(asked.request.path_params["name"])
+    if not pattern.fullmatch(name):
+        raise NotFound(f"there is no {kind} of this name")
+    return name
+
+
+def flow_of(asked: Asking) -> str:
+    return named(asked, "dataflow", FLOW)
+
+
+def dataset_of(asked: Asking) -> str:
+    return named(asked, "dataset", DATASET)
+
+
+def nothing(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    """For templates that need no more than the value."""
+    return {}
+
+
+def both(path: str, page: Page[Any]) -> list[Route]:
+    """The routes of a page and of its twin. A twin's comes first: a name of a dataset has a dot, too."""
+
+    def twin(request: Request) -> Response:
+        request.state.is_twin = True
+        return page(request)
+
+    twin_path = "/index.json" if path == "/" else f"{path}{TWIN}"
+    return [Route(twin_path, twin, methods=["GET"]), Route(path, page.__call__, methods=["GET"])]

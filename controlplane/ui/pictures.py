@@ -1,0 +1,95 @@
+"""From values of pages to pictures: which boxes and cells there are, and what stands in them.
+
+Does not belong here: where they stand (`draw`, `layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.core.model.answers import State
+from controlplane.core.model.answers.components import ComponentsAnswer
+from controlplane.ui import draw
+from controlplane.ui.values import DatasetPage, FlowPage
+from controlplane.ui.views import is_dataset
+
+UP, DOWN = 2, 2  # steps around a chosen dataset, where not all is drawn
+BARS: Mapping[State, draw.Share] = {
+    "up_to_date": draw.Share(),
+    "held": draw.Share(),
+    "failed": draw.Share(0, 0, 1),
+}
+TO_DO = draw.Share(0, 1, 0)
+
+
+def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
+    """All of it; of more than 300 boxes what lies around the chosen one; None where none is chosen, or that is too
+    much, too."""
+    links = _links(page["components"])
+    boxes = _boxes_of_flow(page)
+    if len(boxes) > draw.BOXES:
+        near = draw.neighbourhood(chosen, links, up=UP, down=DOWN) if chosen else set()
+        boxes = [box for box in boxes if box.name in near]
+        if not 0 < len(boxes) <= draw.BOXES:
+            return None
+    return draw.graph(boxes, links, chosen)
+
+
+def _links(found: ComponentsAnswer) -> list[draw.Link]:
+    return [draw.Link(e["source"], e["target"], e["mode"], e["reason"]) for e in found["edges"]]
+
+
+def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
+    status = page["status"]
+    subs = {d["name"]: _sub(d["partitions"], d["rows"]) for d in status["datasets"]}
+    subs |= {t["name"]: f"copy of generation {t['synced_generation']}" for t in status["targets"]}
+    states: dict[str, State] = {t["name"]: t["state"] for t in (*status["datasets"], *status["targets"])}
+    states |= page["beyond"]
+    return [
+        draw.Box(
+            one["name"],
+            one["kind"],
+            states[one["name"]],
+            subs.get(one["name"], f"of {one['name'].partition('.')[0]}"),
+            share=BARS.get(states[one["name"]], TO_DO),
+        )
+        for one in page["components"]["items"]
+        if one["name"] in states
+    ]
+
+
+def _sub(partitions: int, rows: int) -> str:
+    if not partitions:
+        return "nothing yet"
+    return f"{_counted(partitions, 'part')} · {_counted(rows, 'row')}"
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{draw.human(number)} {name}{'' if number == 1 else 's'}"
+
+
+def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
+    """A dataset with what it reads and who reads it; None where they are too many to be told apart."""
+    boxes = [
+        draw.Box(one["name"], one["kind"], page["states"][one["name"]], "")
+        for one in page["near"]["items"]
+        if one["name"] in page["states"]
+    ]
+    if len(boxes) > NEIGHBOURS:
+        return None
+    name = page["dataset"]["name"]
+    links = [link for link in _links(page["near"]) if name in (link.source, link.target)]
+    return draw.graph(boxes, links, name, draw.PLAIN)
+
+
+NEIGHBOURS = 24
+
+
+def of_partitions(page: DatasetPage) -> draw.CellMap:
+    found = page["partitions"]
+    if found is None or not is_dataset(page["dataset"]):
+        return draw.CellMap()
+    changed = {one["partition"] for one in page["changed"]["partitions"]} if page["changed"] else set[str]()
+    return draw.cells(
+        [draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed) for i in found["items"]]
+    )

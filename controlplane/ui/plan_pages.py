@@ -1,0 +1,143 @@
+"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned.
+
+Does not belong here: what a page is (`page`), the plan (`operations`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import to_thread
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from typing_extensions import TypedDict
+
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, NotFound, PlanMoved
+from controlplane.core.model.answers import PlanAnswer
+from controlplane.core.model.answers.plans import PlanBasis
+from controlplane.core.model.answers.problems import ProblemDetail
+from controlplane.operations.desired import blueprints
+from controlplane.operations.inspect import overview, views
+from controlplane.ui.actions import BadForm, Fields, done, once, proven
+from controlplane.ui.asking import Asking
+from controlplane.ui.forms import fields_of
+from controlplane.ui.names import FLOW
+from controlplane.ui.page import Page, both
+
+DRAFT_BYTES = 4_500_000  # below what the API takes at all
+ITEMS = 100
+BASIS: TypeAdapter[PlanBasis] = TypeAdapter(PlanBasis)
+MOVED = 409
+
+
+class PlanPage(TypedDict):
+    """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its first items; None
+    where the draft has `problems`, or was `refused`."""
+
+    dataflows: list[str]
+    flow: str
+    file: str
+    text: str
+    is_draft: bool
+    plan: PlanAnswer | None
+    problems: list[ProblemDetail]
+    refused: str | None
+
+
+def _plan(asked: Asking) -> PlanPage:
+    page = _empty(asked, _flow_named(asked.query("flow")))
+    page["plan"] = _cut(overview.plan(asked.context, asked.branch, [page["flow"]] if page["flow"] else None))
+    return page
+
+
+def _flow_named(name: str) -> str:
+    if name and not FLOW.fullmatch(name):
+        raise NotFound("there is no dataflow of this name")
+    return name
+
+
+def _empty(asked: Asking, flow: str) -> PlanPage:
+    """With the stored text. Raises NotFound."""
+    found = blueprints.dataflow(asked.context, asked.branch, flow) if flow else None
+    return {
+        "dataflows": [one["name"] for one in blueprints.dataflows(asked.context, asked.branch)],
+        "flow": flow,
+        "file": found["file"] if found else "blueprint.yaml",
+        "text": found["text"] if found else "",
+        "is_draft": False,
+        "plan": None,
+        "problems": [],
+        "refused": None,
+    }
+
+
+def _cut(plan: PlanAnswer) -> PlanAnswer:
+    return {**plan, "items": plan["items"][:ITEMS], "next": str(ITEMS) if len(plan["items"]) > ITEMS else None}
+
+
+def _shown(asked: Asking, page: PlanPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    basis = page["plan"].get("basis") if page["plan"] else None
+    return {"basis": json.dumps(basis) if basis and page["is_draft"] else ""}
+
+
+def _command(asked: Asking) -> str:
+    flow = asked.query("flow")
+    return f"headgate plan {flow}.yaml" if FLOW.fullmatch(flow) else "headgate plan"
+
+
+PLAN = Page("plan.html", _plan, _shown, _command)
+
+
+async def draft(request: Request) -> Response:
+    return await to_thread.run_sync(_draft, request, await fields_of(request, DRAFT_BYTES))
+
+
+def _draft(request: Request, fields: Fields) -> Response:
+    """A plan of the text, or just what was planned. What is refused keeps the text, and says why."""
+    asked = proven(request, fields, "edit")
+    page = _empty(asked, _flow_named(fields.get("flow", "")))
+    page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True
+    source = _source(asked, page)
+    status = 200
+    if fields.get("do") == "apply":
+        try:
+            return _applied(asked, fields, source)
+        except PlanMoved as error:
+            page["refused"], status = str(error), MOVED
+        except HeadgateError as error:
+            page["refused"], status = str(error), 422
+    page = _planned(asked, page, source)
+    return PLAN.show(asked, page, overview.newest_event(asked.context), status=status)
+
+
+def _source(asked: Asking, page: PlanPage) -> blueprints.Source:
+    """With the files that the stored text names: only the text is edited here."""
+    files = blueprints.dataflow(asked.context, asked.branch, page["flow"])["files"] if page["flow"] else {}
+    return blueprints.Source(page["file"], page["text"], files)
+
+
+def _planned(asked: Asking, page: PlanPage, source: blueprints.Source) -> PlanPage:
+    try:
+        found = blueprints.apply(asked.context, asked.branch, [source], dry_run=True)
+    except InvalidBlueprint as error:
+        return {**page, "problems": [views.problem(p) for p in error.problems]}
+    except HeadgateError as error:
+        return {**page, "refused": page["refused"] or str(error)}
+    return {**page, "plan": _cut(found["plan"])}
+
+
+def _applied(asked: Asking, fields: Fields, source: blueprints.Source) -> Response:
+    """Raises PlanMoved, and what the operation does."""
+    try:
+        basis = BASIS.validate_json(fields.get("basis", ""))
+    except ValidationError:
+        raise BadForm("plan it first: what is applied is what was planned") from None
+    once(asked, "apply", fields, lambda: blueprints.carry_out(asked.context, asked.branch, [source], basis))
+    return done(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows", "apply")
+
+
+ROUTES: list[Route] = [*both("/plan", PLAN), Route("/plan", draft, methods=["POST"])]

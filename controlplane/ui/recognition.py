@@ -1,0 +1,21 @@
+"""Which requests are for pages. Apart from the pages themselves, which are loaded when somebody opens one."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+FOLDERS = "flows|datasets|branches|activity|attempts|checks|sources|settings|plan|actions|help|static"
+PAGES = re.compile(rf"/(index\.json)?|/({FOLDERS})(\.json|/.*)?|/(login|logout|open|favicon\.ico)")
+PROGRAMS = re.compile(r"/(v1|schema)/.*|/(metrics|livez|readyz|openapi\.json)")
+
+
+def is_for_pages(scope: Scope) -> bool:
+    """Also an address that nobody has, where a person typed it: they are answered with a page, too."""
+    path = scope["path"]
+    if PAGES.fullmatch(path):
+        return True
+    is_of_a_person = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+    return is_of_a_person and not PROGRAMS.fullmatch(path)

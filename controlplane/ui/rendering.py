@@ -1,0 +1,104 @@
+"""Templates: one environment that escapes everything, and what all templates may call.
+
+Does not belong here: what a page shows (`views`, `pages`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from controlplane.core.model.json_values import JsonValue
+from controlplane.ui import draw, static_files
+
+THEMES = ("light", "dark")
+CAUSES: Mapping[str | None, str] = {
+    "missing": "first computed",
+    "input": "an input changed",
+    "logic": "the code changed",
+    "forced": "forced",
+    "schema": "the schema changed",
+    "removed": "partitions removed",
+    "period": "a period began",
+    "retry": "tried again",
+    "sync": "copied",
+    "lost": "files were lost",
+    "rollback": "rolled back",
+    "resume": "resumed after a rollback",
+}
+KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE"}
+PART = "part_"  # begins the names of blocks that are fragments
+
+
+@cache
+def environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("controlplane.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
+    env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
+    return env
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    if not text:
+        return ""
+    first = text.split(maxsplit=1)[0]
+    start = text[0].upper() if first.isalpha() else text[0]  # names of datasets stay as they are
+    return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
+
+
+def _compact(value: JsonValue) -> str:
+    """A nested value of a record in a cell."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _instant(seconds: float) -> str:
+    """Of seconds since 1970, as answers tell times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _marked(one: object, mark: bool) -> tuple[bool, object]:
+    """For lists that are shown as one."""
+    return mark, one
+
+
+def _short(name: str) -> str:
+    """Of a dataset without its dataflow."""
+    return name.rpartition(".")[2]
+
+
+def page(
+    request: Request, template: str, shown: Mapping[str, Any], *, status: int = 200, part: str = ""
+) -> HTMLResponse:
+    """A page, or one fragment of it. KeyError for a fragment that it does not have."""
+    theme = request.cookies.get("theme", "")
+    values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
+    found = environment().get_template(template)
+    if not part:
+        return HTMLResponse(found.render(values), status)
+    block = found.blocks[PART + part]
+    return HTMLResponse("".join(block(found.new_context(values))), status)

@@ -1,0 +1,105 @@
+"""Pages for administrators: tokens and keys, and looking after the database and the lake.
+
+A new token and what a check found are in the answer to their form alone. Does not belong here: what a page is (`page`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from controlplane.core.model.answers import CollectAnswer, FsckAnswer
+from controlplane.core.rights import ROLES
+from controlplane.operations.desired import s3_keys, tokens
+from controlplane.operations.inspect import audit, overview
+from controlplane.operations.upkeep import requests
+from controlplane.ui.actions import BadForm, Fields, once, proven
+from controlplane.ui.asking import Asking
+from controlplane.ui.forms import fields_of
+from controlplane.ui.page import Page, both
+from controlplane.ui.work_values import CarePage, TokensPage
+
+DAY_S = 86_400.0
+MOST_DAYS = 3660
+SCOPES = tuple(ROLES)
+CARE = frozenset({"gc", "gc.packs", "fsck.repair"})
+CHANGES = 200
+
+
+def _tokens(asked: Asking) -> TokensPage:
+    return {"tokens": tokens.listing(asked.context), "s3_keys": s3_keys.listing(asked.context)}
+
+
+def _with_scopes(asked: Asking, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {"scopes": SCOPES, "made": asked.request.scope.get("headgate.made")}
+
+
+def _care(asked: Asking) -> CarePage:
+    found = audit.changes(asked.context, asked.branch, CHANGES)["items"]
+    return {"audit": [one for one in found if one["action"] in CARE]}
+
+
+def _with_found(asked: Asking, page: CarePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {"checked": asked.request.scope.get("headgate.checked"), "collected": asked.request.scope.get("headgate.gc")}
+
+
+TOKENS = Page("tokens.html", _tokens, _with_scopes, lambda _: "headgate token list", permission="admin")
+CARE_PAGE = Page("care.html", _care, _with_found, lambda _: "headgate fsck", permission="admin")
+
+
+async def make_token(request: Request) -> Response:
+    return await to_thread.run_sync(_make_token, request, await fields_of(request))
+
+
+def _make_token(request: Request, fields: Fields) -> Response:
+    asked = proven(request, fields, "admin")
+    name, scope, days = fields.get("name", "").strip(), fields.get("scope", ""), fields.get("days", "")
+    if not (0 < len(name) <= 100 and name.isprintable()) or scope not in SCOPES:
+        raise BadForm("a token has a name of up to 100 printable characters, and a role")
+    if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= MOST_DAYS):
+        raise BadForm(f"a token lives for 1 to {MOST_DAYS} days, or for ever")
+
+    def make() -> None:
+        ttl_s = int(days) * DAY_S if days else None
+        text, token = tokens.create(asked.context, name, (scope,), ttl_s=ttl_s, is_unique=True)
+        request.scope["headgate.made"] = {"name": token.name, "text": text}
+
+    once(asked, "token", fields, make)
+    return TOKENS.show(asked, _tokens(asked), overview.newest_event(asked.context))
+
+
+async def care(request: Request) -> Response:
+    return await to_thread.run_sync(_take_care, request, await fields_of(request))
+
+
+def _take_care(request: Request, fields: Fields) -> Response:
+    asked = proven(request, fields, "admin")
+    match fields.get("do"):
+        case "check":
+            request.scope["headgate.checked"] = _check(asked, with_files=fields.get("files") == "yes")
+        case "collect":
+            request.scope["headgate.gc"] = _collect(asked)
+        case _:
+            raise BadForm("this form asks for nothing that there is")
+    return CARE_PAGE.show(asked, _care(asked), overview.newest_event(asked.context))
+
+
+def _check(asked: Asking, *, with_files: bool) -> FsckAnswer:
+    return requests.check_now(asked.context, asked.services.lake if with_files else None)
+
+
+def _collect(asked: Asking) -> CollectAnswer:
+    return requests.collect_now(asked.context, asked.services.lake, asked.services.packages, packs=False)
+
+
+ROUTES: list[Route] = [
+    *both("/settings/tokens", TOKENS),
+    *both("/settings/care", CARE_PAGE),
+    Route("/settings/tokens", make_token, methods=["POST"]),
+    Route("/settings/care", care, methods=["POST"]),
+]

@@ -1,0 +1,257 @@
+// What pages do in the browser: theme, copying, keys, moving about in a graph, times, and the one live connection.
+// All pages work without it but for these. Nothing is evaluated, and nothing is kept but the theme.
+const root = document.documentElement;
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// --- theme and copying
+
+function toggleTheme() {
+  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+  document.cookie = `theme=${root.dataset.theme};path=/;max-age=31536000;samesite=lax`;
+}
+
+async function copy(button) {
+  await navigator.clipboard?.writeText(button.previousElementSibling.textContent);
+  button.textContent = "copied";
+  setTimeout(() => { button.textContent = "copy"; }, 1200);
+}
+
+document.addEventListener("click", (event) => {
+  const at = event.target.closest?.("[data-theme-toggle],[data-copy],[data-zoom]");
+  if (!at) return;
+  if ("themeToggle" in at.dataset) toggleTheme();
+  if ("copy" in at.dataset) copy(at);
+  if (at.dataset.zoom) zoom(at.closest(".canvas").querySelector("[data-graph]"), at.dataset.zoom);
+});
+
+// --- keys
+
+const PLACES = {
+  h: "/", f: "/flows", d: "/datasets", b: "/branches", p: "/plan", a: "/activity", c: "/checks", s: "/sources",
+};
+let wasG = false;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input,textarea,select")) return;
+  const node = event.target.closest?.(".node");
+  const isWalk = node?.ownerSVGElement?.matches("[data-graph]") && event.key.startsWith("Arrow");
+  if (isWalk) { walk(node, event.key); event.preventDefault(); }
+  else if (wasG && PLACES[event.key]) location.assign(PLACES[event.key]);
+  else if (event.key === "/") { event.preventDefault(); document.querySelector(".search input")?.focus(); }
+  else if (event.key === "?") location.assign("/help/keys");
+  else if (event.key === "f") all("[data-graph]").forEach((graph) => zoom(graph, "fit"));
+  wasG = event.key === "g";
+});
+
+const place = (node) => node.transform.baseVal[0].matrix;
+
+// Left and right follow edges, up and down go through a column: as the eye does.
+function walk(node, key) {
+  const graph = node.ownerSVGElement, here = place(node), nodes = all(".node", graph);
+  const distance = (other) => Math.abs(place(other).f - here.f);
+  const next = {
+    ArrowRight: () => ends(graph, node, "from", "to"),
+    ArrowLeft: () => ends(graph, node, "to", "from"),
+    ArrowDown: () => nodes.filter((n) => place(n).e === here.e && place(n).f > here.f),
+    ArrowUp: () => nodes.filter((n) => place(n).e === here.e && place(n).f < here.f),
+  }[key]();
+  next.sort((a, b) => distance(a) - distance(b))[0]?.focus();
+}
+
+function ends(graph, node, from, to) {
+  const names = new Set(all(".link", graph).filter((l) => l.dataset[from] === node.dataset.name).map((l) => l.dataset[to]));
+  return all(".node", graph).filter((n) => names.has(n.dataset.name));
+}
+
+// --- graphs: zoom and pan by the viewBox
+
+const box = (graph) => graph.getAttribute("viewBox").split(" ").map(Number);
+
+function zoom(graph, how, cx = 0.5, cy = 0.5) {
+  if (!graph) return;
+  if (how === "fit") {
+    delete graph.dataset.zoomed;
+    graph.setAttribute("viewBox", `0 0 ${graph.dataset.w} ${graph.dataset.h}`);
+    return;
+  }
+  const [x, y, w, h] = box(graph), by = how === "in" ? 0.8 : 1.25;
+  graph.dataset.zoomed = "1";
+  graph.setAttribute("viewBox", `${x + w * (1 - by) * cx} ${y + h * (1 - by) * cy} ${w * by} ${h * by}`);
+}
+
+let drag = null;
+document.addEventListener("wheel", (event) => {
+  const graph = event.target.closest?.("[data-graph]");
+  if (!graph || !(event.ctrlKey || event.metaKey)) return; // the page scrolls, as pages do
+  event.preventDefault();
+  const r = graph.getBoundingClientRect();
+  zoom(graph, event.deltaY < 0 ? "in" : "out", (event.clientX - r.left) / r.width, (event.clientY - r.top) / r.height);
+}, { passive: false });
+document.addEventListener("pointerdown", (event) => {
+  const graph = event.target.closest?.("[data-graph]");
+  if (graph && event.pointerType !== "touch" && event.button === 0) drag = { graph, x: event.clientX, y: event.clientY, far: 0 };
+});
+addEventListener("pointerup", () => { setTimeout(() => { drag = null; }); });
+document.addEventListener("pointermove", (event) => {
+  if (!drag) return;
+  const [x, y, w, h] = box(drag.graph), r = drag.graph.getBoundingClientRect(), scale = Math.max(w / r.width, h / r.height);
+  const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
+  drag = { ...drag, x: event.clientX, y: event.clientY, far: drag.far + Math.abs(dx) + Math.abs(dy) };
+  if (drag.far < 6) return;
+  drag.graph.dataset.zoomed = "1";
+  drag.graph.setAttribute("viewBox", `${x - dx * scale} ${y - dy * scale} ${w} ${h}`);
+});
+document.addEventListener("click", (event) => { if (drag?.far >= 6) event.preventDefault(); }, true);
+document.addEventListener("dragstart", (event) => { if (event.target.closest?.("[data-graph]")) event.preventDefault(); });
+
+function light(event, isOn) {
+  const node = event.target.closest?.(".node"), name = node?.dataset.name;
+  if (!node || (node.classList.contains("on") && !isOn)) return;
+  for (const link of all(".link", node.ownerSVGElement)) {
+    if (link.dataset.from === name || link.dataset.to === name) link.classList.toggle("lit", isOn);
+  }
+}
+for (const how of ["pointerover", "focusin"]) document.addEventListener(how, (event) => light(event, true));
+for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => light(event, false));
+
+// --- times in the reader's zone
+
+const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const year = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
+
+function localTimes(within) {
+  for (const time of all("time[datetime]", within)) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.valueOf())) time.textContent = (Date.now() - at < 72e6 ? today : Date.now() - at < 26e9 ? day : year).format(at);
+  }
+}
+
+// --- live: events say what moved, and parts of the page that show it are asked for again
+
+const KINDS = [
+  "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
+  "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
+  "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
+  "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
+  "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
+  "task.other", "task.recovered", "task.retried",
+];
+const TOGETHER_MS = 500, ANYWAY_MS = 60_000;
+const stream = document.body.dataset.stream;
+const channel = stream && "BroadcastChannel" in window ? new BroadcastChannel("headgate") : null;
+let source = null, giveUp = null, moved = new Set(), timer = null;
+let newest = Number(document.body.dataset.after); // the id of the last event that this page shows, or will
+
+function say(words, isOff) {
+  const sign = document.querySelector("[data-live-sign]");
+  if (!sign) return;
+  sign.classList.toggle("off", isOff);
+  sign.querySelector("span").textContent = words;
+}
+
+function note(names) {
+  names.forEach((name) => moved.add(name));
+  timer ??= setTimeout(look, TOGETHER_MS);
+}
+
+// A field that somebody types in is never replaced: its part waits until it is left.
+function isTyped(part) {
+  return part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select");
+}
+
+function look() {
+  timer = null;
+  const names = moved;
+  moved = new Set();
+  if (document.hidden) { names.forEach((name) => moved.add(name)); return; }
+  for (const part of all("[data-live]")) {
+    const wanted = part.dataset.live.split(" ");
+    if (!wanted.some((name) => names.has(name)) && !names.has("everything")) continue;
+    if (isTyped(part)) note(wanted);
+    else part.dispatchEvent(new CustomEvent("moved"));
+  }
+}
+
+// Of what another tab has seen and this one has not, nothing is known but that it is there.
+function hear(message) {
+  if (message.hello !== undefined && source && newest > message.hello) channel.postMessage({ newest });
+  if (message.newest > newest) note(["everything"]);
+  newest = Math.max(newest, message.id ?? 0, message.newest ?? 0);
+  if (message.names) note(message.names);
+  if (message.state) say(message.state, message.isOff);
+}
+
+function tell(message) {
+  hear(message);
+  channel?.postMessage(message);
+}
+
+function open() {
+  source = new EventSource(`${stream}?after=${newest}`);
+  source.onopen = () => tell({ state: "live", isOff: false });
+  source.onerror = () => tell({ state: source?.readyState === EventSource.CLOSED ? "not live" : "reconnecting", isOff: true });
+  for (const kind of KINDS) {
+    source.addEventListener(kind, (event) => {
+      const dataset = JSON.parse(event.data).dataset ?? "";
+      tell({ id: Number(event.lastEventId), names: ["all", `dataset:${dataset}`, `flow:${dataset.split(".")[0]}`] });
+    });
+  }
+}
+
+function close() {
+  source?.close();
+  source = null;
+  giveUp?.();
+  giveUp = null;
+}
+
+// Of all tabs that can be seen one has the stream: a browser opens six connections to a host, and a stream is one.
+function lead() {
+  if (!navigator.locks) { open(); giveUp = () => {}; return; }
+  const abort = new AbortController();
+  giveUp = () => abort.abort();
+  navigator.locks.request("headgate-stream", { signal: abort.signal }, () => new Promise((free) => {
+    giveUp = free;
+    open();
+  })).catch(() => {});
+}
+
+function follow() {
+  if (document.hidden) { close(); say("paused", true); return; }
+  if (giveUp) return;
+  say("live", false);
+  lead();
+  channel?.postMessage({ hello: newest });
+  if (moved.size) note([]);
+}
+
+// Whatever was missed is seen now, and a stream that was refused is asked for again.
+function anyway() {
+  note(["everything"]);
+  if (source?.readyState === EventSource.CLOSED) open();
+}
+
+if (stream) {
+  channel?.addEventListener("message", (event) => hear(event.data));
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", follow);
+  setInterval(anyway, ANYWAY_MS);
+  follow();
+}
+
+// --- parts that could not be had again stay as they are, and say so
+
+document.addEventListener("htmx:after:request", (event) => {
+  const { sourceElement, response } = event.detail.ctx ?? {};
+  const status = response?.raw?.status ?? 0;
+  sourceElement?.classList?.toggle("old", status >= 400 || status === 0);
+});
+document.addEventListener("htmx:error", (event) => event.detail.ctx?.sourceElement?.classList?.add("old"));
+document.addEventListener("htmx:after:swap", () => {
+  localTimes(document);
+  all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));
+});
+localTimes(document);

@@ -1,0 +1,63 @@
+"""Files of the pages: read once, named by their hash, so that browsers keep them for a year and never too long."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+FOLDER = Path(__file__).parent / "static"
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".LICENSE": "text/plain; charset=utf-8",
+    ".json": "application/json",
+}
+FOR_A_YEAR = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    content: bytes
+    zipped: bytes
+    version: str
+    media_type: str
+
+
+@cache
+def all_files() -> dict[str, StaticFile]:
+    """By name."""
+    return {path.name: _read(path) for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
+
+
+def _read(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    return StaticFile(content, gzip.compress(content, mtime=0), sha256(content).hexdigest()[:16], TYPES[path.suffix])
+
+
+def url(name: str) -> str:
+    """Of one file, with its version. KeyError for a name that is none."""
+    return f"/static/{name}?v={all_files()[name].version}"
+
+
+def serve(request: Request) -> Response:
+    """Without a session: nothing in the files is anybody's. An address without the right version is not kept.
+
+    Pages themselves are not zipped: with what they repeat of an address, their length would tell of their secrets."""
+    found = all_files().get(request.path_params["name"])
+    if found is None:
+        return Response("there is no such file\n", 404, media_type="text/plain")
+    is_named = request.query_params.get("v") == found.version
+    headers = {"Cache-Control": FOR_A_YEAR if is_named else "no-cache", "ETag": f'"{found.version}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    headers["Vary"] = "Accept-Encoding"
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(found.zipped, media_type=found.media_type, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(found.content, media_type=found.media_type, headers=headers)

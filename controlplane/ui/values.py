@@ -1,0 +1,155 @@
+"""What pages show, as types: each is the JSON of a page's twin. Parts of it are answers of the API as they are."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from controlplane.core.model.answers import (
+    ChecksAnswer,
+    DataDifference,
+    DataflowAnswer,
+    DataflowStatus,
+    DatasetAnswer,
+    ErrorReport,
+    HistoryAnswer,
+    LeaderStatus,
+    PartitionsAnswer,
+    State,
+    TargetStatus,
+    WhyAnswer,
+)
+from controlplane.core.model.answers.components import (
+    ComponentCode,
+    ComponentEntry,
+    ComponentsAnswer,
+    DataflowText,
+    RevisionEntry,
+)
+from controlplane.core.model.json_values import JsonValue
+
+
+class Need(TypedDict):
+    """What does not go on without somebody: a dataset, a copy, or a dataflow that does not compile."""
+
+    name: str
+    state: State
+    sentence: str
+    error: ErrorReport | None
+
+
+class Work(TypedDict):
+    """What is computed now. `attempts`, `since`: None where no driver is at it yet."""
+
+    name: str
+    attempts: int | None
+    since: str | None
+
+
+class Commit(TypedDict):
+    """A generation that was committed lately."""
+
+    dataset: str
+    at: str
+
+
+class FlowSummary(TypedDict):
+    """A dataflow in a line. `states`: how many datasets and copies stand so."""
+
+    name: str
+    revision: int
+    state: State
+    problem: str | None
+    description: str
+    states: dict[State, int]
+    datasets: int
+    targets: int
+    partitions: int
+    rows: int
+
+
+class HomePage(TypedDict):
+    state: State
+    leader: LeaderStatus | None
+    needs: list[Need]
+    work: list[Work]
+    commits: list[Commit]
+    dataflows: list[FlowSummary]
+
+
+class FlowsPage(TypedDict):
+    """`total`: before any filter."""
+
+    query: str
+    state: str
+    total: int
+    items: list[FlowSummary]
+
+
+class FlowPage(TypedDict):
+    """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that stands."""
+
+    summary: FlowSummary
+    text: DataflowText
+    status: DataflowStatus
+    beyond: dict[str, State]
+    components: ComponentsAnswer
+
+
+class CatalogueEntry(ComponentEntry):
+    """A component and how it stands. `partitions`, `rows`: None of a copy."""
+
+    state: State
+    partitions: int | None
+    rows: int | None
+
+
+class CataloguePage(TypedDict):
+    """`next`: the `after` of the next page."""
+
+    query: str
+    state: str
+    total: int
+    found: int
+    items: list[CatalogueEntry]
+    next: str | None
+
+
+class RecordsShown(TypedDict):
+    """The first rows of a dataset. `problem`: why there are none to be seen."""
+
+    items: list[dict[str, JsonValue]]
+    problem: str | None
+
+
+class DatasetPage(TypedDict):
+    """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
+
+    `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen."""
+
+    dataset: DatasetAnswer | TargetStatus
+    why: WhyAnswer
+    near: ComponentsAnswer
+    states: dict[str, State]
+    code: ComponentCode | None
+    history: HistoryAnswer | None
+    partitions: PartitionsAnswer | None
+    checks: ChecksAnswer | None
+    records: RecordsShown | None
+    changed: DataDifference | None
+
+
+class BlueprintPage(TypedDict):
+    """The text of a dataflow, as of the chosen revision. `newest`: its number now. `difference`: lines of a diff from
+    the revision before. `problem`: why the newest text does not compile."""
+
+    dataflow: DataflowAnswer
+    newest: int
+    revisions: list[RevisionEntry]
+    difference: list[str]
+    problem: str | None
+
+
+class KeysPage(TypedDict):
+    """`keys` and what they do."""
+
+    keys: dict[str, str]

@@ -1,0 +1,331 @@
+"""What each page shows: values put together from operations. Changes nothing.
+
+Does not belong here: requests and answers (`pages`), pictures (`draw`), markup (templates).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from typing_extensions import TypeIs
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Generation
+from controlplane.core.model.answers import (
+    DataDifference,
+    DataflowStatus,
+    DatasetAnswer,
+    State,
+    StatusAnswer,
+    TargetStatus,
+)
+from controlplane.core.model.answers.components import ComponentEntry, DataflowText
+from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints
+from controlplane.operations.inspect import (
+    audit,
+    causes,
+    components,
+    data_diff,
+    datasets,
+    overview,
+    past_texts,
+    records,
+)
+from controlplane.ports.records import RenderRecords
+from controlplane.ports.row_diff import no_comparison
+from controlplane.ui.values import (
+    BlueprintPage,
+    CatalogueEntry,
+    CataloguePage,
+    Commit,
+    DatasetPage,
+    FlowPage,
+    FlowsPage,
+    FlowSummary,
+    HomePage,
+    KeysPage,
+    Need,
+    RecordsShown,
+    Work,
+)
+
+WORST_FIRST: tuple[State, ...] = (
+    "failed",
+    "blocked",
+    "waiting",
+    "building",
+    "stale",
+    "paused",
+    "held",
+    "up_to_date",
+)
+NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
+COMMITS = 8
+EVENTS_LOOKED_AT = 300
+CATALOGUE = 100
+GENERATIONS = 30
+REVISIONS = 20
+CHANGED = 1_000  # partitions that are outlined
+CELLS = 400
+RECORDS = 20
+NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
+KEYS: Mapping[str, str] = {
+    "/": "search",
+    "?": "this page",
+    "g h": "home",
+    "g f": "dataflows",
+    "g d": "datasets",
+    "g b": "branches",
+    "g p": "plan",
+    "g a": "activity",
+    "g c": "checks",
+    "g s": "sources",
+    "arrow keys": "along the edges of a graph, and up and down its columns",
+    "Enter": "open what is chosen",
+    "f": "fit the graph",
+    "Ctrl and wheel": "zoom",
+}
+
+
+def home(ctx: Context, branch: str) -> HomePage:
+    found = overview.status(ctx, branch, long=True)
+    known = components.whole(ctx, branch)
+    return {
+        "state": found["state"],
+        "leader": found["leader"],
+        "needs": _needs(found),
+        "work": work_now(found),
+        "commits": _commits(ctx, branch),
+        "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
+    }
+
+
+def _needs(found: StatusAnswer) -> list[Need]:
+    """Worst first, in order of names."""
+    needs: list[Need] = []
+    for flow in found["dataflows"]:
+        if "problem" in flow:
+            needs.append({"name": flow["name"], "state": "failed", "sentence": flow["problem"], "error": None})
+        needs += [
+            {
+                "name": thing["name"],
+                "state": thing["state"],
+                "sentence": thing["reason"] or "",
+                "error": thing["error"],
+            }
+            for thing in (*flow["datasets"], *flow["targets"])
+            if thing["state"] in NEEDS
+        ]
+    return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
+
+
+def work_now(found: StatusAnswer) -> list[Work]:
+    """What is computed now."""
+    work: list[Work] = []
+    for flow in found["dataflows"]:
+        for thing in (*flow["datasets"], *flow["targets"]):
+            times = thing.get("times")
+            running = times["running"] if times else None
+            if running is not None:
+                work.append({"name": thing["name"], "attempts": running["attempts"], "since": running["since"]})
+            elif thing["state"] == "building":
+                work.append({"name": thing["name"], "attempts": None, "since": None})
+    return work
+
+
+def _commits(ctx: Context, branch: str) -> list[Commit]:
+    """The newest first; those of the newest events, so that a look stays cheap."""
+    last = overview.newest_event(ctx)
+    events = overview.events(ctx, branch, max(0, last - EVENTS_LOOKED_AT))
+    found: list[Commit] = [
+        {"dataset": event["dataset"], "at": event["at"]} for event in events if event["kind"] == "dataset.committed"
+    ]
+    return found[: -COMMITS - 1 : -1]
+
+
+def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
+    states = Counter[State](thing["state"] for thing in (*flow["datasets"], *flow["targets"]))
+    return {
+        "name": flow["name"],
+        "revision": flow["revision"],
+        "state": flow["state"],
+        "problem": flow.get("problem"),
+        "description": text["description"],
+        "states": {state: states[state] for state in WORST_FIRST if states[state]},
+        "datasets": len(flow["datasets"]),
+        "targets": len(flow["targets"]),
+        "partitions": sum(d["partitions"] for d in flow["datasets"]),
+        "rows": sum(d["rows"] for d in flow["datasets"]),
+    }
+
+
+def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
+    """Those whose name or description has the words, worst first."""
+    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
+    every = [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]]
+    words = query.lower().split()
+    items = [
+        flow
+        for flow in every
+        if all(word in f"{flow['name']} {flow['description']}".lower() for word in words)
+        and state in ("", flow["state"])
+    ]
+    items.sort(key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
+    return {"query": query, "state": state, "total": len(every), "items": items}
+
+
+def flow(ctx: Context, branch: str, name: str) -> FlowPage:
+    """Raises NotFound."""
+    found = overview.status(ctx, branch)
+    status = next((one for one in found["dataflows"] if one["name"] == name), None)
+    if status is None:
+        raise NotFound(f"there is no dataflow {name} in branch {branch}")
+    known = components.whole(ctx, branch)
+    text, parts = known.text_of(name), known.of_flow(name)
+    states = _states(found)
+    beyond = {one["name"]: states[one["name"]] for one in parts["items"] if not _is_of(one["name"], name)}
+    return {
+        "summary": _summary(status, text),
+        "text": text,
+        "status": status,
+        "beyond": beyond,
+        "components": parts,
+    }
+
+
+def _is_of(dataset: str, flow: str) -> bool:
+    return dataset.partition(".")[0] == flow
+
+
+def _states(found: StatusAnswer) -> dict[str, State]:
+    """Of every dataset and copy."""
+    return {
+        thing["name"]: thing["state"] for flow in found["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+    }
+
+
+def catalogue(ctx: Context, branch: str, query: str, state: str, after: str) -> CataloguePage:
+    """A page of datasets and copies in order of names. Words are looked for in names and descriptions; `tag:`, `owner:`
+    and `state:` begin words that are looked for there."""
+    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
+    things = {t["name"]: t for flow in found["dataflows"] for t in (*flow["datasets"], *flow["targets"])}
+    every = [_entry(one, things[one["name"]]) for one in known.entries() if one["name"] in things]
+    words = query.lower().split()
+    hits = [e for e in every if state in ("", e["state"]) and all(_has(e, word) for word in words)]
+    page = [entry for entry in hits if entry["name"] > after][: CATALOGUE + 1]
+    following = page[CATALOGUE - 1]["name"] if len(page) > CATALOGUE else None
+    return {
+        "query": query,
+        "state": state,
+        "total": len(every),
+        "found": len(hits),
+        "items": page[:CATALOGUE],
+        "next": following,
+    }
+
+
+def _entry(one: ComponentEntry, thing: Mapping[str, object]) -> CatalogueEntry:
+    return {
+        **one,
+        "state": cast("State", thing["state"]),
+        "partitions": cast("int | None", thing.get("partitions")),
+        "rows": cast("int | None", thing.get("rows")),
+    }
+
+
+def _has(entry: CatalogueEntry, word: str) -> bool:
+    field, colon, value = word.partition(":")
+    if colon and field == "tag":
+        return value in (tag.lower() for tag in entry["tags"])
+    if colon and field == "owner":
+        return value in entry["owner"].lower()
+    if colon and field == "state":
+        return value == entry["state"]
+    return word in f"{entry['name']} {entry['description']}".lower()
+
+
+def dataset(
+    ctx: Context, branch: str, name: str, render: RenderRecords, *, chosen: int | None, with_records: bool
+) -> DatasetPage:
+    """`chosen`: the generation whose changes are told. Raises NotFound."""
+    found = datasets.dataset(ctx, branch, name)
+    known = components.whole(ctx, branch)
+    why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
+    near = known.around(name)
+    page: DatasetPage = {
+        "dataset": found,
+        "why": why,
+        "near": near,
+        "states": {one["name"]: states[one["name"]] for one in near["items"] if one["name"] in states},
+        "code": known.code_of(name),
+        "history": None,
+        "partitions": None,
+        "checks": None,
+        "records": None,
+        "changed": None,
+    }
+    if not is_dataset(found):
+        return page
+    page["history"] = history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
+    page["changed"] = _changed(ctx, branch, name, [entry["generation"] for entry in history["items"]], chosen)
+    page["checks"] = datasets.checks(ctx, branch, name)
+    if found["generation"]:
+        page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
+        if with_records:
+            page["records"] = _records(ctx, branch, name, render)
+    return page
+
+
+def _changed(ctx: Context, branch: str, name: str, known: Sequence[int], chosen: int | None) -> DataDifference | None:
+    """Since the generation before it; None where that is not known, as of the first one."""
+    before = next((number for number in known if chosen is not None and number < chosen), None)
+    if chosen not in known or chosen is None or before is None:
+        return None
+    wish = data_diff.Wish(limit=CHANGED)
+    points = {"one": Generation(before), "other": Generation(chosen)}
+    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, **points, wish=wish)
+
+
+def is_dataset(found: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
+    return "generation" in found
+
+
+def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> RecordsShown:
+    """The first rows."""
+    try:
+        found = records.first(ctx, branch, name, RECORDS)
+        if not found.wanted.files:
+            return {"items": [], "problem": None}
+        audit.note_read(ctx, "page", branch, name, {"generation": found.generation, "limit": RECORDS})
+        text = b"".join(render(found.wanted))
+        return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
+    except (OSError, NotFound, ValueError):
+        return {"items": [], "problem": "these rows cannot be read now: the log says why"}
+
+
+def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
+    """`revision`: which one; None is the newest. Raises NotFound."""
+    found = blueprints.dataflow(ctx, branch, name)
+    newest = found["revision"]
+    if revision is not None:
+        found = past_texts.text(ctx, branch, name, revision)
+    return {
+        "dataflow": found,
+        "newest": newest,
+        "revisions": past_texts.revisions(ctx, branch, name, REVISIONS),
+        "difference": past_texts.difference(ctx, branch, name, found["revision"]),
+        "problem": _problem(overview.status(ctx, branch)["dataflows"], name),
+    }
+
+
+def _problem(flows: Iterable[DataflowStatus], name: str) -> str | None:
+    return next((flow.get("problem") for flow in flows if flow["name"] == name), None)
+
+
+def keys() -> KeysPage:
+    return {"keys": dict(KEYS)}

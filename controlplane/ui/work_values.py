@@ -1,0 +1,93 @@
+"""What pages of work, branches and care show, as types: each is the JSON of a page's twin."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from controlplane.core.model.answers import (
+    AuditEntry,
+    BranchAnswer,
+    BranchDifference,
+    ChecksAnswer,
+    DriverStatus,
+    LeaderStatus,
+    MergeAnswer,
+    S3KeyEntry,
+    State,
+    TokenEntry,
+)
+from controlplane.core.model.answers.plans import SourceChange
+from controlplane.core.model.answers.status import ListingLateness
+from controlplane.core.model.answers.work import AttemptAnswer, PastRun
+from controlplane.ui.values import Work
+
+
+class ActivityPage(TypedDict):
+    """`audit`: who changed what is wanted; None where the token may not see that."""
+
+    flow: str
+    dataflows: list[str]
+    runs: list[PastRun]
+    work: list[Work]
+    drivers: list[DriverStatus]
+    leader: LeaderStatus | None
+    audit: list[AuditEntry] | None
+
+
+class AttemptPage(TypedDict):
+    """`log`: the last lines of its driver, which are about other attempts of its own as well; `problem`: why there are
+    none to be seen."""
+
+    attempt: AttemptAnswer
+    log: str
+    problem: str | None
+
+
+class ChecksPage(TypedDict):
+    """Expectations by dataset. `failing` and `warning` count expectations of all of them, before any filter."""
+
+    state: str
+    items: list[ChecksAnswer]
+    total: int
+    failing: int
+    warning: int
+
+
+class SourceEntry(SourceChange):
+    """A source. `waits`: why it waits for a yes. `listing`: when it was listed, and is due."""
+
+    state: State
+    waits: str | None
+    listing: ListingLateness | None
+
+
+class SourcesPage(TypedDict):
+    """`next`: the `after` of the next page."""
+
+    items: list[SourceEntry]
+    total: int
+    next: str | None
+
+
+class BranchesPage(TypedDict):
+    items: list[BranchAnswer]
+
+
+class ComparePage(TypedDict):
+    """How two branches differ, and what it would take to merge the second into the first. `refused`: why that cannot
+    be merged."""
+
+    difference: BranchDifference
+    merge: MergeAnswer | None
+    refused: str | None
+
+
+class TokensPage(TypedDict):
+    tokens: list[TokenEntry]
+    s3_keys: list[S3KeyEntry]
+
+
+class CarePage(TypedDict):
+    """`audit`: the last times that somebody collected or repaired."""
+
+    audit: list[AuditEntry]

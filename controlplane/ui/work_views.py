@@ -1,0 +1,115 @@
+"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing.
+
+Does not belong here: requests and answers (`work_pages`, `branch_pages`), markup (templates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controlplane.core.errors import HeadgateError, NotFound
+from controlplane.core.model.answers import ChecksAnswer
+from controlplane.core.model.branches import MAIN
+from controlplane.operations.context import Context
+from controlplane.operations.desired import branches, merging
+from controlplane.operations.inspect import audit, branch_diff, datasets, overview, past_runs, tasks
+from controlplane.ui.views import work_now
+from controlplane.ui.work_values import (
+    ActivityPage,
+    AttemptPage,
+    BranchesPage,
+    ChecksPage,
+    ComparePage,
+    SourceEntry,
+    SourcesPage,
+)
+
+RUNS, CHANGES, SOURCES = 40, 30, 100
+LOG_LINES = 400
+
+
+def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
+    """Raises NotFound."""
+    found = overview.status(ctx, branch, long=True)
+    names = [one["name"] for one in found["dataflows"]]
+    if flow and flow not in names:
+        raise NotFound(f"there is no dataflow {flow} in branch {branch}")
+    return {
+        "flow": flow,
+        "dataflows": names,
+        "runs": past_runs.listing(ctx, branch, flow or None, RUNS)["items"],
+        "work": work_now(found),
+        "drivers": found["drivers"],
+        "leader": found["leader"],
+        "audit": audit.changes(ctx, branch, CHANGES)["items"] if with_audit else None,
+    }
+
+
+def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:
+    """Raises NotFound."""
+    found = tasks.attempt(ctx, id)
+    if not with_log:
+        return {"attempt": found, "log": "", "problem": "this token may not see what drivers said"}
+    try:
+        return {"attempt": found, "log": tasks.log(ctx, id, LOG_LINES, of), "problem": None}
+    except (HeadgateError, OSError) as error:
+        return {"attempt": found, "log": "", "problem": str(error)}
+
+
+def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
+    """`state`: of expectations that are to be shown; empty for all."""
+    every = datasets.all_checks(ctx, branch)
+    results = [one["state"] for answer in every for one in (*answer["rejected"], *answer["items"])]
+    return {
+        "state": state,
+        "items": [answer for answer in (_of_state(answer, state) for answer in every) if _is_filled(answer)],
+        "total": len(results),
+        "failing": results.count("failed"),
+        "warning": results.count("warning"),
+    }
+
+
+def _of_state(answer: ChecksAnswer, state: str) -> ChecksAnswer:
+    if not state:
+        return answer
+    items, rejected = ([one for one in some if one["state"] == state] for some in (answer["items"], answer["rejected"]))
+    return {**answer, "items": items, "rejected": rejected}
+
+
+def _is_filled(answer: ChecksAnswer) -> bool:
+    return bool(answer["items"] or answer["rejected"])
+
+
+def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
+    """A page in order of names, each with what it has that its dataset has not."""
+    things = {d["name"]: d for flow in overview.status(ctx, branch)["dataflows"] for d in flow["datasets"]}
+    items: list[SourceEntry] = []
+    every = sorted(overview.plan(ctx, branch)["sources"], key=lambda one: one["dataset"])
+    page = [one for one in every if one["dataset"] > after][: SOURCES + 1]
+    for found in page[:SOURCES]:
+        thing = things[found["dataset"]]
+        is_lost = thing["state"] == "waiting" and "--accept-deletes" in (thing["reason"] or "")
+        waits = (thing["reason"] or "").partition(";")[0] if is_lost else None
+        items.append({**found, "state": thing["state"], "waits": waits, "listing": thing.get("listing")})
+    following = items[-1]["dataset"] if len(page) > SOURCES else None
+    return {"items": items, "total": len(every), "next": following}
+
+
+def all_branches(ctx: Context) -> BranchesPage:
+    """Main first."""
+    return {"items": [branches.one(ctx, MAIN), *branches.listing(ctx)["items"]]}
+
+
+def compared(ctx: Context, one: str, other: str, after: str | None) -> ComparePage:
+    """Raises NotFound."""
+    for name in (one, other):
+        branches.one(ctx, name)
+    found = branch_diff.difference(ctx, one, other, after=after)
+    if other == MAIN or one == other:
+        return {"difference": found, "merge": None, "refused": None}
+    try:
+        return {"difference": found, "merge": merging.merge_branch(ctx, other, one, dry_run=True), "refused": None}
+    except NotFound:
+        raise
+    except HeadgateError as error:
+        return {"difference": found, "merge": None, "refused": str(error)}

@@ -1,0 +1,92 @@
+"""One browser and one home for all tests of pages: Debian's Chromium, and the fake engine behind a real server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+
+from tests.browser.chromium import ARGUMENTS, chromium
+from tests.cluster.binaries import MissingTool
+from tests.unit.ui.world import Pages, pages
+
+WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Skipped where this machine can have no Chromium; CI has to have one."""
+    try:
+        found = chromium(tmp_path_factory.mktemp("chromium"))
+    except MissingTool as e:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(str(e))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found.program, env=dict(found.environment), args=list(ARGUMENTS)
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    with pages(tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@dataclass
+class Tab:
+    """A page and all that its console and its requests complained of."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
+
+    def _said(self, message: ConsoleMessage) -> None:
+        self.complaints.append(f"{message.type}: {message.text}")
+
+    def _failed(self, url: str, failure: str | None) -> None:
+        if "ERR_ABORTED" not in (failure or ""):  # a stream that is closed, a page that is left
+            self.complaints.append(f"{url}: {failure}")
+
+
+SignIn: TypeAlias = Callable[..., BrowserContext]
+
+
+@pytest.fixture
+def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
+    """Makes contexts with a session of their own, as the sign-in form gives it."""
+    made: list[BrowserContext] = []
+
+    def make(width: str = "wide", **options: object) -> BrowserContext:
+        wide, high = WIDTHS[width]
+        context = browser.new_context(base_url=home.url, viewport={"width": wide, "height": high}, **options)  # type: ignore[arg-type]
+        made.append(context)
+        context.set_default_timeout(30_000)
+        context.add_cookies([{"name": "hg", "value": _session(home), "url": home.url, "httpOnly": True}])
+        return context
+
+    yield make
+    for context in made:
+        try:
+            context.close()
+        except Error:  # its browser has ended
+            break
+
+
+def _session(home: Pages) -> str:
+    with httpx2.Client(base_url=home.url, trust_env=False) as http:
+        answer = http.post("/login", data={"token": home.token}, headers={"Sec-Fetch-Site": "same-origin"})
+        assert answer.status_code == 303, answer.text
+        return http.cookies["hg"]

@@ -1,0 +1,71 @@
+"""Each page in a real browser: nothing in the console, nothing that keeps people out, nothing that is too wide or much.
+
+Does not belong here: what happens on pages (`test_use`, `test_live`, `test_guard`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser import axe
+from tests.browser.conftest import WIDTHS, SignIn, Tab
+from tests.unit.ui.test_pages import PATHS
+from tests.unit.ui.world import Pages
+
+ALIKE = {"/activity?flow=shop", "/plan", "/datasets/shop.grand/partition?key="}  # each as another one
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
+
+
+def check_looks(page: Page) -> None:
+    """At both widths and in both themes."""
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        for name, (wide, high) in WIDTHS.items():
+            page.set_viewport_size({"width": wide, "height": high})
+            rules = None if theme == THEMES[0] else axe.OF_COLOURS
+            assert not axe.violations(page, rules), (page.url, theme, name)
+            too_wide = page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+            assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path not in ALIKE])
+def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) -> None:
+    tab, asked = Tab(signed_in().new_page()), list[str]()
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.goto(path)
+    tab.page.wait_for_function("() => document.querySelector('[data-live-sign]').textContent.trim() === 'live'")
+    check_looks(tab.page)
+    assert not tab.complaints
+    assert len(asked) <= REQUESTS, asked
+
+
+def test_so_are_those_of_a_run_and_an_attempt(signed_in: SignIn, home: Pages) -> None:
+    tab = Tab(signed_in().new_page())
+    with home.http() as http:
+        run = http.get("/activity.json").json()["runs"][-1]["id"]
+        attempt = http.get(f"/activity/{run}.json").json()["attempts"][0]["attempt"]
+    for path in (f"/activity/{run}", f"/attempts/{attempt}"):
+        tab.page.goto(path)
+        check_looks(tab.page)
+    assert not tab.complaints
+
+
+@pytest.mark.parametrize(("path", "status"), [("/login", 200), ("/open?key=gone", 410), ("/no/such/page", 404)])
+def test_so_are_those_that_anybody_may_see(browser: Browser, home: Pages, path: str, status: int) -> None:
+    page = browser.new_page(base_url=home.url)
+    answer = page.goto(path)
+    assert answer is not None
+    assert answer.status == status
+    check_looks(page)
+    page.close()
+
+
+def test_the_page_of_a_problem_is_one_of_ours(signed_in: SignIn) -> None:
+    page = signed_in().new_page()
+    page.goto("/datasets/shop.nothing")
+    assert page.locator("h1").inner_text() == "There is no such page"
+    check_looks(page)

@@ -1,0 +1,75 @@
+"""What pages may weigh and cost: bytes on the way, elements, and statements of the database, which no node adds to."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from controlplane.ui import static_files
+from tests.unit.ui.test_pages import PATHS
+from tests.unit.ui.world import Pages, pages
+
+STATIC_BYTES = 30_000  # gzipped, all files together
+HTML_BYTES = 30_000  # gzipped
+ELEMENTS = 1_200
+STATEMENTS = 60
+MORE = 12  # components
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    home = tmp_path_factory.mktemp("home")
+    with pages(home, url=f"sqlite:///{home}/metadata.db") as found:
+        yield found
+
+
+def cost(world: Pages, path: str) -> tuple[int, int, int]:
+    """Statements, bytes and elements of a page."""
+    with world.http() as http:
+        http.get(path)  # what is kept between requests is there
+        before = world.world.store.statements
+        page = http.get(path)
+        assert page.status_code == 200
+        return (
+            world.world.store.statements - before,
+            len(gzip.compress(page.content)),
+            len(re.findall("<[a-z]", page.text)),
+        )
+
+
+def test_static_files_are_small() -> None:
+    assert sum(len(file.zipped) for file in static_files.all_files().values()) <= STATIC_BYTES
+
+
+def test_static_files_are_kept_for_a_year_and_zipped_where_that_is_understood(world: Pages) -> None:
+    file = static_files.all_files()["pages.js"]
+    with world.http(signed_in=False) as http:
+        for encoding, size in (("gzip", len(file.zipped)), ("identity", len(file.content))):
+            with http.stream("GET", static_files.url("pages.js"), headers={"Accept-Encoding": encoding}) as answer:
+                assert len(b"".join(answer.iter_raw())) == size
+                assert "immutable" in answer.headers["cache-control"]
+        assert http.get(static_files.url("pages.js")).content == file.content
+        assert "immutable" not in http.get("/static/pages.js?v=old").headers["cache-control"]
+        assert http.get("/static/../app.py").status_code == 404
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_cheap(world: Pages, path: str) -> None:
+    statements, size, elements = cost(world, path)
+    assert statements <= STATEMENTS
+    assert size <= HTML_BYTES
+    assert elements <= ELEMENTS
+
+
+def test_more_components_cost_no_more_statements(world: Pages) -> None:
+    few = {path: cost(world, path)[0] for path in PATHS}
+    more = "".join(f'  m{i}: {{transform: {{sql: "SELECT k, v + {i} AS v FROM orders"}}}}\n' for i in range(MORE))
+    world.world.apply("  dear: {transform: {sql: SELECT k FROM orders}}\n" + more, flow="many")
+    world.world.settle()
+    for path in PATHS:
+        statements, size, _ = cost(world, path)
+        assert statements <= few[path] + 2, path
+        assert size <= HTML_BYTES, path

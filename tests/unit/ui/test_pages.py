@@ -1,0 +1,159 @@
+"""Pages and their twins over a real server: who gets in, what every answer carries, what texts of users become."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import NoReturn
+
+import httpx2
+import pytest
+
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.ui import rendering, static_files
+from tests.unit.api.world import serving
+from tests.unit.ui.world import HOSTILE, Pages, pages
+
+PATHS = (
+    "/",
+    "/flows",
+    "/flows/shop",
+    "/flows/shop?on=shop.dear",
+    "/flows/shop/blueprint",
+    "/datasets",
+    "/datasets/shop.orders",
+    "/datasets/shop.told",
+    "/datasets/shop.strict",
+    "/datasets/shop.export",
+    "/activity",
+    "/activity?flow=shop",
+    "/branches",
+    "/branches/main...dev",
+    "/checks",
+    "/sources",
+    "/datasets/shop.orders/partition?key=2025-01-03.csv",
+    "/datasets/shop.grand/partition?key=",
+    "/datasets/shop.orders/compare",
+    "/datasets/shop.orders/rollback?to=1",
+    "/plan",
+    "/plan?flow=shop",
+    "/settings/tokens",
+    "/settings/care",
+    "/help/keys",
+)
+HTML_BYTES = 100_000
+TEMPLATES = Path(rendering.__file__).parent / "templates"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    with pages(tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_closed_small_and_its_twin_is_the_same_value(world: Pages, path: str) -> None:
+    bare, _, query = path.partition("?")
+    twin = ("/index.json" if bare == "/" else f"{bare}.json") + (f"?{query}" if query else "")
+    with world.http(signed_in=False) as http:
+        assert http.get(path).headers["location"].startswith("/login")
+        assert http.get(twin).status_code == 401
+    with world.http() as http:
+        page = http.get(path)
+        assert (page.status_code, page.headers["cache-control"]) == (200, "no-store")
+        assert page.headers["content-security-policy"].startswith("default-src 'self';")
+        assert len(page.content) < HTML_BYTES
+        value = http.get(twin).json()
+        assert value == http.get(path, headers={"Accept": "application/json"}).json()
+
+
+def test_a_drivers_token_opens_no_page(world: Pages) -> None:
+    text, _ = tokens.create(Context(world.services.store), "d1", ("driver",))
+    own = {"Sec-Fetch-Site": "same-origin"}
+    with world.http(signed_in=False) as http:
+        for path in (*PATHS, "/index.json"):
+            assert http.get(path, headers={"Authorization": f"Bearer {text}"}).status_code == 403, path
+        assert http.post("/login", data={"token": text}, headers=own).status_code == 401
+        wish = {"Authorization": f"Bearer {text}"}
+        assert http.post("/actions/pause", data={"target": "shop", "once": "0" * 32}, headers=wish).status_code == 403
+
+
+def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
+    def broken(*_: object, **__: object) -> NoReturn:
+        raise ZeroDivisionError("a secret place")
+
+    headers = {"Accept": "text/html", "X-Request-ID": "r1", "Authorization": f"Bearer {world.token}"}
+    services = replace(world.services, render=broken, stopping=threading.Event())
+    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False) as http:
+        page = http.get("/datasets/shop.orders")
+    assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (500, "text/html")
+    assert "request <code>r1</code>" in page.text
+    assert "secret place" not in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'self'")
+
+
+def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
+    with world.http() as http:
+        run = http.get("/activity.json").json()["runs"][0]
+        text = http.get(f"/activity/{run['id']}").text
+        for step in http.get(f"/activity/{run['id']}.json").json()["steps"]:
+            assert f'/datasets/{step["dataset"]}"' in text
+        attempt = http.get(f"/activity/{run['id']}.json").json()["attempts"][0]["attempt"]
+        page = http.get(f"/attempts/{attempt}")
+        assert page.status_code == 200
+        assert "a log" in page.text
+        told = http.get(f"/attempts/{attempt}.json").json()
+        assert (told["attempt"]["ended"]["outcome"], told["log"]) == ("done", "a log")
+        for gone in ("/attempts/" + "0" * 32, "/attempts/x", "/activity/no.run", "/branches/main...no", "/branches/x"):
+            assert http.get(gone).status_code == 404, gone
+
+
+def test_no_template_has_scripts_styles_or_handlers_in_its_markup() -> None:
+    for file in TEMPLATES.iterdir():
+        text = file.read_text()
+        assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:|\|\s*safe|hx-on", text), file.name
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text)), file.name
+
+
+def test_texts_of_users_stay_texts(world: Pages) -> None:
+    with world.http() as http:
+        text = http.get("/datasets/shop.told").text
+    for cell in HOSTILE[:3]:
+        assert cell not in text
+        assert escape(cell).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in text
+
+
+def test_vendored_files_are_what_their_list_says() -> None:
+    for entry in json.loads((static_files.FOLDER / "vendored.json").read_text()):
+        assert sha256((static_files.FOLDER / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
+        assert (static_files.FOLDER / entry["licence_file"]).read_text().strip()
+
+
+def test_signing_in_and_out_needs_a_page_of_our_own(world: Pages) -> None:
+    form, own = {"token": world.token, "next": "//evil.example"}, {"Sec-Fetch-Site": "same-origin"}
+    with world.http(signed_in=False) as http:
+        assert http.post("/login", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert http.post("/login", data={"token": "hg_wrong"}, headers=own).status_code == 401
+        answer = http.post("/login", data=form, headers=own)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        page = http.get("/")
+        assert page.status_code == 200
+        assert http.get("/v1/branches/main/status").status_code == 200
+        refused = http.post("/v1/branches/main/pause", json={"target": "shop"}, headers=own)
+        assert refused.status_code == 403, "a session alone changes nothing"
+        assert http.get("/", headers={"Host": "evil.example"}).status_code == 403, "a name bent to us"
+        proof = re.search(r'name="csrf" value="([0-9a-f]+)"', page.text)
+        assert proof
+        assert http.post("/logout", data={"csrf": "0" * 64}, headers=own).status_code == 403
+        assert http.post("/logout", data={"csrf": proof[1]}, headers=own).status_code == 303
+        assert http.get("/").status_code == 303

@@ -1,0 +1,136 @@
+"""A home that pages are looked at in: two dataflows with a copy, what failed and what that blocks, hostile texts.
+
+SQLite stands in Spark's place. Does not belong here: what pages should say of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import httpx2
+
+from controlplane.api.services import Services
+from controlplane.core.model.projections import Publication
+from controlplane.lake.objects import open_lake
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, branches, tokens
+from controlplane.reconciler.wake import Wake
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Schema
+from tests.unit.api.world import serving
+from tests.unit.expectations.world import World
+
+START = date(2025, 1, 1)
+DAYS = 60
+HOSTILE = (
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "\"><svg onload=document.title='owned'>",
+    "{{ 7 * 7 }} {% raw %} ${7*7}",
+    "' onmouseover='document.title=1",
+    "javascript:document.title='owned'",
+    "</title></textarea></code></pre><h1>out</h1>",
+    "\u202egnp.exe \u0000 \u200b &lt;b&gt; &amp;",
+)
+SHOP = """
+  dear: {{transform: {{sql: "SELECT k, v AS price FROM orders WHERE v > 20"}}, description: Orders that cost much,
+         owner: ada, tags: [money, daily]}}
+  spent: {{transform: {{sql: "SELECT k, sum(price) AS total FROM dear GROUP BY k", partition_by: [k]}}}}
+  grand: {{transform: {{sql: "SELECT sum(total) AS t, count(*) AS n FROM spent"}}, description: One row}}
+  told: {{transform: {{sql: "SELECT k, {cells} FROM orders WHERE v < 3"}}, description: {description}}}
+  strict: {{transform: {{sql: "SELECT k, v FROM orders"}}, expect: [{{check: "v < 50", on_fail: fail}}]}}
+  after_strict: {{transform: {{sql: "SELECT sum(v) AS v FROM strict"}}}}
+  export: {{write: {{connector: files, from: dear, path: {home}/export, format: json}}}}
+"""
+OTHER = """
+dataflow: other
+description: Reads what another dataflow makes
+components:
+  monthly: {transform: {sql: "SELECT sum(t) AS t FROM shop.grand"}}
+"""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A service of such a home."""
+
+    url: str
+    services: Services
+    token: str
+    world: World
+
+    def http(self, *, signed_in: bool = True) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {self.token}"} if signed_in else {}
+        return httpx2.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
+
+    def late_file(self) -> None:
+        """Arrives, and everything follows."""
+        self.world.put(f"{START + timedelta(days=DAYS)}.csv", (1, 30))
+        self.world.settle()
+        publish(self.world)
+        self.services.wake.notify()
+
+
+def filled(home: Path, *, url: str = "memory:") -> World:
+    world = World(home, url=url)
+    world.now = 1_764_000_000.0
+    for i in range(DAYS):
+        day = START + timedelta(days=i)
+        rows = [(k, (i * 7 + k * 3) % 60) for k in range(1 + i % 9)]
+        world.put(f"{day}.csv", *rows)
+    cells = ", ".join(f"'{_quoted(text)}' AS c{i}" for i, text in enumerate(HOSTILE[:-1]))
+    text = SHOP.format(
+        cells=cells.replace("\\", "\\\\").replace('"', '\\"'), description=json.dumps(HOSTILE[0]), home=home
+    )
+    world.apply(text)
+    world.settle()
+    blueprints.apply(world.ctx, "main", [blueprints.Source("/other.yaml", OTHER, {})])
+    world.settle()
+    publish(world)
+    branches.create(world.ctx, "dev")
+    edited = OTHER.replace("sum(t)", "max(t)").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
+    blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])
+    return world
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def publish(world: World) -> None:
+    """Tables follow, as a publisher would have it."""
+    with world.store.begin() as tx:
+        for name, state in tx.states("main").items():
+            tx.put_publication(
+                Publication("main", name, state.generation, state.root, schema_id(state.schema), state.generation)
+            )
+
+
+def rendered(world: World):
+    """Rows of the files that the engine wrote, as the API's JSON."""
+
+    def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
+        names = [field["name"] for field in schema["fields"]]
+        rows = [
+            dict(zip(names, row, strict=True))
+            for file in files
+            for row in world.engine.fragment(file).under(tuple(names))
+        ]
+        yield json.dumps(rows[:limit]).encode()
+
+    return render
+
+
+@contextmanager
+def pages(home: Path, *, url: str = "memory:") -> Iterator[Pages]:
+    world = filled(home, url=url)
+    services = Services(world.store, open_lake(str(home)), Wake(), rendered(world), lambda driver, lines: "a log")
+    token, _ = tokens.create(Context(world.store), "ada", ("admin",))
+    with serving(services) as url:
+        yield Pages(url, services, token, world)
+    world.store.close()
