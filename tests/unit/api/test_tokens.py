@@ -150,7 +150,8 @@ def test_reads_of_rows_are_noted_and_reads_of_nothing_are_not(place: Place) -> N
         assert admin.get(f"/v1/audit/reads?until={read['at']}".replace("+", "%2B")).json()["items"] == []
         assert admin.get(f"/v1/audit/reads?since={read['at']}".replace("+", "%2B")).json()["items"] == [read]
     assert (read["actor"], read["dataset"], read["how"]) == ("analyst", "shop.orders", "records")
-    assert read["what"] == {"generation": 2, "partition": None, "format": "csv", "limit": 1}
+    wish: dict[str, object] = {"partition": None, "columns": [], "where": None, "offset": 0, "limit": 1}
+    assert read["what"] == {"generation": 2, "format": "csv", **wish}
     assert datetime.fromisoformat(read["at"]).timestamp() == place.world.now
 
 

@@ -6,7 +6,7 @@ SQLite stands in Spark's place. Does not belong here: what pages should say of i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -19,9 +19,9 @@ from controlplane.core.model.projections import Publication
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, tokens
+from controlplane.ports.records import RenderRecords, WantedRows
 from controlplane.reconciler.wake import Wake
 from dataplane.contract.identity import schema_id
-from dataplane.contract.schemas import Schema
 from tests.unit.api.world import serving
 from tests.unit.expectations.world import World
 
@@ -111,17 +111,17 @@ def publish(world: World) -> None:
             )
 
 
-def rendered(world: World):
+def rendered(world: World) -> RenderRecords:
     """Rows of the files that the engine wrote, as the API's JSON."""
 
-    def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
-        names = [field["name"] for field in schema["fields"]]
+    def render(wanted: WantedRows) -> Iterator[bytes]:
+        names = [field["name"] for field in wanted.schema["fields"]]
         rows = [
             dict(zip(names, row, strict=True))
-            for file in files
+            for file in wanted.files
             for row in world.engine.fragment(file).under(tuple(names))
         ]
-        yield json.dumps(rows[:limit]).encode()
+        yield json.dumps(rows[: wanted.limit]).encode()
 
     return render
 
