@@ -17,7 +17,6 @@ from controlplane.core.errors import LinkEnded, NotFound, WrongSignature
 from controlplane.core.model import addresses
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinkEntry
-from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.links import Link
 from controlplane.core.model.revisions import Change
@@ -119,8 +118,6 @@ def _ended(tx: Tx, link: Link) -> str:
     maker = tokens.live(tx, tx.token_by_id(link.maker))
     if maker is None:
         return "ended with the token that made it"
-    if link.branch != MAIN and link.branch not in tx.branches():
-        return "read a branch that is not there any more"
     return "" if may_read(maker, link) else "reads what its maker may not read any more"
 
 

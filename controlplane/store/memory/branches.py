@@ -95,6 +95,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
                 del shelf[key]
         self._drop_texts(name)
         self._drop_alerts(name)
+        self._drop_links(name)
         self._forget_tables(name, [dataset for branch, dataset in self._space.publications if branch == name])
         self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
@@ -105,6 +106,11 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
             del of.alerts[key]
         for id in [id for id, message in of.messages.items() if message.branch == branch]:
             del of.messages[id]
+
+    def _drop_links(self, branch: str) -> None:
+        of = self._space.links
+        for id in [id for id, link in of.items() if link.branch == branch]:
+            del of[id]
 
     def _drop_texts(self, branch: str, dataflow: str | None = None) -> None:
         of = self._space.texts

@@ -140,7 +140,9 @@ def test_a_link_of_a_branch_ends_with_it(place: Served) -> None:
         link = make(place, branch="dev")
         assert get(link["url"]).status_code == 200
         http.delete("/v1/branches/dev")
-    assert problem(get(link["url"])) == (410, "link-ended")
+        assert problem(get(link["url"])) == (403, "wrong-signature")
+        http.post("/v1/branches", json={"name": "dev"})  # another one of that name
+    assert problem(get(link["url"])) == (403, "wrong-signature")
 
 
 def test_a_link_tells_nothing_of_what_it_does_not_read(place: Served) -> None:
