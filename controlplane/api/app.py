@@ -30,6 +30,7 @@ from controlplane.api.routes import (
     rollback,
     runs,
     s3_keys,
+    shares,
     tokens,
     upkeep,
 )
@@ -52,6 +53,7 @@ ROUTERS = (
     tokens,
     s3_keys,
     links,
+    shares,
     upkeep,
     events,
     alerts,

@@ -39,7 +39,7 @@ PROBLEM: Json = {
     },
 }
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/links", "/v1/validate", "/v1/connections"}
+    {"/v1/tokens", "/v1/s3/keys", "/v1/links", "/v1/recipients", "/v1/validate", "/v1/connections"}
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",

@@ -22,6 +22,7 @@ from controlplane.api import problems
 from controlplane.api.driver import PREFIX, DriverApp
 from controlplane.api.s3.recognition import is_for_s3
 from controlplane.api.services import Services
+from controlplane.api.sharing.recognition import is_for_sharing
 
 BODY_LIMIT_BYTES = 5_000_000
 DISCARD_LIMIT_BYTES = 256_000_000  # of a refused body: read and dropped, so that the client gets to read the answer
@@ -34,11 +35,11 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All of the API: drivers' routes at once, the application and the S3 view once somebody asks."""
+    """All of the API: drivers' routes at once; the application, the S3 view and Delta Sharing once somebody asks."""
 
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
-        self._s3 = LazyS3(services)
+        self._s3, self._sharing = LazyS3(services), LazySharing(services)
 
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
@@ -53,6 +54,8 @@ class Gateway:
         app: ASGIApp
         if is_for_s3(scope):
             app = self._s3
+        elif is_for_sharing(scope):
+            app = self._sharing
         else:
             if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
                 scope = {**scope, "method": "GET", "headgate.head": True}
@@ -102,6 +105,21 @@ class LazyS3:
             from controlplane.api.s3.app import S3App
 
             self._app = S3App(self._services)
+        await self._app(scope, receive, send)
+
+
+class LazySharing:
+    """The server of Delta Sharing, loaded when it is first asked for."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._app: ASGIApp | None = None  # made and used on the event loop alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            from controlplane.api.sharing.app import SharingApp
+
+            self._app = SharingApp(self._services)
         await self._app(scope, receive, send)
 
 

@@ -27,6 +27,7 @@ from controlplane.cli import (
     rights,
     rollback,
     s3,
+    shares,
     time_travel,
     upkeep,
 )
@@ -51,6 +52,7 @@ GROUPS = (
     alerts,
     s3,
     links,
+    shares,
 )
 
 
