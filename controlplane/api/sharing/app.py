@@ -251,15 +251,14 @@ class _TableAnswer:
 
     def over(self, pages: Iterator[Sequence[VersionFile]]) -> _Lines:
         more = (self._encoded(page) for page in pages)
-        schema = self._version.state.schema
         head = TableHead(
             tables.id_of(self._table),
             self._table.name,
-            schema,
+            self._version.state.schema,
             version=self._first.number,
             has_changes=self._table.has_history,
         )
-        first = [lines.protocol(self._form, schema), lines.metadata(self._form, head)]
+        first = [lines.protocol(self._form, head), lines.metadata(self._form, head)]
         headers = {VERSION: str(self._version.number), CAPABILITIES: f"responseformat={self._form}"}
         return _Lines(_joined(first) + next(more, b""), more, headers)
 

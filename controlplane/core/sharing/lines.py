@@ -53,10 +53,18 @@ def needs_local_times(schema: Schema) -> bool:
     return '"timestamp_ntz"' in json.dumps(schema)
 
 
-def protocol(form: Form, schema: Schema) -> Json:
+def protocol(form: Form, head: TableHead) -> Json:
     if form == "parquet":
         return {"protocol": {"minReaderVersion": 1}}
-    return {"protocol": {"deltaProtocol": WITH_LOCAL_TIMES if needs_local_times(schema) else PLAIN}}
+    return {"protocol": {"deltaProtocol": _of_delta_table(head)}}
+
+
+def _of_delta_table(head: TableHead) -> Json:
+    """A log with changes is of tables that writers of version 4 write, or that name the feature."""
+    if needs_local_times(head.schema):
+        more = ["changeDataFeed"] if head.has_changes else []
+        return {**WITH_LOCAL_TIMES, "writerFeatures": [*WITH_LOCAL_TIMES["writerFeatures"], *more]}
+    return {**PLAIN, "minWriterVersion": 4} if head.has_changes else PLAIN
 
 
 def metadata(form: Form, head: TableHead) -> Json:

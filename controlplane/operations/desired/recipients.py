@@ -73,9 +73,10 @@ def revoke(ctx: Context, recipient: str) -> None:
 
 
 def listing(ctx: Context) -> list[RecipientEntry]:
-    """All recipients, without the texts of their tokens."""
+    """All recipients by name, without the texts of their tokens."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [entry_of(tx, token) for token in _recipients(tx)]
+        found = sorted(_recipients(tx), key=lambda token: (token.name, token.at))
+        return [entry_of(tx, token) for token in found]
 
 
 def shown(ctx: Context, token: Token) -> RecipientEntry:

@@ -52,7 +52,9 @@ class Sharing:
 
     def query(self, table: str = TABLE, **asked: Any) -> Rows:
         """The rows of a snapshot, by the files that are told."""
-        return sum((rows_of(line["file"]["url"]) for line in self.lines("POST", f"{table}/query", asked)[2:]), Counter())
+        return sum(
+            (rows_of(line["file"]["url"]) for line in self.lines("POST", f"{table}/query", asked)[2:]), Counter()
+        )
 
     def changes(self, asked: str) -> dict[tuple[str, int], Rows]:
         """By kind and version."""
