@@ -99,7 +99,7 @@ def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: op
 def invite(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="Who it is.", show_default=False)],
-    shares: Annotated[list[str], typer.Option("--shares", metavar="NAME", help="What it reads: once or more.")],
+    shares: Annotated[list[str], typer.Option("--shares", metavar="NAME,...", help="What it reads.")],
     expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 30m, 12h or 90d from now.")] = "90d",
     home: options.Home = None,
     output: options.As = options.Form.table,
@@ -110,8 +110,8 @@ def invite(
     with session.connect(home) as client:
         if session.service is None:
             raise NoService("no service runs on this home, so nobody would answer; start `headgate serve`")
-        value = client.create_recipient(name, shares, ttl_s=ttl_s)
-    show(value, [Lines((json.dumps(value["profile"], indent=2),))], session.output)
+        value = client.create_recipient(name, [one for text in shares for one in text.split(",")], ttl_s=ttl_s)
+    show(value, [Lines(tuple(json.dumps(value["profile"], indent=2).splitlines()))], session.output)
     typer.echo(_made(value), err=True)
 
 

@@ -40,6 +40,8 @@ WITHOUT_JSON = {
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
+    ("delete", "/v1/shares/{share}"): "nothing",
+    ("delete", "/v1/recipients/{recipient}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -103,6 +105,7 @@ class Place:
 def _filled(path: str, query: dict[str, str]) -> str:
     """The path, with its names taken out of the query."""
     names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1", "other": "dev"}
+    names |= {"share": "sales", "table": "shop.orders"}
     for name, value in names.items():
         if "{" + name + "}" in path:
             path = path.replace("{" + name + "}", query.pop(name, value))
@@ -216,6 +219,14 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/s3/keys")["items"]
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
     assert called("GET", "/v1/links")["items"]
+    assert called("POST", "/v1/shares", {"name": "sales"})["name"] == "sales"
+    tables = "/v1/shares/{share}/tables"
+    assert called("POST", tables, {"dataset": "shop.orders"})["tables"]
+    assert called("POST", "/v1/recipients", {"name": "bob", "shares": ["sales"]})["profile"]
+    assert called("GET", "/v1/recipients")["items"]
+    assert called("GET", "/v1/shares")["items"]
+    assert called("GET", "/v1/shares/{share}")["recipients"] == ["bob"]
+    assert not called("DELETE", tables + "/{table}")["tables"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()
