@@ -220,7 +220,7 @@ class _Tables:
         if not with_files:
             return answer.over(iter(()))
         self._note(asked, table, {"version": version.number})
-        return answer.over(self._files.of_version(version, wanted.limit))
+        return answer.over(self._files.of_version(version, wanted))
 
     def _changes(self, asked: _Asked, table: SharedTable) -> _Lines:
         with self._store.read(NAMESPACE) as tx:

@@ -10,7 +10,7 @@ import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controlplane.core.errors import BadAddress, HeadgateError
@@ -19,6 +19,7 @@ from controlplane.core.sharing.lines import LOCAL_TIMES, Form, needs_local_times
 from dataplane.contract.schemas import Schema
 
 MOST_ON_A_PAGE: Final = 500
+MOST_HINTS: Final = 100
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
@@ -59,11 +60,14 @@ def capabilities_of(header: str) -> Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """The newest version where neither is said. `limit`: rows that are enough, which is a hint."""
+    """The newest version where neither is said. `limit`: rows that are enough. `texts`, `tree`: hints about rows that
+    are kept (`hints`). All three may be ignored."""
 
     version: int | None = None
     at: Moment | None = None
     limit: int | None = None
+    texts: tuple[str, ...] = ()
+    tree: str = ""
 
 
 def snapshot_of(body: bytes) -> WantedSnapshot:
@@ -79,7 +83,17 @@ def snapshot_of(body: bytes) -> WantedSnapshot:
     timestamp = found.get("timestamp")
     if timestamp is not None and not isinstance(timestamp, str):
         raise BadRequest("timestamp is no text")
-    return _snapshot(_whole(found, "version"), _time("timestamp", timestamp), _whole(found, "limitHint"))
+    wanted = _snapshot(_whole(found, "version"), _time("timestamp", timestamp), _whole(found, "limitHint"))
+    return _hinted(wanted, found)
+
+
+def _hinted(wanted: WantedSnapshot, body: Mapping[str, object]) -> WantedSnapshot:
+    """A limit counts rows that are kept, of which hints tell that not all of a file are: then it limits nothing."""
+    texts, tree = body.get("predicateHints"), body.get("jsonPredicateHints")
+    if not texts and not tree:
+        return wanted
+    sql = tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+    return replace(wanted, limit=None, texts=sql[:MOST_HINTS], tree=tree if isinstance(tree, str) else "")
 
 
 def head_of(query: Mapping[str, str]) -> WantedSnapshot:

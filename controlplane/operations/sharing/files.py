@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from controlplane.core import tree
 from controlplane.core.errors import GenerationGone
+from controlplane.core.records.pruning import may_match, of_file
 from controlplane.core.s3.part_names import part_name
+from controlplane.core.sharing import hints
 from controlplane.core.sharing.lines import Kind
+from controlplane.core.sharing.requests import WantedSnapshot
 from controlplane.core.tree import EMPTY_ROOT, Entry, EntryChange, NodeCache
 from controlplane.operations.sharing.tables import Span, Version
 from controlplane.ports.store import Store, Tx
@@ -22,6 +25,7 @@ from dataplane.contract.results import FileEntry
 
 BATCH = 1000  # partitions whose files are read at a time
 NODE_BYTES = 64 << 20
+EVERY = WantedSnapshot()
 
 
 class VersionFile(NamedTuple):
@@ -41,14 +45,18 @@ class VersionFiles:
         self._store, self._namespace = store, namespace
         self._nodes = NodeCache(NODE_BYTES)
 
-    def of_version(self, version: Version, limit: int | None = None) -> Iterator[list[VersionFile]]:
-        """Pages of all its files, or of as many as have so many rows. Raises GenerationGone if it is collected in the
-        meantime."""
+    def of_version(self, version: Version, wanted: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
+        """Pages of its files: those that may hold rows which hints ask for, or as many as have as many rows as the
+        limit. Raises GenerationGone if it is collected in the meantime."""
+        schema, limit = version.state.schema, wanted.limit
+        condition = hints.condition_of(wanted.texts, wanted.tree, schema)
         left, after = limit, None
         while left is None or left > 0:
             with self._store.read(self._namespace) as tx:
                 entries = self._page(tx, version.state.root, after)
                 found = list(_files(tx, [("file", entry, version.number) for entry in entries], version))
+            if condition is not None:
+                found = [one for one in found if may_match(condition, of_file(one.entry, schema))]
             if left is not None:
                 found, left = _enough(found, left)
             yield found
@@ -80,11 +88,9 @@ class VersionFiles:
 
 
 def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[tuple[Kind, Entry, int]]:
-    """What went and what came. A partition that has the same files after it was computed anew did not change."""
+    """What went and what came."""
     sides: list[tuple[Kind, Entry, int]] = []
     for _, old, new in page:
-        if old is not None and new is not None and old.fragment == new.fragment:
-            continue
         if old is not None:
             sides.append(("remove", old, before))
         if new is not None:

@@ -198,7 +198,7 @@ def test_names_that_are_taken_or_not_there_are_refused(shared: Sharing) -> None:
 
 def test_a_recipient_has_so_many_requests_at_a_time(shared: Sharing) -> None:
     app = SharingApp(shared.place.services, per_recipient=0)
-    scope = {
+    scope: dict[str, object] = {
         "type": "http",
         "method": "GET",
         "path": "/delta-sharing/shares",
@@ -227,7 +227,7 @@ def _status_of(app: SharingApp, scope: dict[str, object]) -> int:
         sent.append(message)
 
     async def run() -> None:
-        await app(scope, receive, send)  # type: ignore[arg-type]  # of the shape that ASGI has
+        await app(scope, receive, send)
 
     anyio.run(run)
     found = sent[0]["status"]

@@ -20,11 +20,10 @@ from tests.unit.sharing.world import TABLE, Rows, Sharing, names, partitions, ro
 DELTA = {"delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors,timestampntz"}
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def shared(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sharing]:
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Sharing]:
     """Orders in four versions: the first ones, a late file, a corrected one, a withdrawn one."""
-    url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    world = RecordWorld(tmp_path, url)
+    world = RecordWorld(tmp_path)
     for groups in ([1, 2], [3, 4]), ([1, 2], [3, 4], [5]), ([1, 2], [3, 9], [5]), ([1, 2], [], [5]):
         world.commit({key: found for key, found in partitions(*groups).items() if found})
         world.now += 60
@@ -57,7 +56,7 @@ def test_each_version_is_what_we_answer_ourselves(shared: Sharing) -> None:
             assert shared.query(version=version) == wanted
     assert shared.query() == expected[4]
     assert shared.query(timestamp=at(61)) == expected[2]
-    assert shared.query(predicateHints=["k = 1"], jsonPredicateHints='{"op": "odd"}', maxFiles=1) == expected[4]
+    assert shared.query(maxFiles=1, idempotencyKey="x") == expected[4]
 
 
 def test_a_snapshot_says_what_the_table_is(shared: Sharing) -> None:
@@ -78,6 +77,37 @@ def test_a_snapshot_says_what_the_table_is(shared: Sharing) -> None:
 def test_a_limit_tells_no_more_files_than_it_takes(shared: Sharing) -> None:
     told = [len(shared.lines("POST", f"{TABLE}/query", {"version": 2, "limitHint": n})) - 2 for n in (0, 1, 2, 3, 99)]
     assert told == [0, 1, 1, 2, 3]
+
+
+def test_hints_leave_out_files_without_such_rows(shared: Sharing) -> None:
+    def told(**asked: Any) -> set[int]:
+        return {k for k, _ in shared.query(version=2, **asked)}
+
+    def compared(operator: str, value: str, kind: str = "long", column: str = "k") -> dict[str, Any]:
+        name = {"op": "column", "name": column, "valueType": kind}
+        return {"op": operator, "children": [name, {"op": "literal", "value": value, "valueType": kind}]}
+
+    def tree(operator: str, *children: dict[str, Any]) -> dict[str, Any]:
+        return {"jsonPredicateHints": json.dumps({"op": operator, "children": children})}
+
+    over_four, is_three = compared("greaterThan", "4"), compared("equal", "3")
+    odd = {"op": "odd", "children": []}
+    assert told(predicateHints=["k > 4"]) == told(**tree("and", over_four)) == {5}
+    assert told(predicateHints=["k > 2", "k < 5"]) == {3, 4}
+    assert told(predicateHints=["k > 4", "nothing that is known", 3]) == told(**tree("and", over_four, odd)) == {5}
+    assert told(**tree("or", over_four, is_three)) == {3, 4, 5}
+    assert told(**tree("not", compared("lessThanOrEqual", "2"))) == {3, 4, 5}
+    assert told(**tree("and", compared("equal", "2013-01-03", "date", "day"))) == {3, 4}
+    assert told(**tree("and", compared("equal", "a' OR 'a' = 'a", "string", "name"))) == {1, 2, 3, 4, 5}
+    for unknown in (
+        tree("or", over_four, odd),
+        tree("not", odd),
+        tree("not", {"op": "and", "children": [over_four, odd]}),
+    ):
+        assert told(**unknown) == {1, 2, 3, 4, 5}
+    for text in ("", "[", "3", "null", '{"op": {}}', "[" * 90_000, '{"op":"not","children":[' * 900 + "]}" * 900):
+        assert told(jsonPredicateHints=text) == {1, 2, 3, 4, 5}
+    assert told(predicateHints=["k > 2"], limitHint=1) == {3, 4, 5}  # the first file may hold none that is kept
 
 
 def test_the_form_of_delta_has_actions_of_a_log(shared: Sharing) -> None:
