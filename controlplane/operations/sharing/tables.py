@@ -68,11 +68,13 @@ def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTab
 def table_of(tx: Tx, share: Share, schema: str, name: str) -> SharedTable:
     """Raises NotFound."""
     for one in tables_of(tx, share, schema):
-        if one.name == name.lower():
-            if one.branch != MAIN and one.branch not in tx.branches():
-                break
+        if one.name == name.lower() and _has_branch(tx, one):
             return one
     raise NotFound("there is no table of this name")
+
+
+def _has_branch(tx: Tx, table: SharedTable) -> bool:
+    return table.branch == MAIN or table.branch in tx.branches()
 
 
 def id_of(table: SharedTable) -> str:
