@@ -98,6 +98,13 @@ def test_a_url_reads_one_file_and_can_be_made_to_read_no_other(shared: Sharing) 
     assert status(url, "PUT") == status(url, "DELETE") == 403
 
 
+def test_behind_a_proxy_urls_have_its_scheme(shared: Sharing) -> None:
+    line = shared.lines("POST", f"{TABLE}/query", {}, **{"X-Forwarded-Proto": "https"})[2]
+    url: str = line["file"]["url"]
+    assert url.startswith("https://127.0.0.1:")
+    assert rows_of(url.replace("https://", "http://", 1)) == rows(1)  # as the proxy asks
+
+
 def test_a_url_ends_by_itself(shared: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:
     line = shared.lines("POST", f"{TABLE}/query", {})[2]["file"]
     now = line["expirationTimestamp"] / 1000
