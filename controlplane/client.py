@@ -83,6 +83,13 @@ from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+from controlplane.core.model.answers.shares import (
+    NewRecipientAnswer,
+    RecipientEntry,
+    RecipientsAnswer,
+    ShareEntry,
+    SharesAnswer,
+)
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.records.formats import Compression, Format
@@ -651,6 +658,49 @@ class Headgate:
         """End a query of one's own that runs."""
         path = f"/v1/branches/{_segment(branch)}/query/{_segment(id)}"
         return cast("CancelAnswer", _value(self._http.delete(path)))
+
+    # Delta Sharing
+    def create_share(self, name: str) -> ShareEntry:
+        """A share without datasets."""
+        return cast("ShareEntry", self._post("/v1/shares", {"name": name}))
+
+    def shares(self) -> list[ShareEntry]:
+        """All shares, with their tables and recipients."""
+        return cast("SharesAnswer", self._get("/v1/shares"))["items"]
+
+    def share(self, name: str) -> ShareEntry:
+        """One share."""
+        return cast("ShareEntry", self._get(f"/v1/shares/{_segment(name)}"))
+
+    def delete_share(self, name: str) -> None:
+        """End a share now, for all its recipients."""
+        _value(self._http.delete(f"/v1/shares/{_segment(name)}"))
+
+    def add_to_share(
+        self, share: str, dataset: str, *, alias: str | None = None, branch: str = "main", history: bool = False
+    ) -> ShareEntry:
+        """Give a dataset. `alias`: `schema.table` for recipients; `history`: with its earlier generations."""
+        body: dict[str, object] = {"dataset": dataset, "as": alias, "branch": branch, "history": history}
+        return cast("ShareEntry", self._post(f"/v1/shares/{_segment(share)}/tables", body))
+
+    def remove_from_share(self, share: str, table: str) -> ShareEntry:
+        """Take a dataset out now, by the name that recipients know, `schema.table`."""
+        path = f"/v1/shares/{_segment(share)}/tables/{_segment(table)}"
+        return cast("ShareEntry", _value(self._http.delete(path)))
+
+    def create_recipient(self, name: str, shares: Sequence[str], *, ttl_s: float | None = None) -> NewRecipientAnswer:
+        """A recipient of shares, with its profile, which is shown once."""
+        body: dict[str, object] = {"name": name, "shares": list(shares)}
+        body |= {} if ttl_s is None else {"ttl_s": ttl_s}
+        return cast("NewRecipientAnswer", self._post("/v1/recipients", body))
+
+    def recipients(self) -> list[RecipientEntry]:
+        """All recipients, without their profiles."""
+        return cast("RecipientsAnswer", self._get("/v1/recipients"))["items"]
+
+    def revoke_recipient(self, recipient: str) -> None:
+        """End a recipient now, by its id or name."""
+        _value(self._http.delete(f"/v1/recipients/{_segment(recipient)}"))
 
     # operating
     def refresh(

@@ -33,6 +33,7 @@ from controlplane.api.routes import (
     runs,
     s3_keys,
     session_links,
+    shares,
     tokens,
     upkeep,
 )
@@ -56,6 +57,7 @@ ROUTERS = (
     s3_keys,
     links,
     session_links,
+    shares,
     upkeep,
     events,
     alerts,

@@ -45,6 +45,7 @@ WITHOUT_REPEAT = frozenset(
         "/v1/tokens",
         "/v1/s3/keys",
         "/v1/links",
+        "/v1/recipients",
         "/v1/session-links",
         "/v1/validate",
         "/v1/connections",

@@ -22,6 +22,7 @@ from controlplane.api import problems
 from controlplane.api.driver import PREFIX, DriverApp
 from controlplane.api.s3.recognition import is_for_s3
 from controlplane.api.services import Services
+from controlplane.api.sharing.recognition import is_for_sharing
 from controlplane.ui.recognition import is_for_pages
 
 BODY_LIMIT_BYTES = 5_000_000
@@ -35,11 +36,12 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All that is served: drivers' routes at once, the application, the S3 view and the pages once somebody asks."""
+    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and the pages once
+    somebody asks."""
 
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
-        self._s3, self._pages = LazyS3(services), LazyPages(services)
+        self._s3, self._sharing, self._pages = Lazy(services, _s3), Lazy(services, _sharing), Lazy(services, _pages)
 
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
@@ -54,6 +56,8 @@ class Gateway:
         app: ASGIApp
         if is_for_s3(scope):
             app = self._s3
+        elif is_for_sharing(scope):
+            app = self._sharing
         elif is_for_pages(scope):
             app = self._pages
             if scope["method"] == "HEAD":
@@ -95,34 +99,35 @@ class LazyApp:
         await app(scope, receive, send)
 
 
-class LazyS3:
-    """The S3 view, loaded when it is first asked for."""
+class Lazy:
+    """An application that is loaded when it is first asked for."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, load: Callable[[Services], ASGIApp]) -> None:
+        self._services, self._load = services, load
         self._app: ASGIApp | None = None  # made and used on the event loop alone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            from controlplane.api.s3.app import S3App
-
-            self._app = S3App(self._services)
+            self._app = self._load(self._services)
         await self._app(scope, receive, send)
 
 
-class LazyPages:
-    """The pages, loaded when somebody opens one."""
+def _s3(services: Services) -> ASGIApp:
+    from controlplane.api.s3.app import S3App
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._app: ASGIApp | None = None  # made and used on the event loop alone
+    return S3App(services)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._app is None:
-            from controlplane.ui.app import PagesApp
 
-            self._app = PagesApp(self._services)
-        await self._app(scope, receive, send)
+def _sharing(services: Services) -> ASGIApp:
+    from controlplane.api.sharing.app import SharingApp
+
+    return SharingApp(services)
+
+
+def _pages(services: Services) -> ASGIApp:
+    from controlplane.ui.app import PagesApp
+
+    return PagesApp(services)
 
 
 class HttpExchange:

@@ -44,7 +44,7 @@ def create(
 ) -> None:
     """Make a link of the running service. Its address is shown once; whoever has it reads these rows."""
     session = options.session(ctx, output)
-    ttl_s = _seconds(expires)
+    ttl_s = seconds(expires)
     with session.connect(home) as client:
         if session.service is None:
             raise NoService("no service runs on this home, so nobody would answer the link; start `headgate serve`")
@@ -84,7 +84,8 @@ def revoke(
     show(value, views.fields(value), session.output)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Of a time from now, as options write it."""
     found = _TIME.fullmatch(text)
     if found is None or not int(found[1]):
         raise typer.BadParameter(f"{text!r} is no time such as 90s, 30m, 12h or 7d", param_hint="--expires")

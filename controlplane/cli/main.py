@@ -31,6 +31,7 @@ from controlplane.cli import (
     rights,
     rollback,
     s3,
+    shares,
     sql,
     time_travel,
     upkeep,
@@ -61,6 +62,7 @@ GROUPS = (
     promote,
     sql,
     pages,
+    shares,
 )
 
 

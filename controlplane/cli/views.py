@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         TokenEntry,
     )
     from controlplane.core.model.answers.datasets import Changes
+    from controlplane.core.model.answers.shares import RecipientEntry
     from controlplane.core.model.check_results import CheckResult
 
 Row: TypeAlias = Mapping[str, object]
@@ -237,7 +238,7 @@ def _example(item: CheckResult) -> str:
     return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
 
 
-def token_state(item: TokenEntry | S3KeyEntry) -> str:
+def token_state(item: TokenEntry | S3KeyEntry | RecipientEntry) -> str:
     return "revoked" if item.get("revoked") else "expired" if item.get("expired") else "live"
 
 

@@ -25,6 +25,7 @@ from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
 from controlplane.ports.reads import Reads
+from controlplane.ports.shares import Shares
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
 from controlplane.ports.upkeep import Upkeep
@@ -51,6 +52,7 @@ class Tx(
     Upkeep,
     Alerts,
     Links,
+    Shares,
     Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""

@@ -39,6 +39,12 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/links": ({"dataset": "shop.orders"}, "link.create"),
     "DELETE /v1/links/{link}": (None, "link.revoke"),
     "POST /v1/session-links": (None, "session.link"),
+    "POST /v1/shares": ({"name": "sales"}, "share.create"),
+    "POST /v1/shares/{share}/tables": ({"dataset": "shop.orders"}, "share.add"),
+    "POST /v1/recipients": ({"name": "bob", "shares": ["sales"]}, "recipient.create"),
+    "DELETE /v1/recipients/{recipient}": (None, "recipient.revoke"),
+    "DELETE /v1/shares/{share}/tables/{table}": (None, "share.remove"),
+    "DELETE /v1/shares/{share}": (None, "share.delete"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
 NOTHING = {
@@ -75,7 +81,10 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
             method, path = name.split()[:2]
             token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
             link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
-            path = path.format(branch="main", other="dev", dataflow="shop", id=token, key="notebooks", link=link)
+            shared = {"share": "sales", "table": "shop.orders", "recipient": "bob"}
+            path = path.format(
+                branch="main", other="dev", dataflow="shop", id=token, key="notebooks", link=link, **shared
+            )
             answer = http.request(method, path, json=body, headers={"X-Request-ID": action})
             assert answer.is_success, (name, answer.text)
             rows = [r for r in http.get("/v1/audit").json()["items"] if r["request_id"] == action]
@@ -114,6 +123,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 driver="d",
                 format="csv",
                 link="none",
+                share="none",
                 file="shop.orders.csv",
                 query="0" * 64,
             )

@@ -51,12 +51,16 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
 # before, and what a signature is.
 CONFIG = """
 [[operations]]
+include-path = "/v1/links/{link}/{file}"
+checks.positive_data_acceptance.expected-statuses = ["403"]
+
+[[operations]]
 include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tokens|link|que"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 
 [[operations]]
-include-path = "/v1/links/{link}/{file}"
-checks.positive_data_acceptance.expected-statuses = ["403"]
+include-path-regex = "/shares|/recipients"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
 WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token
 

@@ -19,6 +19,7 @@ from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
@@ -220,6 +221,15 @@ def link(id: str, **other: Any) -> Link:
         at=3.5,
         expires=9.5,
     )
+    return replace(made, **other)
+
+
+def share(name: str, **other: Any) -> Share:
+    return replace(Share(name, f"id of {name}", "ann", 3.5), **other)
+
+
+def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
+    made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
     return replace(made, **other)
 
 

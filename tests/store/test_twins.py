@@ -42,6 +42,8 @@ from tests.store.examples import (
     publication,
     read,
     revision,
+    share,
+    shared_table,
     source_partition,
     state,
     stored_job,
@@ -110,6 +112,10 @@ DESIRED = [
     call(lambda ns: lambda tx: tx.share("dev", ns), st.lists(names, max_size=2)),
     call(lambda f: lambda tx: tx.share_dataflows("dev", [f]), flows),
     call(lambda n, r: lambda tx: tx.put_link(link(str(n), revoked=r, at=float(n % 2))), small, st.booleans()),
+    call(lambda n: lambda tx: tx.put_share(share(f"s{n}", id=str(n))), small),
+    call(lambda n: lambda tx: tx.drop_share(share(f"s{n}", id=str(n))), small),
+    call(lambda n, s: lambda tx: tx.put_shared_table(shared_table(f"t{n}", str(s))), small, small),
+    call(lambda n, s: lambda tx: tx.drop_shared_table(shared_table(f"t{n}", str(s))), small, small),
     call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
 SETTLED = [
@@ -256,6 +262,7 @@ def look(tx: Tx) -> list[object]:
         tx.branches(),
         [tx.links(), tx.link("1")],
         [tx.browser_session(d(n)) for n in range(4)],
+        [tx.shares(), *(tx.shared_tables(str(n)) for n in range(4))],
         [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
         [tx.recent_states(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],

@@ -8,9 +8,8 @@ Does not belong here: what is in the view (`operations.s3`).
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
@@ -26,9 +25,10 @@ from controlplane.api.s3.recognition import REGION
 from controlplane.api.s3.refusals import S3Refused
 from controlplane.api.s3.sigv4 import SignedRequest
 from controlplane.api.services import Services
+from controlplane.api.turns import TooManyAtOnce, Turns
 from controlplane.core.errors import NotFound
 from controlplane.core.s3 import addresses
-from controlplane.operations.desired import s3_keys
+from controlplane.operations.desired import recipients, s3_keys
 from controlplane.operations.s3.access import OutOfScope, Reader
 from controlplane.operations.s3.objects import S3Object
 from controlplane.operations.s3.view import S3View
@@ -91,7 +91,7 @@ class S3App:
     def __init__(self, services: Services, per_key: int = PER_KEY) -> None:
         self._services = services
         self._view = S3View(services.store, services.lake, make_checkpoint=services.checkpoint)
-        self._turns = _Turns(per_key)
+        self._turns = Turns(per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _signed_request(scope)
@@ -107,6 +107,9 @@ class S3App:
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)
+        except TooManyAtOnce:
+            words = f"this key has {self._turns.most} requests under way: try again"
+            await answer.send(answer.refusal(S3Refused("SlowDown", 503, words)), receive, send)
         except OutOfScope as e:
             await answer.send(answer.refusal(S3Refused("AccessDenied", 403, str(e))), receive, send)
         except OSError as e:
@@ -121,7 +124,8 @@ class S3App:
         found: dict[str, s3_keys.S3Key] = {}
 
         def secret_of(access_key: str) -> str | None:
-            key = s3_keys.find(self._services.store, access_key)
+            store = self._services.store
+            key = s3_keys.find(store, access_key) or recipients.s3_key(store, access_key)
             if key is None:
                 return None
             found[access_key] = key
@@ -249,28 +253,6 @@ class _Answer:
         if found is not None:
             table, _ = found
             self._services.reads.add(self.key.id, self.key.name, table.ref.branch, table.name, sent)
-
-
-class _Turns:
-    """How many requests of one key are answered at a time, so that none takes all from others."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._running: Counter[str] = Counter()  # on one event loop, so it needs no lock
-        self._turns: dict[str, CapacityLimiter] = {}
-
-    @contextmanager
-    def of(self, key: str) -> Iterator[CapacityLimiter]:
-        """What its requests take to read metadata, one after the other."""
-        if self._running[key] >= self._most:
-            raise S3Refused("SlowDown", 503, f"this key has {self._most} requests under way: try again")
-        self._running[key] += 1
-        try:
-            yield self._turns.setdefault(key, CapacityLimiter(1))
-        finally:
-            self._running[key] -= 1
-            if not self._running[key]:
-                del self._running[key], self._turns[key]
 
 
 def _signed_request(scope: Scope) -> SignedRequest:

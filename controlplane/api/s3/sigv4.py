@@ -76,6 +76,13 @@ def verify(request: SignedRequest, secret_of: Callable[[str], str | None], now: 
     return access_key
 
 
+def sign(request: SignedRequest, secret: str) -> str:
+    """The signature that the query of this request lacks. `secret`: of the access key that it names."""
+    claim = _in_query(pairs_of(request.query))
+    _, *scope = _scope(claim)
+    return _signature(request, claim, scope, secret)
+
+
 def pairs_of(query: str) -> Pairs:
     """Names and values, decoded."""
     split = (part.partition("=") for part in query.split("&") if part)
@@ -175,12 +182,12 @@ def _signature(request: SignedRequest, claim: _Claim, scope: Sequence[str], secr
 
 
 def _canonical(request: SignedRequest, claim: _Claim) -> str:
-    query = sorted((_encoded(name), _encoded(value)) for name, value in claim.pairs)
+    query = sorted((encoded(name), encoded(value)) for name, value in claim.pairs)
     names = claim.headers.split(";")
     return "\n".join(
         [
             request.method,
-            _encoded(decoded(request.path), "/"),
+            encoded(decoded(request.path), "/"),
             "&".join(f"{name}={value}" for name, value in query),
             *(f"{name}:{' '.join(request.headers[name].split())}" for name in names),
             "",
@@ -195,7 +202,8 @@ def decoded(text: str) -> bytes:
     return unquote_to_bytes(text.encode("latin-1"))
 
 
-def _encoded(text: bytes, plain: str = "") -> str:
+def encoded(text: bytes, plain: str = "") -> str:
+    """In the one way that signatures know. `plain`: what stays as it is beside that."""
     return quote(text, safe=f"-_.~{plain}")
 
 

@@ -17,7 +17,7 @@ class Token:
     id: str
     hash: bytes
     name: str
-    scopes: tuple[str, ...]  # roles (core.rights) | driver; of an S3 key, s3:<scope> (core.s3.scopes)
+    scopes: tuple[str, ...]  # roles (core.rights) | driver; of an S3 key, s3:<scope>; of a recipient, share:<id>
     subject: str
     at: float
     expires: float | None = None

@@ -39,6 +39,7 @@ from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
 from controlplane.store.memory.reads import MemoryReads
+from controlplane.store.memory.shares import MemoryShares
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
@@ -79,6 +80,7 @@ class MemoryTx(
     MemoryCursors,
     MemoryLinks,
     MemoryBrowserSessions,
+    MemoryShares,
 ):
     # --- blueprints and operators' wishes
 

@@ -27,6 +27,7 @@ from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
@@ -131,6 +132,8 @@ class NamespaceTables:
     alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
     messages: CowDict[str, Message] = field(default_factory=CowDict)
     links: CowDict[str, Link] = field(default_factory=CowDict)
+    shares: CowDict[str, Share] = field(default_factory=CowDict)
+    shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:
         return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

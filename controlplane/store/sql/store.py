@@ -28,6 +28,7 @@ from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
 from controlplane.store.sql.reads import SqlReads
+from controlplane.store.sql.shares import SqlShares
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.upkeep import SqlUpkeep
 
@@ -50,6 +51,7 @@ class SqlTx(
     SqlPacks,
     SqlAlerts,
     SqlLinks,
+    SqlShares,
 ):
     """All parts over one connection."""
 

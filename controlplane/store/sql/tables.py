@@ -371,6 +371,17 @@ links = _table(
     _time("expires"),
     _flag("revoked"),
 )
+shares = _table("shares", _key("name"), _text("id"), _text("actor"), _time("at"))
+shared_tables = _table(
+    "shared_tables",
+    _key("share"),
+    _key("schema"),
+    _key("name"),
+    _text("branch"),
+    _text("dataset"),
+    _flag("has_history"),
+    _time("at"),
+)
 reads = _table(
     "reads",
     _key("id", BigInteger),

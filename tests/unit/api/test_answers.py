@@ -45,6 +45,8 @@ WITHOUT_JSON = {
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
+    ("delete", "/v1/shares/{share}"): "nothing",
+    ("delete", "/v1/recipients/{recipient}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -116,6 +118,8 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "wave": "shop.rev1",
         "other": "dev",
         "query": ID,
+        "share": "sales",
+        "table": "shop.orders",
     }
     for name, value in names.items():
         if "{" + name + "}" in path:
@@ -255,6 +259,14 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
     assert called("GET", "/v1/links")["items"]
     assert called("POST", "/v1/session-links")["path"]
+    assert called("POST", "/v1/shares", {"name": "sales"})["name"] == "sales"
+    tables = "/v1/shares/{share}/tables"
+    assert called("POST", tables, {"dataset": "shop.orders"})["tables"]
+    assert called("POST", "/v1/recipients", {"name": "bob", "shares": ["sales"]})["profile"]
+    assert called("GET", "/v1/recipients")["items"]
+    assert called("GET", "/v1/shares")["items"]
+    assert called("GET", "/v1/shares/{share}")["recipients"] == ["bob"]
+    assert not called("DELETE", tables + "/{table}")["tables"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()

@@ -1,0 +1,134 @@
+"""Making, filling and listing shares; making, listing and revoking recipients. For administrators: what is shared
+leaves the installation. Does not belong here: what recipients ask for (`api.sharing`)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
+from controlplane.api.problems import RequestRefused
+from controlplane.api.sharing.recognition import PREFIX
+from controlplane.core.model.answers.shares import (
+    NewRecipientAnswer,
+    RecipientsAnswer,
+    ShareEntry,
+    SharesAnswer,
+)
+from controlplane.core.model.shares import NAME
+from controlplane.operations.desired import recipients, shares
+from controlplane.operations.inspect.views import instant
+
+router = auth.router("admin")
+DAY_S = 86_400.0
+LONGEST_S = 366 * DAY_S
+ShareName = Annotated[str, Path(pattern=f"^{NAME}$")]
+TABLE = rf"^{NAME}\.{NAME}$"
+
+
+class NewShare(BaseModel):
+    """A share without datasets."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(pattern=f"^{NAME}$")
+
+
+class NewTable(BaseModel):
+    """A dataset for a share. `as`: how recipients name it, `schema.table`; `history`: with its earlier generations."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
+    alias: str | None = Field(None, alias="as", pattern=TABLE)
+    branch: str = Field("main", max_length=100)
+    history: bool = False
+
+
+class NewRecipient(BaseModel):
+    """Who reads which shares, and for how long."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    shares: list[Annotated[str, Field(max_length=200)]] = Field(min_length=1, max_length=100)
+    ttl_s: float = Field(90 * DAY_S, gt=0, le=LONGEST_S)
+
+
+@router.post("/v1/shares", status_code=201)
+def create(call: Called, new: NewShare) -> Answer[ShareEntry]:
+    """Make a share."""
+    return call.once(lambda: answer(shares.create(call.context, new.name), 201))
+
+
+@router.get("/v1/shares")
+def listing(call: Called) -> Answer[SharesAnswer]:
+    """All shares, with their tables and recipients."""
+    return answer({"items": shares.listing(call.context), "next": None})
+
+
+@router.get("/v1/shares/{share}")
+def show(call: Called, share: ShareName) -> Answer[ShareEntry]:
+    """One share."""
+    return answer(shares.show(call.context, share))
+
+
+@router.delete("/v1/shares/{share}", status_code=204)
+def delete(call: Called, share: ShareName) -> Response:
+    """End a share now, for all its recipients."""
+    shares.delete(call.context, share)
+    return Response(status_code=204)
+
+
+@router.post("/v1/shares/{share}/tables", status_code=201)
+def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
+    """Give a dataset, or say anew whether its history is given."""
+    branch, dataset = branch_of(call, new.branch), dataset_of(call, new.dataset)
+
+    def work() -> Answer[ShareEntry]:
+        found = shares.add(call.context, share, dataset, alias=new.alias or "", branch=branch, history=new.history)
+        return answer(found, 201)
+
+    return call.once(work)
+
+
+@router.delete("/v1/shares/{share}/tables/{table}")
+def remove(call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]) -> Answer[ShareEntry]:
+    """Take a dataset out now, by the name that recipients know."""
+    return answer(shares.remove(call.context, share, table))
+
+
+@router.post("/v1/recipients", status_code=201)
+def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
+    """Make a recipient; keep its profile, which is not stored. So a repeat with an Idempotency-Key cannot be
+    answered."""
+    if call.repeat is not None:
+        raise RequestRefused(
+            "not-supported", "an Idempotency-Key cannot go with a recipient: its profile is shown once"
+        )
+    text, token = recipients.create(call.context, new.name, new.shares, new.ttl_s)
+    entry = recipients.shown(call.context, token)
+    base = str(call.request.base_url).rstrip("/")
+    made: NewRecipientAnswer = {
+        **entry,
+        "profile": {
+            "shareCredentialsVersion": 1,
+            "endpoint": f"{base}{PREFIX}",
+            "bearerToken": text,
+            "expirationTime": instant(entry["expires"]).replace("+00:00", "Z"),
+        },
+    }
+    return answer(made, 201)
+
+
+@router.get("/v1/recipients")
+def invited(call: Called) -> Answer[RecipientsAnswer]:
+    """All recipients, without their profiles."""
+    return answer({"items": recipients.listing(call.context), "next": None})
+
+
+@router.delete("/v1/recipients/{recipient}", status_code=204)
+def revoke(call: Called, recipient: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+    """End a recipient now: that with this id, or else the live one with this name."""
+    recipients.revoke(call.context, recipient)
+    return Response(status_code=204)

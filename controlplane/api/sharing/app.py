@@ -1,0 +1,313 @@
+"""The server of Delta Sharing: what a recipient asks for, answered in lines of JSON. Plain ASGI.
+
+https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
+
+A version is a generation. Files are told by URLs of the S3 view, which are signed for this recipient, read that one
+file, and end after some minutes, or with the recipient. Does not belong here: which versions and files there are
+(`operations.sharing`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from controlplane import logs
+from controlplane.api.s3 import presigned
+from controlplane.api.services import Services
+from controlplane.api.sharing import refusals
+from controlplane.api.sharing.recognition import PREFIX
+from controlplane.api.sharing.refusals import SharingRefused
+from controlplane.api.turns import Turns
+from controlplane.core.model.json_values import JsonValue
+from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.sharing import lines, requests
+from controlplane.core.sharing.lines import Form, SharedFile, TableHead
+from controlplane.core.sharing.requests import Capabilities, WantedSnapshot
+from controlplane.operations.context import Context
+from controlplane.operations.desired import recipients, s3_keys
+from controlplane.operations.desired.recipients import Recipient
+from controlplane.operations.inspect import audit
+from controlplane.operations.sharing import tables
+from controlplane.operations.sharing.files import VersionFile, VersionFiles
+from controlplane.operations.sharing.tables import Version
+from dataplane.contract.schemas import Json
+
+NAMESPACE = "default"
+LINES = "application/x-ndjson; charset=utf-8"
+CAPABILITIES = "delta-sharing-capabilities"
+VERSION = "Delta-Table-Version"
+URL_S = 900  # how long the URL of a file is good
+PER_RECIPIENT = 32  # requests at a time
+T = TypeVar("T")
+log = logs.get("sharing")
+
+
+class AnswerCut(Exception):
+    """An answer cannot go on in its middle. The connection ends without its last chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request of a recipient. `base`: the address of this service, as the recipient knows it."""
+
+    recipient: Recipient
+    base: str
+    names: Sequence[str]  # in the path, below the prefix
+    query: Mapping[str, str]
+    body: bytes
+    capabilities: Capabilities
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """An answer of many lines. The first ones were made, so what can be refused was."""
+
+    first: bytes
+    more: Iterator[bytes]
+    headers: Mapping[str, str]
+
+
+class SharingApp:
+    """Requests wait for each other as those of the S3 view do: it is the same look into the same trees."""
+
+    def __init__(self, services: Services, per_recipient: int = PER_RECIPIENT) -> None:
+        self._services = services
+        self._tables = _Tables(services)
+        self._turns = Turns(per_recipient)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, is_begun, who, status = Request(scope, receive), False, "", 500
+        try:
+            recipient = await to_thread.run_sync(self._recipient, request, limiter=self._services.threads.s3_keys)
+            who = recipient.id
+            with self._turns.of(who) as turn:
+                response = await self._response(request, recipient, turn)
+                is_begun, status = True, response.status_code
+                await response(scope, receive, send)
+        except refusals.EXPECTED as e:
+            refusal = None if is_begun else refusals.of(e)
+            if refusal is None:
+                raise
+            status = refusal.status_code
+            await refusal(scope, receive, send)
+        finally:
+            self._services.counters.add("sharing_answers", str(status))
+            log.info(
+                "answered",
+                recipient=who,
+                method=request.method,
+                path=request.url.path,
+                status=status,
+                request_id=scope["headgate.request_id"],
+            )
+
+    def _recipient(self, request: Request) -> Recipient:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        is_bearer = kind.lower() == "bearer" and text != ""
+        found = recipients.find(self._services.store, text.strip(), namespace=NAMESPACE) if is_bearer else None
+        if found is None:
+            self._services.counters.add("token_failures")
+            raise SharingRefused(401, "the token of a recipient is needed, and one that has not ended")
+        return found
+
+    async def _response(self, request: Request, recipient: Recipient, turn: CapacityLimiter) -> Response:
+        names = request.scope["path"].removeprefix(PREFIX).split("/")[1:]
+        if request.method not in (["POST"] if names[-1:] == ["query"] else ["GET", "HEAD"]):
+            raise SharingRefused(405, f"{request.method} is not answered here")
+        asked = _Asked(
+            recipient,
+            str(request.base_url).rstrip("/"),
+            names,
+            query=dict(request.query_params),
+            body=await request.body(),
+            capabilities=requests.capabilities_of(request.headers.get(CAPABILITIES, "")),
+            request_id=str(request.scope["headgate.request_id"]),
+        )
+        answered = await self._in_turn(turn, lambda: self._tables.answer(asked))
+        if isinstance(answered, Response):
+            return answered
+        body = self._services.living.while_live(recipient.id, self._body(answered, turn))
+        return StreamingResponse(body, headers=answered.headers, media_type=LINES)
+
+    async def _body(self, answered: _Lines, turn: CapacityLimiter) -> AsyncIterator[bytes]:
+        """The next page is made when the client has taken the one before."""
+        page: bytes | None = answered.first
+        while page is not None:
+            if page:
+                yield page
+            try:
+                page = await self._in_turn(turn, lambda: next(answered.more, None))
+            except refusals.EXPECTED as e:  # an OSError would be taken for a client that has left
+                raise AnswerCut(str(e)) from e
+
+    async def _in_turn(self, turn: CapacityLimiter, work: Callable[[], T]) -> T:
+        async with turn:
+            return await to_thread.run_sync(work, limiter=self._services.threads.s3)
+
+
+class _Tables:
+    """What there is to answer, in a thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services, self._store = services, services.store
+        self._files = VersionFiles(services.store, NAMESPACE)
+
+    def answer(self, asked: _Asked) -> Response | _Lines:
+        match asked.names:
+            case ["shares"]:
+                return _page(asked, [(one.name, _share(one)) for one in asked.recipient.shares])
+            case ["shares", share]:
+                return JSONResponse({"share": _share(tables.share_of(asked.recipient, share))})
+            case ["shares", share, "schemas"]:
+                found = self._shared(asked, share)
+                names = sorted({table.schema for table in found})
+                told = tables.share_of(asked.recipient, share).name
+                return _page(asked, [(name, {"name": name, "share": told}) for name in names])
+            case ["shares", share, "schemas", schema, "tables"]:
+                return self._listing(asked, share, self._shared(asked, share, schema))
+            case ["shares", share, "all-tables"]:
+                return self._listing(asked, share, self._shared(asked, share))
+            case ["shares", share, "schemas", schema, "tables", table, what]:
+                return self._of_table(asked, share, schema, table, what)
+        raise SharingRefused(404, "the protocol has no such address")
+
+    def _shared(self, asked: _Asked, share: str, schema: str | None = None) -> list[SharedTable]:
+        found = tables.share_of(asked.recipient, share)
+        with self._store.read(NAMESPACE) as tx:
+            return tables.tables_of(tx, found, schema)
+
+    def _listing(self, asked: _Asked, share: str, found: Iterable[SharedTable]) -> Response:
+        told = tables.share_of(asked.recipient, share)
+        items = [(f"{one.schema}.{one.name}", _table(told, one)) for one in found]
+        return _page(asked, items)
+
+    def _of_table(self, asked: _Asked, share: str, schema: str, name: str, what: str) -> Response | _Lines:
+        found = tables.share_of(asked.recipient, share)
+        with self._store.read(NAMESPACE) as tx:
+            table = tables.table_of(tx, found, schema, name)
+        match what:
+            case "version":
+                return self._version(asked, table)
+            case "metadata":
+                return self._snapshot(asked, table, requests.head_of(asked.query), with_files=False)
+            case "query":
+                return self._snapshot(asked, table, requests.snapshot_of(asked.body), with_files=True)
+            case "changes":
+                return self._changes(asked, table)
+        raise SharingRefused(404, "the protocol has no such address")
+
+    def _version(self, asked: _Asked, table: SharedTable) -> Response:
+        with self._store.read(NAMESPACE) as tx:
+            number = tables.version_since(tx, table, requests.starting_time_of(asked.query))
+        return Response(headers={VERSION: str(number)})
+
+    def _snapshot(self, asked: _Asked, table: SharedTable, wanted: WantedSnapshot, *, with_files: bool) -> _Lines:
+        with self._store.read(NAMESPACE) as tx:
+            state = tables.snapshot(tx, table, wanted)
+        version = Version(state, state.at)
+        answer = _TableAnswer(self._services, asked, table, version, first=version)
+        if not with_files:
+            return answer.over(iter(()))
+        self._note(asked, table, {"version": version.number})
+        return answer.over(self._files.of_version(version, wanted))
+
+    def _changes(self, asked: _Asked, table: SharedTable) -> _Lines:
+        with self._store.read(NAMESPACE) as tx:
+            span = tables.span(tx, table, requests.changes_of(asked.query))
+        tables.check_columns(span)
+        first, last = span.versions[0], span.versions[-1]
+        answer = _TableAnswer(self._services, asked, table, last, first=first)
+        self._note(asked, table, {"from": first.number, "to": last.number})
+        return answer.over(self._files.of_span(span))
+
+    def _note(self, asked: _Asked, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
+        """In the audit, before the first URL is told."""
+        ctx = Context(self._store, NAMESPACE, asked.recipient.actor, asked.request_id)
+        audit.note_read(ctx, "sharing", table.branch, table.dataset, {"table": f"{table.schema}.{table.name}", **what})
+
+
+class _TableAnswer:
+    """The lines about one table: what it is as of a version, then files. `first`: the version that its schema is told
+    of, since clients make a log of an answer that begins there."""
+
+    def __init__(
+        self, services: Services, asked: _Asked, table: SharedTable, version: Version, *, first: Version
+    ) -> None:
+        self._asked, self._table, self._version, self._first = asked, table, version, first
+        self._form: Form = asked.capabilities.form_for(version.state.schema)
+        self._secret = s3_keys.secret_key(services.s3_secret, NAMESPACE, asked.recipient.id)
+        self._folder = f"{NAMESPACE}/{table.branch}/{table.dataset.replace('.', '/', 1)}"
+
+    def over(self, pages: Iterator[Sequence[VersionFile]]) -> _Lines:
+        more = (self._encoded(page) for page in pages)
+        head = TableHead(
+            tables.id_of(self._table),
+            self._table.name,
+            self._version.state.schema,
+            version=self._first.number,
+            has_changes=self._table.has_history,
+        )
+        first = [lines.protocol(self._form, head), lines.metadata(self._form, head)]
+        headers = {VERSION: str(self._version.number), CAPABILITIES: f"responseformat={self._form}"}
+        return _Lines(_joined(first) + next(more, b""), more, headers)
+
+    def _encoded(self, page: Iterable[VersionFile]) -> bytes:
+        now = time.time()
+        return _joined(lines.file(self._form, one.kind, self._file(one, now)) for one in page)
+
+    def _file(self, one: VersionFile, now: float) -> SharedFile:
+        return SharedFile(
+            sha256(one.name.encode()).hexdigest()[:32],
+            presigned.url(
+                self._asked.base,
+                f"{self._folder}@{one.of}/{one.name}",
+                self._asked.recipient.id,
+                secret=self._secret,
+                now=now,
+                expires_s=URL_S,
+            ),
+            one.entry,
+            version=one.told.number,
+            at=one.told.milliseconds,
+            expires=int(now + URL_S) * 1000,
+        )
+
+
+def _joined(objects: Iterable[Json]) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in objects)
+
+
+def _page(asked: _Asked, items: Sequence[tuple[str, Json]]) -> Response:
+    """A page of what has these names, which are in order."""
+    wanted = requests.page_of(asked.query)
+    behind = [(name, item) for name, item in items if not wanted.after or name > wanted.after]
+    shown = behind[: wanted.limit]
+    answer: Json = {"items": [item for _, item in shown]}
+    if len(behind) > len(shown):
+        answer["nextPageToken"] = requests.token_of(shown[-1][0]) if shown else asked.query.get("pageToken", "")
+    return JSONResponse(answer)
+
+
+def _share(share: Share) -> Json:
+    return {"name": share.name, "id": share.id}
+
+
+def _table(share: Share, table: SharedTable) -> Json:
+    return {
+        "name": table.name,
+        "schema": table.schema,
+        "share": share.name,
+        "shareId": share.id,
+        "id": tables.id_of(table),
+    }

@@ -1,0 +1,105 @@
+"""Hints of clients about the rows that they will keep, as a condition by which files are left out. Pure.
+
+Hints are SQL texts (`predicateHints`), all of which hold, and a tree in JSON (`jsonPredicateHints`). Both are read by
+the conditions that records have. What these do not know is no hint: leaving out too little is right, and too much never
+is. Does not belong here: what is known of files (`core.records.pruning`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from controlplane.core.errors import BadCondition
+from controlplane.core.records import where
+from dataplane.contract.predicates import Call, Condition
+from dataplane.contract.schemas import Schema
+
+DEEPEST: Final = 20  # nodes within each other
+_COMPARISONS: Final = {
+    "equal": "=",
+    "lessThan": "<",
+    "lessThanOrEqual": "<=",
+    "greaterThan": ">",
+    "greaterThanOrEqual": ">=",
+}
+_NUMBER: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
+_NUMBERS: Final = ("int", "long", "float", "double")
+
+
+def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition | None:
+    """What is certain of all rows that the client keeps; None where nothing is. `tree`: JSON, or empty."""
+    found = [_parsed(text, schema) for text in texts]
+    if tree:
+        found.append(_parsed(_of_tree(tree), schema))
+    known = tuple(condition for condition in found if condition is not None)
+    if len(known) > 1:
+        return Call("and", known)
+    return known[0] if known else None
+
+
+def _parsed(text: str | None, schema: Schema) -> Condition | None:
+    try:
+        return None if text is None else where.parse(text, schema)
+    except BadCondition:
+        return None
+
+
+def _of_tree(tree: str) -> str | None:
+    try:
+        return _condition(json.loads(tree), 0)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _condition(node: object, depth: int) -> str | None:
+    """As SQL. Of parts that all hold, those that are not known are left out."""
+    if not isinstance(node, dict) or depth > DEEPEST:
+        return None
+    operator, children = node.get("op"), node.get("children", [])
+    if not isinstance(operator, str) or not isinstance(children, list):
+        return None
+    if operator in _COMPARISONS:
+        return _joined(f" {_COMPARISONS[operator]} ", [_operand(child) for child in children], least=2, most=2)
+    if operator == "isNull":
+        return _wrapped("{} IS NULL", [_operand(child) for child in children])
+    parts = [_condition(child, depth + 1) for child in children]
+    if operator == "and" and depth == 0:
+        return _joined(" AND ", [part for part in parts if part is not None])
+    if operator in ("and", "or"):
+        return _joined(f" {operator.upper()} ", parts)
+    return _wrapped("NOT {}", parts) if operator == "not" else None
+
+
+def _joined(word: str, parts: Sequence[str | None], *, least: int = 1, most: int | None = None) -> str | None:
+    known = [part for part in parts if part is not None]
+    is_whole = len(known) == len(parts) >= least and (most is None or len(parts) <= most)
+    return f"({word.join(known)})" if is_whole else None
+
+
+def _wrapped(form: str, parts: Sequence[str | None]) -> str | None:
+    part = parts[0] if len(parts) == 1 else None
+    return None if part is None else f"({form.format(part)})"
+
+
+def _operand(node: object) -> str | None:
+    if not isinstance(node, dict):
+        return None
+    match node:
+        case {"op": "column", "name": str(name)}:
+            return "`" + name.replace("`", "``") + "`"
+        case {"op": "literal", "value": str(value), "valueType": str(kind)}:
+            return _literal(value, kind)
+    return None
+
+
+def _literal(value: str, kind: str) -> str | None:
+    if kind in _NUMBERS:
+        return value if _NUMBER.fullmatch(value) else None
+    if kind == "bool":
+        return value.upper() if value in ("true", "false") else None
+    if "'" in value or "\\" in value:  # which literals of SQL write in another way
+        return None
+    return {"string": f"'{value}'", "date": f"DATE '{value}'", "timestamp": f"TIMESTAMP '{value}'"}.get(kind)

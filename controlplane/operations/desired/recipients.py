@@ -1,0 +1,157 @@
+"""Recipients: who reads shares. Each is a bearer token that can do nothing else.
+
+Its files are read through the S3 view, under URLs that we sign for it: there it is a key that reads the datasets of its
+shares, whose secret nobody gets. Does not belong here: what is in a share (`shares`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.shares import RecipientEntry
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.revisions import Change
+from controlplane.core.model.shares import Share
+from controlplane.core.s3.scopes import Scope
+from controlplane.operations.context import Context
+from controlplane.operations.desired import shares, tokens
+from controlplane.operations.desired.s3_keys import S3Key
+from controlplane.ports.store import Store, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A live one. `shares`: those that it reads, by name."""
+
+    id: str
+    name: str
+    shares: tuple[Share, ...]
+
+    @property
+    def actor(self) -> str:
+        """As the audit names it."""
+        return f"recipient {self.name}"
+
+
+def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple[str, Token]:
+    """A recipient of these shares: the text of its token, which is never seen again, and its record. Raises NotFound,
+    and NameTaken where a live one has the name."""
+    text = tokens.PREFIX + secrets.token_urlsafe(32)
+    with ctx.store.begin(ctx.namespace) as tx:
+        now = tx.now()
+        if any(token.name == name and tokens.live(tx, token) for token in _recipients(tx)):
+            raise NameTaken(f"a live recipient has the name {name}; choose another, or revoke that one")
+        meant = dict.fromkeys(shares.one(tx, share).id for share in names)
+        token = Token(
+            uuid.uuid4().hex[:20],
+            sha256(text.encode()).digest(),
+            name,
+            scopes=tuple(f"{shares.SCOPE}{id}" for id in meant),
+            subject=f"recipient {name}",
+            at=now,
+            expires=now + ttl_s,
+        )
+        tx.put_token(token)
+        after = {"name": name, "shares": list(names), "expires": token.expires}
+        _note(ctx, tx, "recipient.create", token, before=None, after=after)
+    return text, token
+
+
+def revoke(ctx: Context, recipient: str) -> None:
+    """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        found = _meant(tx, recipient)
+        tx.put_token(replace(found, revoked=True))
+        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
+        _note(ctx, tx, "recipient.revoke", found, before=before, after=after)
+
+
+def listing(ctx: Context) -> list[RecipientEntry]:
+    """All recipients by name, without the texts of their tokens."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = sorted(_recipients(tx), key=lambda token: (token.name, token.at))
+        return [entry_of(tx, token) for token in found]
+
+
+def shown(ctx: Context, token: Token) -> RecipientEntry:
+    with ctx.store.read(ctx.namespace) as tx:
+        return entry_of(tx, token)
+
+
+def entry_of(tx: Tx, token: Token) -> RecipientEntry:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "shares": [share.name for share in _shares(tx, token)],
+        "at": token.at,
+        "expires": token.expires or 0.0,
+        "expired": token.expires is not None and token.expires <= tx.now(),
+        "revoked": token.revoked,
+        "used": token.used,
+    }
+
+
+def find(store: Store, text: str, *, namespace: str = "default") -> Recipient | None:
+    """The live recipient whose token has this text, or None."""
+    token = tokens.authenticate(store, text, namespace=namespace)
+    if token is None or not _is_recipient(token):
+        return None
+    with store.read(namespace) as tx:
+        return Recipient(token.id, token.name, _shares(tx, token))
+
+
+def s3_key(store: Store, access_key: str, *, namespace: str = "default") -> S3Key | None:
+    """What the live recipient with this id reads of the S3 view now, or None."""
+    with store.read(namespace) as tx:
+        token = tokens.live(tx, tx.token_by_id(access_key)) if access_key.isalnum() else None
+        if token is None or not _is_recipient(token):
+            return None
+        tables = [table for share in _shares(tx, token) for table in tx.shared_tables(share.id)]
+    read = tuple(Scope(table.branch, *table.dataset.split(".", 1)) for table in tables)
+    return S3Key(token.id, token.subject, read, namespace)
+
+
+def _shares(tx: Tx, token: Token) -> tuple[Share, ...]:
+    return tuple(share for share in tx.shares() if f"{shares.SCOPE}{share.id}" in token.scopes)
+
+
+def _recipients(tx: Tx) -> list[Token]:
+    return [token for token in tx.tokens() if _is_recipient(token)]
+
+
+def _is_recipient(token: Token) -> bool:
+    return bool(token.scopes) and all(scope.startswith(shares.SCOPE) for scope in token.scopes)
+
+
+def _meant(tx: Tx, text: str) -> Token:
+    every = _recipients(tx)
+    for token in every:
+        if token.id == text:
+            return token
+    named = [token for token in every if token.name == text and tokens.live(tx, token)]
+    if not named:
+        raise NotFound(f"there is no live recipient with the id or name {text}; `headgate recipient list` has them")
+    if len(named) > 1:
+        ids = ", ".join(token.id for token in named)
+        raise AmbiguousName(f"{len(named)} live recipients have the name {text}; revoke one by its id: {ids}")
+    return named[0]
+
+
+def _note(ctx: Context, tx: Tx, action: str, token: Token, *, before: object, after: object) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=token.id,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)

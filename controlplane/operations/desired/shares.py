@@ -1,0 +1,143 @@
+"""Shares: which datasets are given to others through Delta Sharing, and under which names.
+
+Does not belong here: who may read one (`recipients`), and reading (`operations.sharing`).
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from controlplane.core.errors import BadScope, NameTaken, NotFound
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.shares import SharedTableEntry, ShareEntry
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.revisions import Change
+from controlplane.core.model.shares import SHARE_NAME, Share, SharedTable
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.ports.store import Tx
+
+SCOPE = "share:"  # starts the scopes of recipients' tokens; the share's id follows
+
+
+def create(ctx: Context, name: str) -> ShareEntry:
+    """A share without datasets. Raises NameTaken, BadScope."""
+    _check(name, "share")
+    with ctx.store.begin(ctx.namespace) as tx:
+        if any(share.name == name for share in tx.shares()):
+            raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
+        share = Share(name, uuid.uuid4().hex, ctx.actor, tx.now())
+        tx.put_share(share)
+        _note(ctx, tx, "share.create", share, before=None, after={"name": name})
+        return _shown(tx, share)
+
+
+def delete(ctx: Context, name: str) -> None:
+    """Nobody reads it from now on. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        share = one(tx, name)
+        before = [_entry(table) for table in tx.shared_tables(share.id)]
+        tx.drop_share(share)
+        _note(ctx, tx, "share.delete", share, before={"name": name, "tables": before}, after=None)
+
+
+def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, history: bool) -> ShareEntry:
+    """Give a dataset that has data. `alias`: `schema.table` for recipients, empty: as the dataset is called. Raises
+    NotFound, NameTaken where the share has another one of this name, BadScope for what is no name."""
+    schema, _, table = (alias or dataset).partition(".")
+    _check(schema, "schema")
+    _check(table, "table")
+    with ctx.store.begin(ctx.namespace) as tx:
+        share = one(tx, name)
+        state_of(tx, branch, dataset)
+        added = SharedTable(share.id, schema, table, branch=branch, dataset=dataset, has_history=history, at=tx.now())
+        before = _find(tx, share, f"{schema}.{table}")
+        if before is not None and (before.branch, before.dataset) != (branch, dataset):
+            taken = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
+            raise NameTaken(f"{taken}; remove that one first, or choose another name")
+        tx.put_shared_table(added)
+        _note(ctx, tx, "share.add", share, before=before and _entry(before), after=_entry(added))
+        return _shown(tx, share)
+
+
+def remove(ctx: Context, name: str, table: str) -> ShareEntry:
+    """Take a dataset out, by the name that recipients know, `schema.table`. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        share = one(tx, name)
+        found = _find(tx, share, table)
+        if found is None:
+            raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
+        tx.drop_shared_table(found)
+        _note(ctx, tx, "share.remove", share, before=_entry(found), after=None)
+        return _shown(tx, share)
+
+
+def listing(ctx: Context) -> list[ShareEntry]:
+    """All shares, by name."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [_shown(tx, share) for share in tx.shares()]
+
+
+def show(ctx: Context, name: str) -> ShareEntry:
+    """Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return _shown(tx, one(tx, name))
+
+
+def one(tx: Tx, name: str) -> Share:
+    """Raises NotFound."""
+    for share in tx.shares():
+        if share.name == name:
+            return share
+    raise NotFound(f"there is no share {name[:100]}; `headgate share list` has them")
+
+
+def readers(tx: Tx, share: Share) -> list[Token]:
+    """The live tokens of recipients that read it."""
+    every = (tokens.live(tx, token) for token in tx.tokens() if f"{SCOPE}{share.id}" in token.scopes)
+    return [token for token in every if token is not None]
+
+
+def _find(tx: Tx, share: Share, table: str) -> SharedTable | None:
+    found = (one for one in tx.shared_tables(share.id) if f"{one.schema}.{one.name}" == table)
+    return next(found, None)
+
+
+def _check(name: str, kind: str) -> None:
+    if not SHARE_NAME.fullmatch(name):
+        raise BadScope(f"{name[:100]!r} is no name of a {kind}; write lower-case letters, digits and _, such as sales")
+
+
+def _shown(tx: Tx, share: Share) -> ShareEntry:
+    return {
+        "name": share.name,
+        "by": share.actor,
+        "at": share.at,
+        "tables": [_entry(table) for table in tx.shared_tables(share.id)],
+        "recipients": sorted(token.name for token in readers(tx, share)),
+    }
+
+
+def _entry(table: SharedTable) -> SharedTableEntry:
+    return {
+        "table": f"{table.schema}.{table.name}",
+        "branch": table.branch,
+        "dataset": table.dataset,
+        "history": table.has_history,
+        "at": table.at,
+    }
+
+
+def _note(ctx: Context, tx: Tx, action: str, share: Share, *, before: object, after: object) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=share.name,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)

@@ -1,0 +1,170 @@
+"""The tables of a recipient, and their versions: a version is a generation. Changes nothing.
+
+Does not belong here: files (`files`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from controlplane.core.errors import GenerationGone, NotFound
+from controlplane.core.model.addresses import Generation, Moment
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.states import State
+from controlplane.core.schema.common import common_columns
+from controlplane.core.sharing.lines import CHANGE_COLUMNS
+from controlplane.core.sharing.requests import BadRequest, WantedChanges, WantedSnapshot
+from controlplane.operations.desired.recipients import Recipient
+from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.ports.store import Tx
+from dataplane.contract.schemas import column_names
+
+NO_HISTORY = "of this table only the newest version is shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A state and when its generation came."""
+
+    state: State
+    at: float
+
+    @property
+    def number(self) -> int:
+        return self.state.generation
+
+    @property
+    def milliseconds(self) -> int:
+        return Moment.of(self.at).milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Versions without a gap, and the one before the first; None where that is the very first."""
+
+    before: Version | None
+    versions: tuple[Version, ...]
+
+
+def share_of(recipient: Recipient, name: str) -> Share:
+    """Raises NotFound, whether there is such a share or not."""
+    for share in recipient.shares:
+        if share.name == name.lower():
+            return share
+    raise NotFound("there is no share of this name")
+
+
+def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTable]:
+    """All, or those of one schema. Raises NotFound where there is no such schema."""
+    found = [one for one in tx.shared_tables(share.id) if schema is None or one.schema == schema.lower()]
+    if schema is not None and not found:
+        raise NotFound("there is no schema of this name")
+    return found
+
+
+def table_of(tx: Tx, share: Share, schema: str, name: str) -> SharedTable:
+    """Raises NotFound."""
+    for one in tables_of(tx, share, schema):
+        if one.name == name.lower() and _has_branch(tx, one):
+            return one
+    raise NotFound("there is no table of this name")
+
+
+def _has_branch(tx: Tx, table: SharedTable) -> bool:
+    return table.branch == MAIN or table.branch in tx.branches()
+
+
+def id_of(table: SharedTable) -> str:
+    """A UUID that stays, and that other tables do not have."""
+    return str(uuid.uuid5(uuid.UUID(table.share), f"{table.schema}.{table.name}"))
+
+
+def snapshot(tx: Tx, table: SharedTable, wanted: WantedSnapshot) -> State:
+    """Raises NotFound, GenerationGone, BadRequest."""
+    newest = state_of(tx, table.branch, table.dataset)
+    if wanted.version is None and wanted.at is None:
+        return newest
+    if wanted.version == newest.generation:
+        return newest
+    if not table.has_history:
+        raise BadRequest(NO_HISTORY)
+    if wanted.version is None:
+        return state_of(tx, table.branch, table.dataset, wanted.at)
+    return state_of(tx, table.branch, table.dataset, Generation(wanted.version))
+
+
+def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
+    """The newest version, or the first one that came then or later. Raises NotFound, BadRequest."""
+    if at is None:
+        return state_of(tx, table.branch, table.dataset).generation
+    if not table.has_history:
+        raise BadRequest(NO_HISTORY)
+    return _first_since(_versions(tx, table, 0), at).number
+
+
+def span(tx: Tx, table: SharedTable, wanted: WantedChanges) -> Span:
+    """The versions whose changes are wanted. An end behind the newest version means that one. Raises NotFound,
+    BadRequest, and GenerationGone where a version, or the one before the first, is not kept any more."""
+    if not table.has_history:
+        raise BadRequest(NO_HISTORY)
+    least = wanted.first - 1 if isinstance(wanted.first, int) else 0
+    found = _versions(tx, table, least)
+    first = wanted.first if isinstance(wanted.first, int) else _first_since(found, wanted.first).number
+    last = _last(found, wanted.last)
+    newest = max(found)
+    if first > newest:
+        raise BadRequest(f"there is no version {first}; the newest is {newest}")
+    if first > last:
+        raise BadRequest(f"the changes are to end with version {last}, before they start with version {first}")
+    first = max(first, 1)  # versions count from 1: from 0 on means from the very first
+    missing = [number for number in range(max(first - 1, 1), last + 1) if number not in found]
+    if missing:
+        raise GenerationGone(
+            f"version {missing[-1]} is not kept any more; start with version {missing[-1] + 2} or later"
+        )
+    return Span(found.get(first - 1), tuple(found[number] for number in range(first, last + 1)))
+
+
+def check_columns(span: Span) -> None:
+    """All files of the answer are read by the columns of the last version. Raises BadRequest where they cannot be."""
+    last = span.versions[-1].state
+    if taken := [column for column in CHANGE_COLUMNS if column in column_names(last.schema)]:
+        raise BadRequest(f"the table has a column {taken[0]}, which changes are told by; read its versions")
+    for one in (span.before, *span.versions):
+        if one is None or one.state.schema == last.schema:
+            continue
+        for column in common_columns(one.state.schema, last.schema).retyped:
+            was = f"column {column.name} was {column.before} in version {one.number}"
+            raise BadRequest(f"{was} and is {column.after} in version {last.generation}; ask for fewer versions")
+
+
+def _versions(tx: Tx, table: SharedTable, least: int) -> dict[int, Version]:
+    """All that are kept, from `least` on."""
+    found: dict[int, Version] = {}
+    for state in kept_states(tx, table.branch, table.dataset):
+        if state.generation < least:
+            break
+        newest = found[state.generation].state if state.generation in found else state
+        found[state.generation] = Version(newest, state.at)
+    if not found:
+        state = state_of(tx, table.branch, table.dataset)
+        found[state.generation] = Version(state, state.at)
+    return found
+
+
+def _first_since(found: dict[int, Version], at: Moment) -> Version:
+    later = [one for one in found.values() if one.milliseconds >= at.milliseconds]
+    if not later:
+        raise BadRequest(f"no version came at {at} or later; the newest is {max(found)}")
+    return min(later, key=lambda one: one.number)
+
+
+def _last(found: dict[int, Version], wanted: int | Moment | None) -> int:
+    newest = max(found)
+    if isinstance(wanted, Moment):
+        earlier = [one.number for one in found.values() if one.milliseconds <= wanted.milliseconds]
+        return max(earlier, default=0)
+    return newest if wanted is None else min(wanted, newest)
