@@ -120,7 +120,8 @@ def requests(services: Services) -> Iterator[tuple[str, list[str]]]:
 
 def told(answer: httpx2.Response) -> Any:
     """Without what differs by request, and without the text of a dataflow that is seen."""
-    if "json" not in answer.headers["content-type"] or (answer.is_success and "/records" in answer.url.path):
+    of_rows = answer.is_success and ("/records" in answer.url.path or "/changes" in answer.url.path)
+    if of_rows or "json" not in answer.headers["content-type"]:
         return answer.text
     body = answer.json()
     if isinstance(body, dict):
