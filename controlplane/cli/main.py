@@ -36,6 +36,7 @@ from controlplane.cli import (
     time_travel,
     upkeep,
 )
+from controlplane.cli.sections import Sections
 from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
@@ -77,6 +78,7 @@ def _version(asked: bool) -> None:
 def application() -> typer.Typer:
     app = typer.Typer(
         name="headgate",
+        cls=Sections,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
