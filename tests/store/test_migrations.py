@@ -258,3 +258,25 @@ def test_a_database_of_a_newer_release_is_refused(url: str) -> None:
     with pytest.raises(UnknownVersion):
         upgrade(url)
     assert version(url) == "9999"
+
+
+def test_branches_and_pauses_of_0013_are_kept(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0013")
+    put_branch = (
+        "INSERT INTO branches (namespace, name, source, at, actor, protected) VALUES ('default', 'dev', '', 1, "
+    )
+    run(engine, put_branch + "'ann', true)")
+    run(engine, "INSERT INTO pauses (namespace, branch, target) VALUES ('default', 'main', 'flights')")
+    upgrade(url)
+    store = open_store(url)
+    with store.read() as tx:
+        kept = tx.branches()["dev"]
+        assert (kept.actor, kept.protected, kept.publish) == ("ann", True, False)
+        assert tx.paused("main") == {"flights"}
+        assert list(tx.links()) == []
+    store.close()

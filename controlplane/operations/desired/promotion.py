@@ -13,6 +13,7 @@ from controlplane.core.errors import NotFound, Problem, QueryRefused
 from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.query_problems import FILE
+from controlplane.core.rights import may
 from controlplane.core.sql.references import TableRef
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, drafts
@@ -21,13 +22,18 @@ from controlplane.operations.inspect import views
 
 def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnswer:
     """The blueprint of `dataset`'s dataflow with the query as a transform of that name, as Spark would read it. Raises
-    QueryRefused where no transform can be made of it, and InvalidBlueprint where the whole has problems."""
+    QueryRefused where no transform can be made of it, InvalidBlueprint where the whole has problems, and NotFound for
+    who must not see all of the dataflow."""
     flow, _, name = dataset.partition(".")
+    if not may(ctx.principal, "view", dataflow=flow):  # the answer has its whole text
+        raise NotFound(f"there is no dataflow {flow} that you see whole; a query becomes a part of one that you do")
     try:
         query = sql.analyse(text)
     except sql.SqlProblem as problem:
         raise _refused(problem.line, problem.column, problem.code, problem.message, problem.hint) from problem
     names = {ref.name: _named(ref, text, flow, branch) for ref in query.references}
+    for ref in query.references:
+        _require_seen(ctx, ref, names[ref.name], flow)
     edited = _renamed(query, names)
     with ctx.store.read(ctx.namespace) as tx:
         stored = tx.revisions(branch, [flow]).get(flow)
@@ -62,6 +68,13 @@ def _named(ref: TableRef, text: str, flow: str, branch: str) -> str:
         message = f"{ref.name} is no dataset of branch {branch}; a transform reads datasets of its own branch"
         raise _refused(ref.line, ref.column, "query-refused", message)
     return parts[1] if parts[0] == flow else ".".join(parts)
+
+
+def _require_seen(ctx: Context, ref: TableRef, name: str, flow: str) -> None:
+    """Refused alike whether there is such a dataset or not: what compiles would tell which there are, and columns."""
+    dataset = name if "." in name else f"{flow}.{name}"
+    if not may(ctx.principal, "view", dataset=dataset):
+        raise _refused(ref.line, ref.column, "unknown-table", f"there is no dataset {dataset} that you see")
 
 
 def _refused(line: int, column: int, code: str, message: str, hint: str = "") -> QueryRefused:

@@ -122,8 +122,17 @@ def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) ->
         raise _not_kept()
     if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in kept.tables):
         raise _not_kept()
+    if after < kept.rows:
+        _note_page(ctx, kept, after)
     with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:
         return _page(session, kept, kept.generations, after, limit, cached=True)
+
+
+def _note_page(ctx: Context, kept: KeptResult, after: int) -> None:
+    """A page is a read of its own: who has a result's id need not be who asked the query."""
+    what: JsonObject = {"result": kept.id, "after": after}
+    for branch, dataset in dict.fromkeys(kept.tables):
+        audit.note_read(ctx, "query", branch, dataset, what)
 
 
 def _not_kept() -> NotFound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint, NotFound, QueryRefused
 from controlplane.core.merging.adding import with_transform
 from controlplane.core.model.answers.promotion import PromotionAnswer
+from controlplane.core.rights import Narrowing, Principal, permissions_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, promotion
 from controlplane.operations.desired.drafts import Source
@@ -133,3 +135,18 @@ def test_what_cannot_be_opened(ctx: Context) -> None:
             promotion.opened(ctx, "main", dataset)
     with pytest.raises(NotFound):
         promotion.opened(ctx, "main", "shop.none")
+
+
+def test_who_sees_a_part_of_a_dataflow_gets_no_text_of_it(ctx: Context) -> None:
+    within = Narrowing(datasets=("shop.o*",))
+    partly = replace(ctx, principal=Principal(permissions_of(["view"]), within))
+    with pytest.raises(NotFound, match="no dataflow shop that you see whole"):
+        promotion.promote(partly, "main", SQL, "shop.others")
+
+
+@pytest.mark.parametrize("hidden", ["shop.dear", "shop.nothing"])
+def test_hidden_inputs_are_refused_whether_there_or_not(ctx: Context, hidden: str) -> None:
+    within = Narrowing(datasets=("report.*",))
+    other = replace(ctx, principal=Principal(permissions_of(["view"]), within))
+    with pytest.raises(QueryRefused, match=f"there is no dataset {hidden} that you see"):
+        promotion.promote(other, "main", f"SELECT * FROM {hidden}", "report.copy")

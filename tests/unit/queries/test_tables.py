@@ -169,6 +169,18 @@ def test_each_table_that_is_read_is_noted(world: World) -> None:
     ]
 
 
+def test_pages_are_noted_for_who_reads_them(world: World) -> None:
+    """Also where somebody else asked; what is behind the last row is no read."""
+    result = world.ask("FROM shop.totals@2")["result"]
+    reader = replace(narrowed(world, datasets=("shop.*",)), request_id="page")
+    queries.page(reader, world.queries, result, 1, 10)
+    queries.page(reader, world.queries, result, 1_000, 10)
+    noted = [read for read in audit.reads(world.ctx, None, 100)["items"] if read["request_id"] == "page"]
+    assert [(read["how"], read["dataset"], read["what"]) for read in noted] == [
+        ("query", "shop.totals", {"result": result, "after": 1})
+    ]
+
+
 # --- results ------------------------------------------------------------------------------------
 
 
