@@ -55,15 +55,17 @@ def ordered(found: list[dict[str, Any]]) -> Rows:
     return sorted(found, key=lambda row: row["k"])
 
 
-def read_by_all(served: Served, branch: str) -> dict[str, Rows]:
-    address = f"s3://default/{branch}/shop/a"
+def read_by_all(served: Served, branch: str, generation: str = "") -> dict[str, Rows]:
+    """`branch` may have a time, and `generation` is empty or one of the dataset: `@2`."""
+    folder = f"{branch}/shop/a{generation}"
+    address = f"s3://default/{folder}"
     files = S3FileSystem(
         access_key=served.key["access_key"],
         secret_key=served.key["secret_key"],
         endpoint_override=served.url,
         region="us-east-1",
     )
-    names = [name for name in served.names(f"{branch}/shop/a/") if name.endswith(".parquet") and "_log/" not in name]
+    names = [name for name in served.names(f"{folder}/") if name.endswith(".parquet") and "_log/" not in name]
     parquet = pyarrow.dataset.dataset([f"default/{name}" for name in names], filesystem=files, format="parquet")
     options = served.options
     return {
@@ -88,6 +90,25 @@ def test_main_and_a_branch_are_read_alike_before_and_after_a_commit(served: Serv
     for branch, generation in (("main", 2), ("dev", 3)):
         found = read_by_all(served, branch)
         assert found == dict.fromkeys(found, rows(branch, generation))
+
+
+def test_generations_and_times_are_read_alike_by_all(served: Served, publisher: DeltaPublisher) -> None:
+    """Of main, and of a branch that has states of its own."""
+    commit(served, publisher, "main", 1)
+    served.world.branch("dev")
+    served.world.seqs["dev", "shop.a"] = 1
+    for generation in (2, 3):
+        commit(served, publisher, "dev", generation)
+        commit(served, publisher, "main", generation)
+    for address, at, branch, generation in (
+        ("main", "", "main", 3),
+        ("main", "@2", "main", 2),
+        ("main@20251125T120001Z", "", "main", 1),  # a second after noon
+        ("dev", "", "dev", 3),
+        ("dev", "@2", "dev", 2),
+    ):
+        found = read_by_all(served, address, at)
+        assert found == dict.fromkeys(found, rows(branch, generation)), (address, at)
 
 
 def test_a_reader_goes_on_from_the_version_that_it_has(served: Served, publisher: DeltaPublisher) -> None:
