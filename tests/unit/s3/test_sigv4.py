@@ -74,6 +74,7 @@ def _changed(text: str, at: int, *, is_inserted: bool) -> str:
     return f"{text[:place]}{'y' if text[place] == 'x' else 'x'}{text[place + 1 :]}"
 
 
+@pytest.mark.property
 @given(
     st.sampled_from(REQUESTS),
     st.sampled_from(["method", "path", "query", "value", "missing", "added"]),
