@@ -87,7 +87,8 @@ def test_a_character_that_changes_anywhere_is_refused(
     """Each header of these requests is signed, or is the signature. `make soak` makes 20,000 forgeries."""
     name = sorted(request_.headers)[at % len(request_.headers)]
     if part in ("method", "path", "query"):
-        forged = replace(request_, **{part: _changed(getattr(request_, part), at, is_inserted=is_inserted)})
+        changed: dict[str, Any] = {part: _changed(getattr(request_, part), at, is_inserted=is_inserted)}
+        forged = replace(request_, **changed)
     elif part == "value":
         forged = _with_header(request_, name, _changed(request_.headers[name], at, is_inserted=is_inserted))
     elif part == "missing":
