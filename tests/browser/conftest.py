@@ -1,4 +1,7 @@
-"""One browser and one home for all tests of pages: Debian's Chromium, and the fake engine behind a real server."""
+"""One browser and one home for each file of tests of pages: Debian's Chromium, and the fake engine behind a real server.
+
+Not for the whole session: Playwright's loop is the thread's own while it lives, and other tests could start none.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tests.unit.ui.world import Pages, pages
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Skipped where this machine can have no Chromium; CI has to have one."""
     try:
@@ -35,7 +38,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     with pages(tmp_path_factory.mktemp("home")) as found:
         yield found
