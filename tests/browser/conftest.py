@@ -1,4 +1,4 @@
-"""One browser and one home for each file of tests of pages: Debian's Chromium, and the fake engine behind a real server.
+"""One browser and one home for each file of tests of pages: Debian's Chromium, the fake engine behind a real server.
 
 Not for the whole session: Playwright's loop is the thread's own while it lives, and other tests could start none.
 """
