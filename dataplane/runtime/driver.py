@@ -38,6 +38,7 @@ from dataplane.storage.lake import open_lake
 
 CLAIMERS = 4
 IDLE_BEAT_S = 10.0
+LAST_WORDS_S = 10.0  # what runs without Spark has ended long before
 
 log = logging.getLogger("headgate.driver")
 
@@ -86,6 +87,8 @@ class Driver:
         is_gone = self._has_spark() and not is_alive(self._spark.result())
         self._stop_spark()
         if is_gone:  # the last line: it is what whoever started us tells
+            with self._changed:  # without Spark, what still runs ends at once, and says so before it is taken out
+                self._changed.wait_for(lambda: not self._running, LAST_WORDS_S)
             log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
         return self._status
 
