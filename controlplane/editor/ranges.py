@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"' r"|'(?:[^'\\]|\\.|'')*'" r"|`[^`]*`" r"|:?[\w$]+(?:[.-][\w$]+)*" r"|\S")
+_QUOTED = (r'"(?:[^"\\]|\\.)*"', r"'(?:[^'\\]|\\.|'')*'", r"`[^`]*`")
+_NAME = r":?[\w$]+(?:[.-][\w$]+)*"
+_TOKEN = re.compile("|".join([*_QUOTED, _NAME, r"\S"]))
 
 
 def end_of(text: str, line: int, column: int) -> tuple[int, int]:
