@@ -55,6 +55,10 @@ class Home:
     def server_file(self) -> Path:
         return self.path / "server.json"
 
+    def is_there(self) -> bool:
+        """Whether something was stored in it; creates nothing."""
+        return (self.path / DATABASE[0]).is_file()
+
     def prepare(self) -> None:
         """Create the folders, closed to other users. Raises BadHome."""
         for folder in (self.path, self.logs, self.run, self.path / "lake"):

@@ -19,6 +19,7 @@ from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
+    from controlplane.cli.sources import BlueprintText
     from controlplane.client import Headgate
     from controlplane.core.model.answers import ConnectionEntry, PlanAnswer
 
@@ -26,6 +27,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Ho
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
 Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
 PREVIEWED = 20
+STDIN = "stdin.yaml"  # what a blueprint is called that comes without a name
 
 
 def add(app: typer.Typer) -> None:
@@ -35,7 +37,10 @@ def add(app: typer.Typer) -> None:
 
 def validate(
     ctx: typer.Context,
-    files: options.Files,
+    files: Annotated[list[Path] | None, typer.Argument(help="Blueprints.", show_default=False)] = None,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read the blueprint from standard input; FILES may say where it lies.")
+    ] = False,
     connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
     expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
     home: options.Home = None,
@@ -43,39 +48,70 @@ def validate(
 ) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
     session = options.session(ctx, output)
-    checked = _checked(session, files)
-    problems, notices = _told(session, checked.problems), _told(session, checked.notices)
-    count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
+    _check_arguments(files, is_stdin=stdin, is_more=connect or expand)
+    texts = _texts(session, files or [], is_stdin=stdin)
+    checked = _checked(texts)
+    problems, notices = _told(session, checked.problems, texts), _told(session, checked.notices, texts)
+    count = f"{len(texts)} {'blueprint' if len(texts) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
     if expand and not problems:
-        texts = expansions(session, files)
-        value, lines = {**value, "expanded": texts}, tuple("\n".join(texts.values()).splitlines())
-    tried = _tried(session, files, home) if connect and not problems else []
+        written = expansions(session, files or [])
+        value, lines = {**value, "expanded": written}, tuple("\n".join(written.values()).splitlines())
+    tried = _tried(session, texts, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
     show(value, [Lines(lines)], session.output)
     raise typer.Exit(failures.ERROR if problems or any(t["error"] for t in tried) else 0)
 
 
-def _told(session: Session, problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    """By the names of files that were typed."""
-    return [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in problems]
+def _check_arguments(files: list[Path] | None, *, is_stdin: bool, is_more: bool) -> None:
+    if not is_stdin and not files:
+        raise typer.BadParameter("name blueprints, or read one from standard input with --stdin")
+    if is_stdin and len(files or ()) > 1:
+        raise typer.BadParameter("standard input is one blueprint: name at most one file with --stdin")
+    if is_stdin and is_more:
+        raise typer.BadParameter("--stdin does not go with --connect or --expand, which look at files")
 
 
-def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[ConnectionEntry]:
+def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequence[BlueprintText]:
+    """Whatever their bytes: what is no text is a problem among the others."""
+    from controlplane.cli import sources
+
+    if is_stdin:
+        path = files[0] if files else Path(STDIN)
+        session.names[str(path.absolute())] = str(path)
+        return [sources.of_bytes(path, sys.stdin.buffer.read(sources.MOST_BYTES + 1))]
+    session.names.update({str(f.absolute()): str(f) for f in files})
+    return sources.read(files)
+
+
+def _told(session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]) -> list[dict[str, Any]]:
+    """By the names of files that were typed, and with their ends."""
+    from controlplane.editor.ranges import end_of
+
+    known = {name: text for one in texts for name, text in [(one.name, one.text), *one.files.items()]}
+    told = []
+    for problem in problems:
+        end_line, end_column = end_of(known.get(problem.file, ""), problem.line, problem.column)
+        named = asdict(replace(problem, file=session.names.get(problem.file, problem.file)))
+        told.append({**named, "end_line": end_line, "end_column": end_column})
+    return told
+
+
+def _tried(session: Session, texts: Sequence[BlueprintText], home: Path | None) -> list[ConnectionEntry]:
     """What a worker of the service, or of our own, found."""
     from controlplane.cli import sources
 
     with session.connect(home, "list") as client:
-        return client.connections(sources.as_documents(session.load(files)))["items"]
+        return client.connections(sources.as_documents(texts))["items"]
 
 
-def _checked(session: Session, files: Sequence[Path]) -> Checked:
+def _checked(texts: Sequence[BlueprintText]) -> Checked:
     from controlplane.cli import sources
 
     try:
-        return sources.validate(session.load(files))
+        return sources.validate(texts)
     except InvalidBlueprint as error:
         return Checked(problems=error.problems)
 

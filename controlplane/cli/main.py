@@ -25,6 +25,7 @@ from controlplane.cli import (
     look,
     operate,
     pages,
+    project,
     promote,
     query,
     records,
@@ -64,6 +65,7 @@ GROUPS = (
     sql,
     pages,
     shares,
+    project,
 )
 
 

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Describe and compute": ("run", "serve", "demo", "validate", "test", "plan", "apply", "delete", "wait"),
+    "Describe and compute": ("init", "run", "serve", "demo", "validate", "test", "plan", "apply", "delete", "wait"),
     "See what is there, and why": (
         *("status", "why", "history", "runs", "waves", "graph", "search", "lineage", "checks", "open"),
         *("partitions", "partition", "ranges", "generations", "diff", "tasks", "logs"),
     ),
     "Read rows": ("preview", "records", "changes", "query", "sql", "promote", "link", "s3", "share", "recipient"),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch"),
+    "For editors": ("schema", "lsp"),
     "Look after the installation": ("token", "audit", "gc", "fsck", "db", "notify"),
 }
 """Every command stands in one of them, the more usual ones first."""

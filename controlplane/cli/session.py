@@ -126,6 +126,17 @@ class Session:
             yield ends.enter_context(service.open(found))
 
     @contextmanager
+    def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:
+        """As `connect`, for looks that nobody asked for: None where there is neither a service nor a home, and none is
+        made."""
+        found = settings.read(home)
+        if service_of(found) is None and not Home(found.home).is_there():
+            yield None
+            return
+        with self.connect(home) as client:
+            yield client
+
+    @contextmanager
     def looking(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
         """As `connect`, for a look at sources that may take so long; with the time for it. None: sources are left
         alone, as they are where neither a service nor this process has workers."""

@@ -43,10 +43,21 @@ class BlueprintText:
 def load(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
     """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
     others too. A file that a blueprint names and that is not there is left to validation."""
-    texts = tuple(map(_load, paths))
+    texts = read(paths)
     if not all(map(_is_text, texts)):
         raise InvalidBlueprint(validate(texts).problems)
     return texts
+
+
+def read(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
+    """As `load`, whatever their bytes are. Raises Unreadable."""
+    return tuple(of_bytes(path, _read(path)) for path in paths)
+
+
+def of_bytes(path: Path, data: bytes) -> BlueprintText:
+    """A blueprint that lies, or is to lie, at a path. Bytes that are no UTF-8 become surrogates."""
+    text = data.decode(errors="surrogateescape")
+    return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))))
 
 
 def _is_text(one: BlueprintText) -> bool:
@@ -63,11 +74,6 @@ def validate(texts: Iterable[BlueprintText]) -> Checked:
     from controlplane.operations.desired import blueprints
 
     return blueprints.validate(as_sources(texts))
-
-
-def _load(path: Path) -> BlueprintText:
-    text = _read(path).decode(errors="surrogateescape")
-    return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))))
 
 
 def _read(path: Path) -> bytes:

@@ -146,6 +146,7 @@ class Session:
         self._deadline, self._timeout_s = deadline, timeout_s
         self._child: QueryChild | None = None
         self._is_sound = True
+        self._is_killed = False
         self._is_second = False  # a process that had nothing to do for long ends just when it is asked
 
     def inspect(self, sql: str) -> Inspected:
@@ -177,11 +178,12 @@ class Session:
         with self._pool.lock:
             child, self._child = self._child, None
         if child is not None:
-            self._pool.put_back(child, is_sound=self._is_sound)
+            self._pool.put_back(child, is_sound=self._is_sound and not self._is_killed)
 
     def _kill(self) -> None:
         with self._pool.lock:  # so that the process is still ours
             if self._child is not None:
+                self._is_killed = True  # it may live for a moment, also after a whole answer
                 self._child.kill()
 
     def _whole(self, question: QueryQuestion, sql: str) -> Json:

@@ -66,6 +66,12 @@ def compiled(sources: Sequence[Source]) -> Desired:
     return compile_cached(_looked_at(found, sources), "default", _by_flow(found))
 
 
+def attempted(sources: Sequence[Source]) -> Desired:
+    """As `compiled`, as far as it can be: components with problems are left out, and so are those that read them."""
+    found = drafts.read(sources)
+    return compiler.attempt(_looked_at(found, sources), parsed=_by_flow(found)).desired
+
+
 def beside(stored: Iterable[DataflowAnswer], sources: Sequence[Source]) -> Desired:
     """What is stored, as it was answered, with `sources` in place of their dataflows. Raises InvalidBlueprint for their
     problems; a stored dataflow that does not compile is left out."""

@@ -167,6 +167,16 @@ def test_cancelled(world: World) -> None:
     assert world.rows("SELECT 1") == [[1]]
 
 
+def test_who_leaves_at_the_very_end_costs_nobody_a_process(world: World) -> None:
+    """The process is killed after its whole answer, and may live for a moment yet."""
+    for _ in range(3):
+        cancel = Cancel()
+        with world.pool.session("ada", cancel, timeout_s=60) as session:
+            session.inspect("SELECT 1")
+            cancel.cancel()
+        assert world.pool._idle == []
+
+
 def test_a_process_that_had_nothing_to_do_for_long_is_replaced(world: World) -> None:
     world.ask("SELECT 1")
     (child,) = world.pool._idle

@@ -1,0 +1,79 @@
+"""Commands for who writes blueprints: a new project, and what an editor needs.
+
+Does not belong here: what is wrong with a blueprint (`look.validate`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controlplane.cli import options
+from controlplane.core.blueprint import checks
+from controlplane.core.errors import HeadgateError
+
+
+class MissingLsp(HeadgateError):
+    """The language server needs a package that is not installed. The message says which."""
+
+    code = "missing-package"
+
+
+def add(app: typer.Typer) -> None:
+    for command in (init, schema, lsp):
+        app.command()(command)
+
+
+def init(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", show_default=False)] = Path(),
+    name: Annotated[str | None, typer.Option(help="Of the dataflow; the folder's by default.")] = None,
+) -> None:
+    """Make a project: a blueprint with its schema for editors, some data, a workflow for CI. Overwrites nothing."""
+    from controlplane.editor import files
+
+    options.session(ctx)
+    if name is not None and (fault := checks.name(name)):
+        raise typer.BadParameter(f"--name: {fault.message} ({fault.hint})")
+    chosen = name or files.name_for(folder)
+    made = files.project_files(chosen)
+    files.write_new(folder, made)
+    sys.stdout.write("".join(f"{folder / path}\n" for path in made))
+    sys.stderr.write(f"next: headgate run {folder / 'blueprints' / f'{chosen}.yaml'}\n")
+
+
+def schema(
+    ctx: typer.Context,
+    vscode: Annotated[
+        Path | None,
+        typer.Option("--vscode", metavar="DIR", help="Write it, and snippets, into DIR/.vscode; overwrites both."),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of blueprints, for editors."""
+    from controlplane.editor import files
+
+    options.session(ctx)
+    if vscode is None:
+        sys.stdout.write(files.schema_text())
+        return
+    files.write(vscode, files.editor_files())
+    sys.stdout.write("".join(f"{vscode / path}\n" for path in files.editor_files()))
+
+
+def lsp(
+    ctx: typer.Context,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+) -> None:
+    """Serve editors on standard input and output (LSP): problems, hover, definitions, completion. Needs
+    headgate[lsp]."""
+    session = options.session(ctx)
+    try:
+        from controlplane.editor import server
+    except ImportError as error:
+        raise MissingLsp(f"the language server needs pygls: pip install 'headgate[lsp]' ({error})") from error
+
+    server.serve(lambda: session.connect_if_there(home), branch)

@@ -1,0 +1,98 @@
+"""What is shown at a name: what a dataset is, how each input is read and why, its columns; of a key, what it says.
+
+Texts are Markdown in which nothing that a user wrote is markup. Does not belong here: the protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.compile.nodes import Node, Sink, Source, Transform
+from controlplane.core.model.answers import DatasetAnswer
+from controlplane.core.review.columns import as_ddl
+from controlplane.editor.knowledge import Meaning
+
+MOST_COLUMNS = 60
+
+
+def of_dataset(meant: Meaning, dataset: str, component: str, found: DatasetAnswer | None) -> str:
+    """`component`: where the name stands; it tells how it reads the dataset. `found`: what a service knows."""
+    node = meant.nodes[dataset]
+    parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
+    reader = meant.nodes.get(f"{meant.dataflow}.{component}")
+    parts += [f"{component} reads it {mode}: {plain(reason)}" for mode, reason in _read(reader, dataset)]
+    if isinstance(node, Transform) and reader is node:
+        parts.append("\n".join(f"- reads `{s.name}` {_mode(s.mode)}: {plain(s.reason)}" for s in node.slots))
+    if found is not None:
+        parts.append(_standing(found))
+    parts += _columns(columns_of(meant, dataset, found))
+    return "\n\n".join(part for part in parts if part)
+
+
+def columns_of(meant: Meaning, dataset: str, found: DatasetAnswer | None) -> dict[str, str]:
+    """Columns with types: what the text declares, else what a service has, else names alone."""
+    told = meant.types(dataset)
+    is_whole = bool(told) and all(told.values())
+    if found is not None and found["schema"] is not None and not is_whole:
+        stored = as_ddl(found["schema"])  # type: ignore[arg-type]  # the same JSON
+        return {name: stored.get(name, "") for name in told} if told else stored
+    return told
+
+
+def of_key(name: str, schema: Mapping[str, object]) -> str:
+    """What a key says, with its default and an example."""
+    parts = [f"**{name}**: {plain(str(schema['description']))}"] if "description" in schema else []
+    words = schema.get("enum")
+    parts += [f"one of {', '.join(f'`{word}`' for word in words)}"] if isinstance(words, list) else []
+    parts += [f"default: `{schema['default']}`"] if "default" in schema else []
+    return "\n\n".join(parts)
+
+
+def plain(text: str) -> str:
+    """As Markdown that shows just this text. Code in backquotes stays so: our own reasons have it."""
+    pieces = re.split(r"(`[^`\n]*`)", text)
+    return "".join(p if p.startswith("`") and p.endswith("`") and len(p) > 1 else _escaped(p) for p in pieces)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|~-])", r"\\\1", text)
+
+
+def _kind(node: Node) -> str:
+    match node:
+        case Source():
+            return f"read, {node.read.connector} {plain(node.location)}"
+        case Sink():
+            return f"write, {node.write.connector} {plain(node.path)}, a copy of {node.source}"
+        case Transform():
+            return "transform in SQL" if node.query is not None else "transform in Python"
+
+
+def _described(node: Node) -> list[str]:
+    return [plain(node.component.description)] if node.component.description else []
+
+
+def _read(reader: Node | None, dataset: str) -> Iterator[tuple[str, str]]:
+    slots = reader.slots if isinstance(reader, Transform) else ()
+    for slot in slots:
+        if slot.dataset == dataset:
+            yield _mode(slot.mode), slot.reason
+
+
+def _mode(mode: str) -> str:
+    return f"`{mode}`"
+
+
+def _standing(found: DatasetAnswer) -> str:
+    reason = f"; {plain(found['reason'])}" if found["reason"] else ""
+    counts = f"{found['partitions']} partitions, {found['rows']} rows"
+    return f"{found['state']}, generation {found['generation']}, {counts}{reason}"
+
+
+def _columns(columns: Mapping[str, str]) -> list[str]:
+    if not columns:
+        return []
+    lines = [f"{name} {kind}".rstrip().replace("`", "'") for name, kind in columns.items()][:MOST_COLUMNS]
+    more = [f"and {len(columns) - MOST_COLUMNS} more"] if len(columns) > MOST_COLUMNS else []
+    return ["```\n" + "\n".join([*lines, *more]) + "\n```"]

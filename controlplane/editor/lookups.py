@@ -1,0 +1,72 @@
+"""What a service knows of datasets, looked up beside the editor: nobody waits for a service that is slow or gone.
+
+Does not belong here: what is done with it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack
+from typing import TypeAlias
+
+import httpx2
+
+from controlplane.client import ApiError, Headgate
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model.answers import DatasetAnswer
+from controlplane.settings import BadSetting
+
+Connect: TypeAlias = Callable[[], AbstractContextManager[Headgate | None]]
+WAITING = 100  # questions; more are not asked
+
+
+class Lookups:
+    """One thread that asks, and what it was last answered. An error is no answer: what is known stays known."""
+
+    def __init__(self, connect: Connect, branch: str) -> None:
+        self._connect, self._branch = connect, branch
+        self._known: dict[str, DatasetAnswer] = {}
+        self._asked: dict[str, Future[DatasetAnswer | None]] = {}
+        self._queue = queue.Queue[tuple[str, Future[DatasetAnswer | None]]](WAITING)
+        self._lock = threading.Lock()
+        threading.Thread(target=self._work, name="lookups", daemon=True).start()
+
+    def known(self, dataset: str) -> DatasetAnswer | None:
+        """What it was last answered, at once."""
+        return self._known.get(dataset)
+
+    def forget(self) -> None:
+        """Ask anew what is asked from now on; until there is an answer, the earlier one is known."""
+        with self._lock:
+            self._asked.clear()
+
+    def ask(self, dataset: str) -> Future[DatasetAnswer | None]:
+        """The answer, or what is known where there is none. It may never come."""
+        with self._lock:
+            found = self._asked.get(dataset)
+            if found is not None:
+                return found
+            asked = self._asked[dataset] = Future()
+        try:
+            self._queue.put_nowait((dataset, asked))
+        except queue.Full:
+            asked.set_result(self.known(dataset))
+        return asked
+
+    def _work(self) -> None:
+        ends, client = ExitStack(), None
+        while True:
+            dataset, asked = self._queue.get()
+            try:
+                client = client or ends.enter_context(self._connect())
+                if client is not None:
+                    self._known[dataset] = client.dataset(dataset, branch=self._branch)
+            except ApiError:
+                self._known.pop(dataset, None)  # there is no such dataset, or it is not for us
+            except (HeadgateError, BadSetting, OSError, httpx2.HTTPError):
+                ends.close()
+                ends, client = ExitStack(), None
+            asked.set_result(self.known(dataset))

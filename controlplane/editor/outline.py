@@ -1,0 +1,177 @@
+"""Where a place of a blueprint is: in which keys, before or behind a colon, or within a text.
+
+It goes by indents and braces, line by line, so it works while somebody types, when nothing reads the document as YAML.
+Does not belong here: what may stand there (`completion`), what is right (`core.blueprint`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from controlplane.editor.ranges import lines_of
+
+_KEY = re.compile(r"(?P<indent> *)(?P<item>(?:- +)*)(?P<key>[A-Za-z_][\w.-]*|\"[^\"]*\"|'[^']*') *:(?P<rest> .*|$)")
+_PAIR = re.compile(r"([A-Za-z_][\w.-]*) *: *([^,{}\[\]]*)")
+_BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """`path`: the keys around the place, outermost first. `key`: the key whose value stands there; empty where a key
+    itself does. `beside`: keys of the same mapping, with values that are plain words. `is_text`: within a text of
+    several lines, or of one that is SQL. `begun`: the word before the place."""
+
+    path: tuple[str, ...]
+    key: str = ""
+    begun: str = ""
+    beside: dict[str, str] = field(default_factory=dict)
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    indent: int  # of the key, behind dashes
+    key: str
+    value: str
+
+
+def spot(text: str, line: int, column: int) -> Spot:
+    """What is around a place, counted from 1."""
+    lines = lines_of(text)[:line]
+    before = lines[-1][: column - 1] if lines else ""
+    above = lines[:-1]
+    begun = re.search(r"[\w.]*$", before)
+    word = begun[0] if begun else ""
+    parents, block = _parents(above, _indent_of(before))
+    if block:
+        return Spot(_path(parents[:-1]), parents[-1].key, word, is_text=True)
+    flow = _in_braces(before)
+    if flow is not None:
+        return _of_braces(flow, parents, word)
+    found = _KEY.match(before)
+    if found is not None:
+        value = found["rest"]
+        is_text = found["key"] in ("sql", "check") and bool(value.strip())
+        return Spot(
+            _path(parents), found["key"], word, _beside(text, line, len(found["indent"] + found["item"])), is_text
+        )
+    return Spot(_path(parents), "", word, _beside(text, line, _indent_of(before)))
+
+
+def components(text: str) -> dict[str, tuple[int, int]]:
+    """Line and column of each component's name, counted from 1."""
+    found: dict[str, tuple[int, int]] = {}
+    is_within, depth = False, None
+    for number, line in enumerate(lines_of(text), 1):
+        if re.match(r"components *:", line):
+            is_within, depth = True, None
+        elif re.match(r"[^\s#]", line):
+            is_within = False
+        elif is_within and (match := _KEY.match(line)) and not match["item"]:
+            indent = len(match["indent"])
+            depth = indent if depth is None else depth
+            if indent == depth:
+                found.setdefault(match["key"].strip("\"'"), (number, indent + 1))
+    return found
+
+
+def component_at(text: str, line: int) -> str:
+    """The component that a line belongs to; empty where it is in none."""
+    inside = ""
+    for name, (first, _) in components(text).items():
+        if first <= line:
+            inside = name
+    return inside
+
+
+def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
+    """The keys that a line of this indent is below; and whether it is in a text that the last of them begins."""
+    open_keys: list[_Line] = []
+    block: _Line | None = None
+    for line in above:
+        if not line.strip():
+            continue
+        depth = _indent_of(line)
+        if block is not None and depth > block.indent:
+            continue
+        block = None
+        found = _KEY.match(line)
+        if found is None:
+            continue
+        depth = len(found["indent"] + found["item"])
+        open_keys = [key for key in open_keys if key.indent < depth]
+        open_keys.append(_Line(depth, found["key"].strip("\"'"), found["rest"].strip()))
+        block = open_keys[-1] if _BLOCK.match(found["rest"]) else None
+    if block is not None and indent > block.indent:
+        return open_keys, True
+    return [key for key in open_keys if key.indent < indent], False
+
+
+def _in_braces(before: str) -> str | None:
+    """The line from its innermost mapping in braces that is open; None where there is none."""
+    opened: list[int] = []
+    quote = ""
+    for index, char in enumerate(before):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char == "{":
+            opened.append(index)
+        elif char == "}" and opened:
+            opened.pop()
+    return before if opened else None
+
+
+def _of_braces(before: str, parents: list[_Line], word: str) -> Spot:
+    path = list(_path(parents))
+    rest = before
+    while (brace := _first_open(rest)) >= 0:
+        key = re.search(r"([A-Za-z_][\w.-]*)\"? *: *$", rest[:brace])
+        if key is not None:
+            path.append(key[1])
+        rest = rest[brace + 1 :]
+    beside = {found[1]: found[2].strip() for found in _PAIR.finditer(rest)}
+    value = re.search(r"(?:^|,) *([A-Za-z_][\w.-]*) *: *[^,]*$", rest)
+    if value is not None:
+        return Spot(tuple(path), value[1], word, beside, value[1] in ("sql", "check"))
+    return Spot(tuple(path), "", word, beside)
+
+
+def _first_open(text: str) -> int:
+    """The first brace that is never closed."""
+    opened: list[int] = []
+    for index, char in enumerate(text):
+        if char == "{":
+            opened.append(index)
+        elif char == "}" and opened:
+            opened.pop()
+    return opened[0] if opened else -1
+
+
+def _beside(text: str, line: int, indent: int) -> dict[str, str]:
+    """Keys of the mapping that a line stands in."""
+    lines = lines_of(text)
+    found: dict[str, str] = {}
+    for part in (lines[: line - 1][::-1], lines[line:]):
+        for each in part:
+            if not each.strip():
+                continue
+            match = _KEY.match(each)
+            depth = len(match["indent"] + match["item"]) if match else _indent_of(each)
+            if depth < indent:
+                break
+            if match and depth == indent:
+                found[match["key"]] = match["rest"].strip()
+                if match["item"]:
+                    break
+    return found
+
+
+def _path(keys: list[_Line]) -> tuple[str, ...]:
+    return tuple(key.key for key in keys)
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

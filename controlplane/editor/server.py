@@ -1,0 +1,240 @@
+"""`headgate lsp`: the language server on standard input and output, over pygls.
+
+Problems are found in a thread of their own, and only those of the newest text are told. Questions are answered from
+what is known by then. Does not belong here: what the answers are (`knowledge`, `hover`, `completion`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from controlplane.core.errors import Problem
+from controlplane.core.model.answers import DatasetAnswer
+from controlplane.editor import completion, hover, outline
+from controlplane.editor.completion import Candidate
+from controlplane.editor.knowledge import Knowledge, is_blueprint
+from controlplane.editor.lookups import Connect, Lookups
+from controlplane.editor.ranges import end_of, lines_of, word_at
+
+QUIET_S = 0.15  # after an edit, before the text is looked at
+SERVICE_S = 1.0  # that a hover waits for a service at most
+KINDS = {
+    "key": types.CompletionItemKind.Property,
+    "word": types.CompletionItemKind.EnumMember,
+    "dataset": types.CompletionItemKind.Class,
+    "column": types.CompletionItemKind.Field,
+    "parameter": types.CompletionItemKind.Variable,
+}
+
+
+def serve(connect: Connect, branch: str) -> None:
+    """Until the client ends it, or goes. `connect`: a service or home to ask about datasets, None where there is
+    none."""
+    Editor(connect, branch).server.start_io()
+
+
+class Editor:
+    """One client, with the documents that it has open."""
+
+    def __init__(self, connect: Connect, branch: str) -> None:
+        self.server = LanguageServer("headgate", f"v{version('headgate')}")
+        self._knowledge, self._lookups = Knowledge(), Lookups(connect, branch)
+        self._looking = ThreadPoolExecutor(1, "looking")
+        self._edits: dict[str, int] = {}  # how often a document changed, by its URI
+        self._told: dict[str, set[str]] = {}  # where its problems were told
+        triggers = types.CompletionOptions(trigger_characters=[".", ":", " "])
+        self._answer(types.TEXT_DOCUMENT_DID_OPEN, self._opened)
+        self._answer(types.TEXT_DOCUMENT_DID_CHANGE, self._changed)
+        self._answer(types.TEXT_DOCUMENT_DID_SAVE, self._saved)
+        self._answer(types.TEXT_DOCUMENT_DID_CLOSE, self._closed)
+        self._answer(types.TEXT_DOCUMENT_HOVER, self._hover)
+        self._answer(types.TEXT_DOCUMENT_DEFINITION, self._definition)
+        self._answer(types.TEXT_DOCUMENT_COMPLETION, self._completion, triggers)
+
+    def _answer(self, method: str, answer: Callable[..., Any], options: types.CompletionOptions | None = None) -> None:
+        """Methods of objects take no attributes, which pygls gives to what it calls; partial functions do."""
+        self.server.feature(method, options)(partial(answer))
+
+    # problems
+    async def _opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        await self._look(params.text_document.uri, 0.0)
+
+    async def _changed(self, params: types.DidChangeTextDocumentParams) -> None:
+        await self._look(params.text_document.uri, QUIET_S)
+
+    async def _saved(self, params: types.DidSaveTextDocumentParams) -> None:
+        self._lookups.forget()
+        await self._look(params.text_document.uri, 0.0)
+
+    def _closed(self, params: types.DidCloseTextDocumentParams) -> None:
+        """Problems of a file that nobody looks at are not told any more."""
+        uri = params.text_document.uri
+        self._edits[uri] = self._edits.get(uri, 0) + 1
+        for each in self._told.pop(uri, set()):
+            self._publish(each, [])
+
+    async def _look(self, uri: str, quiet_s: float) -> None:
+        """What came in between is not told: the newest text is looked at anyway."""
+        edit = self._edits[uri] = self._edits.get(uri, 0) + 1
+        await asyncio.sleep(quiet_s)
+        if self._edits[uri] != edit:
+            return
+        document = self.server.workspace.get_text_document(uri)
+        text, path = document.source, _path(uri)
+        opened = {_path(u): d.source for u, d in self.server.workspace.text_documents.items()}
+        if not is_blueprint(text):
+            self._tell(uri, {}, document.version)
+            return
+        loop = asyncio.get_running_loop()
+        report = await loop.run_in_executor(self._looking, self._knowledge.look, path, text, opened)
+        if self._edits[uri] != edit:
+            return
+        found: dict[str, list[types.Diagnostic]] = {}
+        for problems, severity in (
+            (report.problems, types.DiagnosticSeverity.Error),
+            (report.notices, types.DiagnosticSeverity.Warning),
+        ):
+            for problem in problems:
+                told = uri if problem.file == path.as_posix() else uris.from_fs_path(problem.file) or uri
+                found.setdefault(told, []).append(self._diagnostic(problem, report.texts, severity))
+        self._tell(uri, found, document.version)
+
+    def _tell(self, uri: str, found: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
+        """Also that there are none any more."""
+        for each in {uri, *found, *self._told.get(uri, set())}:
+            self._publish(each, found.get(each, []), of if each == uri else None)
+        self._told[uri] = {uri, *found}
+
+    def _publish(self, uri: str, found: list[types.Diagnostic], of: int | None = None) -> None:
+        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, of))
+
+    def _diagnostic(
+        self, problem: Problem, texts: Mapping[str, str], severity: types.DiagnosticSeverity
+    ) -> types.Diagnostic:
+        text = texts.get(problem.file, "")
+        hint = f" ({problem.hint})" if problem.hint else ""
+        end = end_of(text, problem.line, problem.column)
+        return types.Diagnostic(
+            range=self._range(text, (problem.line, problem.column), end),
+            message=f"{problem.message}{hint}",
+            severity=severity,
+            code=problem.code,
+            source="headgate",
+        )
+
+    # questions
+    async def _hover(self, params: types.HoverParams) -> types.Hover | None:
+        text, path = self._text(params.text_document.uri)
+        line, column = self._place(text, params.position)
+        word, start = word_at(text, line, column)
+        meant, component = self._knowledge.meaning(path), outline.component_at(text, line)
+        dataset = meant.resolve(word, component) if word else ""
+        if dataset:
+            shown = hover.of_dataset(meant, dataset, component, await self._asked(dataset))
+        else:
+            at = outline.spot(text, line, start)
+            known = completion.schema_of(at.path, at.beside).get("properties", {})
+            shown = hover.of_key(word, known[word]) if word in known and not at.key else ""
+        if not shown:
+            return None
+        contents = types.MarkupContent(types.MarkupKind.Markdown, shown)
+        return types.Hover(contents, self._range(text, (line, start), (line, start + len(word))))
+
+    async def _asked(self, dataset: str) -> DatasetAnswer | None:
+        """What a service knows, if it says so soon."""
+        asked = asyncio.wrap_future(self._lookups.ask(dataset))
+        try:
+            return await asyncio.wait_for(asyncio.shield(asked), SERVICE_S)
+        except TimeoutError:
+            return self._lookups.known(dataset)
+
+    def _definition(self, params: types.DefinitionParams) -> types.Location | None:
+        text, path = self._text(params.text_document.uri)
+        line, column = self._place(text, params.position)
+        word = _file_at(text, line, column) or word_at(text, line, column)[0]
+        found = self._knowledge.definition(path, text, line, word)
+        if found is None:
+            return None
+        place = (found.line, found.column)
+        other = self._open_text(found.path)
+        uri = params.text_document.uri if found.path == path else uris.from_fs_path(str(found.path))
+        return types.Location(uri or "", self._range(other, place, end_of(other, *place)))
+
+    def _completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
+        text, path = self._text(params.text_document.uri)
+        line, column = self._place(text, params.position)
+        meant, component = self._knowledge.meaning(path), outline.component_at(text, line)
+        if not is_blueprint(text) and text.strip():
+            return []
+
+        def columns(dataset: str) -> Mapping[str, str]:
+            self._lookups.ask(dataset)  # for the next time
+            return hover.columns_of(meant, dataset, self._lookups.known(dataset)) if dataset in meant.nodes else {}
+
+        query = _component_text(text, component)
+        found = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)
+        return [self._item(text, (line, column), each) for each in found]
+
+    def _item(self, text: str, place: tuple[int, int], found: Candidate) -> types.CompletionItem:
+        line, column = place
+        where = self._range(text, (line, column - found.replaces), place)
+        edit = types.TextEdit(where, found.insert or found.label)
+        return types.CompletionItem(found.label, kind=KINDS[found.kind], detail=found.detail, text_edit=edit)
+
+    # places: ours count characters from 1, the client's count units of its encoding from 0
+    def _text(self, uri: str) -> tuple[str, Path]:
+        return self.server.workspace.get_text_document(uri).source, _path(uri)
+
+    def _open_text(self, path: Path) -> str:
+        uri = uris.from_fs_path(str(path))
+        return "" if uri is None else self.server.workspace.get_text_document(uri).source
+
+    def _place(self, text: str, position: types.Position) -> tuple[int, int]:
+        found = self.server.workspace.position_codec.position_from_client_units(lines_of(text), position)
+        return found.line + 1, found.character + 1
+
+    def _range(self, text: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
+        return types.Range(*(self._position(text, place) for place in (start, end)))
+
+    def _position(self, text: str, place: tuple[int, int]) -> types.Position:
+        """A problem without a place is told at the beginning."""
+        line, column = max(place[0] - 1, 0), max(place[1] - 1, 0)
+        lines = lines_of(text)
+        if line >= len(lines):
+            return types.Position(line, column)
+        return types.Position(line, self.server.workspace.position_codec.client_num_units(lines[line][:column]))
+
+
+def _path(uri: str) -> Path:
+    """Of a document that is in no file yet, one in the working folder."""
+    found = uris.to_fs_path(uri)
+    return Path(found) if found else Path("untitled.yaml").absolute()
+
+
+def _file_at(text: str, line: int, column: int) -> str:
+    """The path of a Python file that a place is within."""
+
+    lines = lines_of(text)
+    for found in re.finditer(r"[\w./-]+\.py\b", lines[line - 1] if line <= len(lines) else ""):
+        if found.start() < column <= found.end() + 1:
+            return found[0]
+    return ""
+
+
+def _component_text(text: str, component: str) -> str:
+    """The lines of a component."""
+    places = sorted(line for line, _ in outline.components(text).values())
+    start = outline.components(text).get(component, (1, 1))[0]
+    end = next((line for line in places if line > start), len(lines_of(text)) + 1)
+    return "\n".join(lines_of(text)[start - 1 : end - 1])

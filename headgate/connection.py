@@ -1,0 +1,209 @@
+"""One connection to a control plane: found as the command line finds it, and the way to everything else.
+
+Does not belong here: what dataflows and datasets are asked (`dataset`), and cells of notebooks (`magic`).
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from controlplane import settings
+from controlplane.__main__ import Bootstrap
+from controlplane.cli import door, explore_views, once, sources, views
+from controlplane.cli.session import Service, Session
+from controlplane.cli.sources import BlueprintText
+from controlplane.client import Document, Headgate, Time
+from controlplane.core.blueprint import file_references
+from controlplane.core.model.addresses import named
+from controlplane.core.model.json_values import JsonValue
+from headgate import html
+from headgate.dataset import Dataset, Flow
+from headgate.errors import Refused, told
+from headgate.plans import Plan
+from headgate.query import Query
+from headgate.shown import Shown
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, before a plan is told
+
+
+def connect(
+    home: str | PathLike[str] | None = None, *, url: str | None = None, token: str | None = None, branch: str = "main"
+) -> Connection:
+    """A connection, found as `headgate` finds it: the service of HEADGATE_URL (with HEADGATE_TOKEN), else the process
+    that holds the home, else an API of our own on that home, which computes nothing. `url` and `token` name a service
+    in place of all these. `branch`: where what is asked looks.
+
+    Raises Refused where the service has no token for us, or does not answer.
+    """
+    ends = ExitStack()
+    session = Session(Bootstrap())
+    place = None if home is None else Path(home)
+    with told():
+        if url is not None:
+            client = ends.enter_context(Headgate(url, token or settings.read(place).token or ""))
+            session.service = Service(url)
+        else:
+            client = ends.enter_context(session.connect(place))
+        client.require_alive()
+    found = Connection(client, session, place, branch, ends)
+    Connection.last = weakref.ref(found)
+    return found
+
+
+class Connection:
+    """A control plane as one branch shows it. `client` has a method for each call of the API (`controlplane.client`).
+
+    `hg["flights"]` is a dataflow, `hg["flights.late"]` and `hg["flights"]["late"]` are a dataset, also `@12` or a time.
+    """
+
+    last: weakref.ref[Connection] | None = None  # made by `connect`: cells of notebooks take it
+
+    def __init__(
+        self, client: Headgate, session: Session, home: Path | None, branch: str, ends: ExitStack | None
+    ) -> None:
+        self.client, self.branch_name = client, branch
+        self._session, self._home = session, home
+        self._ends = ends
+        self._whole: Connection | None = None  # of a branch: keeps the connection that it is a view of
+        if ends is not None:
+            self._closing = weakref.finalize(self, ends.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection, and the API of our own where there is one. What it opened before cannot be asked then."""
+        if self._ends is not None:
+            self._closing()
+
+    def __repr__(self) -> str:
+        return f"<headgate at {self._place}, branch {self.branch_name}>"
+
+    @property
+    def _place(self) -> str:
+        service = self._session.service
+        return f"the home {settings.read(self._home).home}" if service is None else service.url
+
+    def branch(self, name: str) -> Connection:
+        """The same in another branch."""
+        found = Connection(self.client, self._session, self._home, name, None)
+        found._whole = self
+        return found
+
+    # what there is
+    def __getitem__(self, name: str) -> Any:  # which of the two is told by the text: `flow` and `dataset` have types
+        """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none of that name."""
+        flow, is_dataset, dataset = name.partition(".")
+        found = self.flow(flow)
+        return found[dataset] if is_dataset else found
+
+    def flow(self, name: str) -> Flow:
+        """A dataflow. Raises Refused."""
+        with told():
+            self.client.status(name, branch=self.branch_name)
+        return Flow(self.client, name, self.branch_name)
+
+    def dataset(self, name: str) -> Dataset:
+        """A dataset by its name or address, without a look whether it is there."""
+        with told():
+            address = named(name)
+        return Dataset(self.client, address.name, self.branch_name, address.point)
+
+    @property
+    def flows(self) -> list[str]:
+        """The names of all dataflows."""
+        with told():
+            return [one["name"] for one in self.client.dataflows(self.branch_name)]
+
+    def __iter__(self) -> Iterator[Flow]:
+        return (Flow(self.client, name, self.branch_name) for name in self.flows)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        flows = self.status().answer["dataflows"]
+        return [*(flow["name"] for flow in flows), *(one["name"] for flow in flows for one in flow["datasets"])]
+
+    def status(self) -> Shown:
+        """How all dataflows stand."""
+        with told():
+            found = self.client.status(branch=self.branch_name)
+        return Shown(found, views.status(found), repr(self)[1:-1])
+
+    def search(self, words: str) -> Shown:
+        """Datasets with all of these words; `col:`, `tag:`, `owner:`, `state:` say where one is."""
+        with told():
+            found = self.client.search(words, branch=self.branch_name)
+        return Shown(found, explore_views.search(found))
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.status()._repr_html_()
+        except Refused as error:
+            return html.whole([f"<pre>{html.text(error)}</pre>"])
+
+    def query(
+        self,
+        sql: str,
+        parameters: Mapping[str, JsonValue] | None = None,
+        *,
+        at: Time | None = None,
+        limit: int | None = None,
+    ) -> Query:
+        """A SELECT in DuckDB's SQL over `dataflow.dataset`, as a lazy value. `parameters`: for `$name` in it."""
+        return Query(self.client, sql, parameters, self.branch_name, at, limit)
+
+    # edits
+    def plan(self, *blueprints: str | PathLike[str], refresh: bool | None = None, spark: bool | None = None) -> Plan:
+        """What applying blueprints would do; nothing is stored. A text with more than one line is a blueprint, its
+        relative paths are relative to the working folder; anything else is a file.
+
+        `refresh`: workers list the sources first; `spark`: Spark analyses what is edited. Both are so where a service
+        is there to do it. Raises Refused with every problem.
+        """
+        has_service = self._session.service is not None
+        refresh_s = LOOK_S if (has_service if refresh is None else refresh) else None
+        analyse_s = LOOK_S if (has_service if spark is None else spark) else None
+        texts, names = self._texts(blueprints)
+        documents: list[Document] = sources.as_documents(texts)
+        with told(names):
+            found = self.client.apply(
+                documents, branch=self.branch_name, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
+            )
+        return Plan(self.client, self._session, documents, found["plan"], self.branch_name, names)
+
+    def run(self, *blueprints: str | PathLike[str]) -> Shown:
+        """Make these dataflows up to date, as `headgate run` does: through the service of the home, else in this
+        process. Raises Refused where blueprints are refused; a failed task is told in the answer."""
+        texts, names = self._texts(blueprints)
+        started = time.monotonic()
+        with told(names):
+            request = once.RunRequest(texts, self.branch_name)
+            found = door.make(self._session, settings.read(self._home), request, lambda _: None, since=started)
+        return Shown(found, views.summary(found))
+
+    def _texts(self, blueprints: Sequence[str | PathLike[str]]) -> tuple[list[BlueprintText], dict[str, str]]:
+        session = replace(self._session, names={})
+        texts = list[BlueprintText]()
+        with told(session.names):
+            for each in blueprints:
+                is_text = isinstance(each, str) and "\n" in each
+                texts += [_of_text(str(each), len(texts))] if is_text else session.load([Path(each)])
+        return texts, session.names
+
+
+def _of_text(text: str, number: int) -> BlueprintText:
+    """Of a cell: it stands in the working folder."""
+    path = Path(f"cell-{number + 1}.yaml")
+    files = {name: Path(name).read_text() for name in file_references(text) if Path(name).is_file()}
+    return BlueprintText(path, text, files)

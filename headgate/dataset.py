@@ -1,0 +1,250 @@
+"""Dataflows and datasets as lazy values: which rows of which state are meant, and what is known of them.
+
+Does not belong here: how rows become tables of other libraries (`lazy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Self, cast
+
+from controlplane.cli import explore_views, lineage_views, views, why_views
+from controlplane.client import Headgate, Time
+from controlplane.core.model.addresses import Generation, Point, moment_of, named, point_of
+from controlplane.core.model.answers import DataflowStatus, DatasetAnswer
+from headgate import html
+from headgate.errors import Refused, told
+from headgate.lazy import Lazy
+from headgate.shown import Shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Dataset(Lazy):
+    """A dataset in one state, the newest where no other is meant. Each method that narrows gives another value.
+
+    Columns and conditions are those of docs/records.md.
+    """
+
+    client: Headgate
+    name: str
+    branch_name: str = "main"
+    point: Point | None = None
+    conditions: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    most: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<dataset {self.label}>"
+
+    @property
+    def label(self) -> str:
+        place = "" if self.branch_name == "main" else f" in {self.branch_name}"
+        return f"{self.address}{place}"
+
+    @property
+    def address(self) -> str:
+        """`dataflow.dataset`, with `@12` or `@TIME` where an earlier state is meant."""
+        return self.name if self.point is None else f"{self.name}@{self.point}"
+
+    # which rows
+    def at(self, state: int | str | datetime) -> Self:
+        """The same of a generation (`12`, `"@12"`) or a time with its zone (`"2026-11-24T07:00Z"`)."""
+        with told():
+            return replace(self, point=_point(state))
+
+    def branch(self, name: str) -> Self:
+        """The same in another branch."""
+        return replace(self, branch_name=name)
+
+    def where(self, condition: str) -> Self:
+        """Only rows of which the condition is true, and those before it."""
+        return replace(self, conditions=(*self.conditions, condition))
+
+    def columns(self, *names: str) -> Self:
+        """Only these columns, in this order; none means all."""
+        return replace(self, chosen=names)
+
+    def limit(self, rows: int) -> Self:
+        """At most so many rows."""
+        return replace(self, most=rows)
+
+    @property
+    def condition(self) -> str | None:
+        """All conditions as one."""
+        if len(self.conditions) < 2:
+            return next(iter(self.conditions), None)
+        return " AND ".join(f"({one})" for one in self.conditions)
+
+    def _body(self, limit: int | None) -> AbstractContextManager[Iterator[bytes]]:
+        bounds = [bound for bound in (self.most, limit) if bound is not None]
+        return self.client.records(
+            self.address,
+            branch=self.branch_name,
+            format="arrow",
+            columns=self.chosen,
+            where=self.condition,
+            limit=min(bounds) if bounds else None,
+        )
+
+    def to_spark(self, spark: SparkSession, *, s3: bool = False) -> DataFrame:
+        """The rows for Spark, which reads files in place: nothing goes through this process.
+
+        Spark reads the published Delta table where that is the state that is meant; it needs Delta's jars. With `s3` it
+        reads the S3 view (docs/s3.md), which has every state; `fs.s3a` of the session must name its endpoint and a key.
+        """
+        frame = self._of_s3(spark) if s3 else self._of_table(spark)
+        for condition in self.conditions:
+            frame = frame.where(condition)
+        if self.chosen:
+            frame = frame.select(*("`{}`".format(name.replace("`", "``")) for name in self.chosen))
+        return frame if self.most is None else frame.limit(self.most)
+
+    def _of_table(self, spark: SparkSession) -> DataFrame:
+        found, wanted = self.status(), self._generation()
+        if found["table"] is None or found["published_generation"] != wanted:
+            published = found["published_generation"] or "none"
+            words = f"generation {wanted} of {self.label} is not the published table (published: {published})"
+            raise _refused("not-published", f"{words}; use to_spark(spark, s3=True), or to_arrow()")
+        table = found["table"]
+        return spark.read.format("delta").load(table.replace("s3://", "s3a://", 1))
+
+    def _generation(self) -> int:
+        if isinstance(self.point, Generation):
+            return self.point.number
+        with told():
+            items = self.client.history(self.address, branch=self.branch_name, limit=1)["items"]
+        return items[0]["generation"] if items else 0
+
+    def _of_s3(self, spark: SparkSession) -> DataFrame:
+        dataflow, _, dataset = self.name.partition(".")
+        at = "" if self.point is None else f"@{self.point}"
+        return spark.read.parquet(f"s3a://default/{self.branch_name}/{dataflow}/{dataset}{at}")
+
+    # what is known of it
+    def status(self) -> DatasetAnswer:
+        """How the newest state stands, with its columns, modes and place."""
+        with told():
+            return self.client.dataset(self.name, branch=self.branch_name)
+
+    def why(self, partition: str | None = None, *, shows_all: bool = False) -> Shown:
+        """Why the dataset, or one partition, is as it is."""
+        with told():
+            found = self.client.why(self.address, partition, branch=self.branch_name, shows_all=shows_all)
+        return Shown(found, why_views.why(found, shows_all=shows_all))
+
+    def lineage(self, column: str | None = None, *, partition: str | None = None, downstream: bool = False) -> Shown:
+        """Where columns and partitions come from; `downstream`, what depends on them."""
+        with told():
+            found = self.client.lineage(
+                self.address,
+                column=column,
+                partition=partition,
+                direction="downstream" if downstream else "upstream",
+                branch=self.branch_name,
+            )
+        return Shown(found, lineage_views.lineage(found))
+
+    def history(self, limit: int = 20) -> Shown:
+        """Generations, newest first, up to the one that is meant."""
+        with told():
+            found = self.client.history(self.address, branch=self.branch_name, limit=limit)
+        return Shown(found, views.history(found))
+
+    def checks(self) -> Shown:
+        """What is expected of the rows, and what was found."""
+        with told():
+            found = self.client.checks(self.address, branch=self.branch_name)
+        return Shown(found, views.checks(found))
+
+    def _html_parts(self) -> list[str]:
+        try:
+            found = self.status()
+        except Refused:  # the rows tell why
+            return super(Dataset, self)._html_parts()
+        head = f"<b>{html.text(self.label)}</b> {html.text(_standing(found))}"
+        return [f"<div>{head}</div>", *super(Dataset, self)._html_parts()]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Flow:
+    """A dataflow. `flow["dataset"]` is one of its datasets."""
+
+    client: Headgate
+    name: str
+    branch_name: str = "main"
+
+    def __repr__(self) -> str:
+        place = "" if self.branch_name == "main" else f" in {self.branch_name}"
+        return f"<dataflow {self.name}{place}>"
+
+    def __getitem__(self, dataset: str) -> Dataset:
+        """By its name, which may have an address (`"late@12"`). Raises Refused where there is no such dataset."""
+        with told():
+            address = named(f"{self.name}.{dataset}")
+        known = self._names()
+        if address.name.partition(".")[2] not in known:
+            raise _refused("not-found", f"{self.name} has no dataset {dataset!r}; it has {', '.join(known) or 'none'}")
+        return Dataset(self.client, address.name, self.branch_name, address.point)
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return (Dataset(self.client, f"{self.name}.{name}", self.branch_name) for name in self._names())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._names()
+
+    def _names(self) -> list[str]:
+        return [one["name"].partition(".")[2] for one in self._standing()["datasets"]]
+
+    def _standing(self) -> DataflowStatus:
+        return cast("DataflowStatus", self.status().answer["dataflows"][0])
+
+    def branch(self, name: str) -> Self:
+        """The same in another branch."""
+        return replace(self, branch_name=name)
+
+    def status(self) -> Shown:
+        """How its datasets and targets stand."""
+        with told():
+            found = self.client.status(self.name, branch=self.branch_name)
+        return Shown(found, views.status(found), self.name)
+
+    def graph(self) -> Shown:
+        """Its datasets, and how they read each other."""
+        with told():
+            found = self.client.graph(self.name, branch=self.branch_name)
+        return Shown(found, explore_views.graph(found), self.name)
+
+    def waves(self) -> Shown:
+        """What late files and edits led to, the last ones first."""
+        with told():
+            found = self.client.waves(self.name, branch=self.branch_name)
+        return Shown(found, explore_views.waves(found), self.name)
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.status()._repr_html_()
+        except Refused as error:
+            return html.whole([f"<pre>{html.text(error)}</pre>"])
+
+
+def _point(state: int | str | Time) -> Point:
+    match state:
+        case datetime():
+            return moment_of(state)
+        case _:
+            return point_of(str(state).removeprefix("@"))
+
+
+def _standing(found: DatasetAnswer) -> str:
+    parts = f"{found['partitions']:,} partitions, {found['rows']:,} rows"
+    return f"{found['state']}, generation {found['generation']}: {parts}"
+
+
+def _refused(code: str, message: str) -> Refused:
+    return Refused(code, [{"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}])

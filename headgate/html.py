@@ -1,0 +1,64 @@
+"""Answers as HTML for notebooks: the tables and lines that the command line shows, and rows.
+
+All text is escaped, and there is no script. Colours are those of the notebook, so it follows a dark theme. Does not
+belong here: what an answer shows (views of the command line).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from controlplane.cli.output import Lines, Table, View, printable
+
+MOST_CHARACTERS = 200  # of a cell
+MOST_CELLS = 2_000  # of a table: a notebook keeps what it shows
+STYLE = (
+    "<style>"
+    ".headgate table{border-collapse:collapse;margin:.3em 0}"
+    ".headgate th,.headgate td{padding:.15em .6em;text-align:left;border:0;"
+    "border-bottom:1px solid rgb(128 128 128/.35);white-space:pre;vertical-align:top}"
+    ".headgate .n{text-align:right}.headgate i{opacity:.6}.headgate pre{margin:.3em 0;background:none}"
+    "</style>"
+)
+
+
+def of_view(view: View, title: str = "") -> str:
+    """What the command line would show."""
+    head = f"<b>{text(title)}</b>" if title else ""
+    return whole([head, *map(_part, view)])
+
+
+def whole(parts: Iterable[str]) -> str:
+    """Parts of HTML as one value of a notebook."""
+    return f'<div class="headgate">{STYLE}{"".join(parts)}</div>'
+
+
+def text(value: object) -> str:
+    """Any text: escaped, without control characters, and not too long."""
+    shown = printable(value)
+    return escape(shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 1] + "…")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> str:
+    """Numbers stand at the right, and NULL is not the text `null`."""
+    shown = rows[: max(MOST_CELLS // max(len(columns), 1), 1)]
+    caption = f"<b>{text(title)}</b>" if title else ""
+    head = "".join(f"<th>{text(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
+    left_out = len(rows) - len(shown)
+    more = f"<i>{left_out} more rows are not shown</i>" if left_out else ""
+    return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _part(part: Table | Lines) -> str:
+    if isinstance(part, Table):
+        return table(part.columns, part.rows, part.title)
+    return f"<pre>{'<br>'.join(escape(printable(line)) for line in part.lines)}</pre>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<td><i>null</i></td>"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f'<td class="n">{text(value)}</td>' if is_number else f"<td>{text(value)}</td>"

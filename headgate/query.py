@@ -1,0 +1,67 @@
+"""A query as a lazy value. Its SQL is DuckDB's, as `headgate query` takes it; the service runs it.
+
+Does not belong here: cells of notebooks (`magic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from controlplane.client import Headgate, Time
+from controlplane.core.model.json_values import JsonValue
+from headgate.lazy import Lazy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Query(Lazy):
+    """One SELECT over `dataflow.dataset`. It is run each time that rows are wanted."""
+
+    client: Headgate
+    sql: str
+    parameters: Mapping[str, JsonValue] | None = None
+    branch_name: str = "main"
+    moment: Time | None = None
+    most: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.label}>"
+
+    @property
+    def label(self) -> str:
+        first = " ".join(self.sql.split())
+        return f"query {first}" if len(first) <= 80 else f"query {first[:79]}…"
+
+    def branch(self, name: str) -> Self:
+        """The same in another branch."""
+        return replace(self, branch_name=name)
+
+    def at(self, moment: Time) -> Self:
+        """The same at a time, for all tables that name none themselves."""
+        return replace(self, moment=moment)
+
+    def limit(self, rows: int) -> Self:
+        """At most so many rows."""
+        return replace(self, most=rows)
+
+    @contextmanager
+    def _body(self, limit: int | None) -> Iterator[Iterator[bytes]]:
+        bounds = [bound for bound in (self.most, limit) if bound is not None]
+        stream = self.client.query_arrow(
+            self.sql,
+            branch=self.branch_name,
+            parameters=self.parameters,
+            limit=max(min(bounds), 1) if bounds else None,
+            at=self.moment,
+        )
+        with closing(stream):
+            yield stream
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """All rows as a DataFrame of Spark 4 or newer, by way of this process: Spark does not know DuckDB's SQL."""
+        return spark.createDataFrame(self.to_arrow())

@@ -1,0 +1,34 @@
+"""An answer of the service that shows itself: in a notebook as HTML, elsewhere as the command line shows it.
+
+Does not belong here: how it is asked for.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.cli.output import View, show
+from headgate import html
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown:
+    """`answer` is the value of the API, as the client's method gives it; `found["key"]` is short for it."""
+
+    answer: Mapping[str, Any]
+    view: View
+    title: str = ""
+
+    def __getitem__(self, key: str) -> Any:
+        return self.answer[key]
+
+    def __repr__(self) -> str:
+        out = io.StringIO()
+        show(self.answer, self.view, "table", out)
+        return out.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return html.of_view(self.view, self.title)
