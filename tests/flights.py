@@ -5,6 +5,7 @@ Independent of the code under test: nothing here imports it, and the queries are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -69,14 +70,15 @@ DERIVED = {
 }
 
 
-def oracle(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A database with a table per dataset, computed from the CSV files that `folder` holds now."""
+def oracle(folder: Path, edits: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
+    """A database with a table per dataset, computed from the CSV files that `folder` holds now. `edits`: other queries
+    of datasets."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     for files, columns in SOURCES.items():
         pairs = ", ".join(f"{column}: '{kind}'" for column, kind in map(str.split, columns.split(",")))
         source = CSV.format(folder=folder, files=files, columns=pairs)
         database.execute(f"CREATE TABLE {files.split('/')[0].removesuffix('.csv')} AS FROM {source}")
-    for dataset, query in DERIVED.items():
+    for dataset, query in (DERIVED | dict(edits or {})).items():
         database.execute(f"CREATE TABLE {dataset} AS {query}")
     return database

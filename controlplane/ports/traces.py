@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.memos import Memo, Memos
-from controlplane.core.model.tasks import Fragment, Trace
+from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from dataplane.contract.schemas import Schema
 
 
@@ -26,6 +26,9 @@ class Traces(Protocol):
         """The newest trace's seq; 0 if none."""
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
+
+    def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
+        """Of each of these fragments, its files in their order: what is needed of very many at a time."""
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.model.memos import Memos
-from dataplane.contract.results import ConnectAnswer
+from dataplane.contract.results import ConnectAnswer, FileEntry
 from dataplane.contract.schemas import struct_of
 from tests.store.conftest import World
 from tests.store.examples import ODD_KEYS, SCHEMA, d, error, fragment, trace
@@ -25,6 +25,28 @@ def test_traces_and_fragments_are_found_again(world: World) -> None:
         }
         assert tx.fragments([d(1), d(2), d(9)]) == {d(1): fragment(1), d(2): fragment(2)}
         assert tx.last_trace() == 3
+
+
+def test_files_of_fragments_are_found_without_their_statistics(world: World) -> None:
+    """Also of several files, with escapes in a path, and beside statistics that look like another file."""
+    [plain] = fragment(1).files
+    like = {"path": "z", "rows": 1, "size": 2, "stats": 0}
+    files: dict[int, list[FileEntry]] = {
+        1: [plain],
+        2: [],
+        3: [{**plain, "path": 'é \\ " , {'}],
+        4: [plain, {**plain, "path": "b", "size": 7}],
+        5: [{**plain, "path": "a", "stats": {"minValues": like, "maxValues": {"s": '{"path":"z"}'}}}],
+    }
+    with world.begin() as tx:
+        tx.put_traces([], [fragment(n, files=tuple(entries)) for n, entries in files.items()])
+        assert tx.stored_files([d(1)]) == {d(1): ((plain["path"], plain["size"]),)}
+    with world.read() as tx:
+        expected = {d(n): tuple((f["path"], f["size"]) for f in entries) for n, entries in files.items()}
+        assert tx.stored_files(map(d, [*files, 9])) == expected
+        assert tx.stored_files([d(9)]) == tx.stored_files([]) == {}
+        for id, of_one in expected.items():
+            assert tx.stored_files([id]) == {id: of_one}
 
 
 def test_numbers_grow_over_transactions(world: World) -> None:

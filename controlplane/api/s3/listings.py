@@ -13,6 +13,7 @@ from controlplane.operations.s3.access import Reader
 from controlplane.operations.s3.view import Asked, NoSuchListing, Page, Position, S3View
 
 MOST = 1000
+_TIMES, _NUMBERS = range(2**43), range(2**53)  # that a token may hold
 _KEYS = ("Prefix", "Delimiter", "StartAfter", "Marker", "NextMarker")  # hold keys, or parts of them
 
 
@@ -74,7 +75,7 @@ def _position(token: str) -> Position:
     """A client may make one up: it reads no more by it than its scopes cover."""
     try:
         match json.loads(urlsafe_b64decode(token.encode())):
-            case [int(milliseconds), str(after), int(generation)] if 0 <= milliseconds < 2**43 and generation < 2**53:
+            case [int(milliseconds), str(after), int(generation)] if milliseconds in _TIMES and generation in _NUMBERS:
                 return Position(milliseconds, after, generation)
     except (ValueError, RecursionError):
         pass

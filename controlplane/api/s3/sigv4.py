@@ -30,6 +30,7 @@ _HEADER = re.compile(
     r"\s*Signature=(?P<signature>[0-9a-f]{64})"
 )
 _DATE = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
+_PARTS = ((0, 4), (4, 6), (6, 8), (9, 11), (11, 13), (13, 15))  # of a date
 _EXPIRES = re.compile(r"[1-9][0-9]{0,5}")
 
 Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -163,13 +164,19 @@ def _check_headers(request: SignedRequest, claim: _Claim) -> None:
 
 def _check_time(claim: _Claim, now: float) -> None:
     try:
-        at = datetime.strptime(claim.date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        at = _time(claim.date)
     except ValueError:
         _malformed("x-amz-date is no time")
     if at > now + SKEW_S or (claim.expires_s is None and at < now - SKEW_S):
         raise S3Refused("RequestTimeTooSkewed", 403, "the clocks of client and server are too far apart: correct one")
     if claim.expires_s is not None and now > at + claim.expires_s:
         raise S3Refused("AccessDenied", 403, "the URL has expired")
+
+
+def _time(date: str) -> float:
+    """Seconds since 1970 of yyyymmddThhmmssZ. `strptime` would take a third of a verification. Raises ValueError."""
+    year, month, day, hour, minute, second = (int(date[start:end]) for start, end in _PARTS)
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
 
 
 def _signature(request: SignedRequest, claim: _Claim, scope: Sequence[str], secret: str) -> str:

@@ -24,6 +24,13 @@ Size: TypeAlias = Literal["small", "standard", "large"]  # how much of a machine
 SIZES: tuple[Size, ...] = ("small", "standard", "large")
 
 
+class StoredFile(NamedTuple):
+    """A file of a fragment without its statistics. `path` is relative to the lake."""
+
+    path: str
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Fragment:
     """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""

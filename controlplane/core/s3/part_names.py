@@ -22,7 +22,8 @@ FRAGMENT_DIGITS = 32
 END = "!"
 _SUFFIX = ".parquet"
 
-_PLAIN = re.compile(r"[A-Za-z0-9%._-]*")  # with `=` and `/`, all that keys of ours are made of
+_PLAIN = re.compile(r"[A-Za-z0-9%._-]*")
+_USUAL = re.compile(r"[A-Za-z0-9%._=/-]*")  # all that keys of ours are made of
 _REST = re.compile(rf"(0|[1-9][0-9]{{0,8}})-([0-9a-f]{{{FRAGMENT_DIGITS}}}){re.escape(_SUFFIX)}")
 _TOKEN = re.compile(
     r"(?P<slash>\.~)|@~(?P<above>[0-9a-f]{2})|(?P<equals>@)|[$,;^`](?P<low>[0-9a-f]{2})|\{(?P<high>[0-9a-f]{6})"
@@ -60,7 +61,9 @@ def least_key(text: str) -> str:
 
 def encode(key: str) -> str:
     """The key as it stands in names, in ASCII."""
-    return key if _PLAIN.fullmatch(key) else "".join(map(_encoded, key))
+    if _USUAL.fullmatch(key):
+        return key.replace("/", ".~").replace("=", "@")  # as each character by itself
+    return "".join(map(_encoded, key))
 
 
 def _encoded(character: str) -> str:

@@ -22,6 +22,7 @@ from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Store, Tx
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
+FEW = 64  # objects that are looked up at a time where most may be skipped
 STEPS = 4  # through what has one common prefix, before it is skipped
 
 
@@ -80,7 +81,7 @@ class S3View:
         with self._store.read(self.namespace) as tx:
             state = _state(tx, table, table.point) if _is_there(tx, table) else None
             found = None if state is None else self._objects.find(tx, table, state, name)
-        return None if found is None else replace(found, name=path)
+        return None if found is None else found._replace(name=path)
 
     def page(self, reader: Reader, asked: Asked) -> Page:
         """Raises OutOfScope for a prefix below which the key reads nothing, and NoSuchListing."""
@@ -121,6 +122,7 @@ class _Listing:
         self._tx, self._reader, self._objects = tx, reader, objects
         self._asked, self._begin = asked, position
         self._moment = Moment(position.milliseconds)
+        self._ahead = FEW if asked.delimiter else asked.limit + 2  # the one that it began with, and the next page's
         self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
 
     def page(self) -> Page:
@@ -175,11 +177,11 @@ class _Listing:
         self._shown[folder] = state.generation
         inner = prefix.removeprefix(folder) if prefix.startswith(folder) else ""
         start = after.removeprefix(folder) if after.startswith(folder) else ""
-        for found in self._objects.since(self._tx, table, state, max(start, inner)):
-            if not found.name.startswith(inner):
+        for name, size, etag, at, source in self._objects.since(self._tx, table, state, max(start, inner), self._ahead):
+            if not name.startswith(inner):
                 return
-            if folder + found.name > after:
-                yield replace(found, name=folder + found.name)
+            if name > start:
+                yield S3Object(folder + name, size, etag, at, source)
 
     def _point(self, table: Table) -> Point:
         if self._is_begun(table):

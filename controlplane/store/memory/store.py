@@ -27,7 +27,7 @@ from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from controlplane.core.model.tasks import Fragment, Trace
+from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
@@ -402,6 +402,10 @@ class MemoryTx(
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
         return pick(self._space.fragments, ids)
+
+    def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
+        found = pick(self._space.fragments, ids)
+        return {id: tuple(StoredFile(f["path"], f["size"]) for f in fragment.files) for id, fragment in found.items()}
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]

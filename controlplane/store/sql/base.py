@@ -61,6 +61,11 @@ def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequenc
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
+def built_once(table: Table, *names: str) -> Select[Any]:
+    """The rows of a namespace whose columns have values that are given when it runs."""
+    return sql_select(table).where(*(table.c[name] == bind(name) for name in ("namespace", *names)))
+
+
 def keeping_schemas() -> KeptSchema:
     """To be shared by all transactions of a store, in any thread: content under its digest never changes."""
 
@@ -127,6 +132,11 @@ class Part:
 
     def _row(self, statement: Executable) -> Row[Any] | None:
         return self._connection.execute(statement).first()
+
+    def _row_of(self, built: Executable, **values: Any) -> Row[Any] | None:
+        """Of a statement that was built once, by `built_once`: for what each request asks, since building takes longer
+        than running."""
+        return self._connection.execute(built, {"namespace": self._namespace, **values}).first()
 
     def _among(
         self, statement: Select[Any] | ReturningUpdate[Any], column: Column[Any], values: Iterable[Any]

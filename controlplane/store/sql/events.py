@@ -16,8 +16,9 @@ from controlplane.core.model.events import CLAIMED, Event
 from controlplane.core.rights import Narrowing
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.base import Part, built_once, dump
 
+_TOKEN_BY_ID = built_once(db.tokens, "id")
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
@@ -104,7 +105,7 @@ class SqlEvents(Part):
         return row and _token(row)
 
     def token_by_id(self, id: str) -> Token | None:
-        row = self._row(self._select(db.tokens, id=id))
+        row = self._row_of(_TOKEN_BY_ID, id=id)
         return row and _token(row)
 
     def tokens(self) -> tuple[Token, ...]:

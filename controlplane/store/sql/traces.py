@@ -11,12 +11,15 @@ from sqlalchemy import Row, Select, Text, delete, literal, select, update
 
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.retention import Files, Stored
-from controlplane.core.model.tasks import Fragment, Trace
+from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, chunks, dump
+from controlplane.store.sql.base import Part, built_once, chunks, dump
+from controlplane.store.sql.file_texts import stored_files
 from dataplane.contract.identity import MASK, Content
 from dataplane.contract.schemas import Schema
+
+_FILES_OF_ONE = built_once(db.fragments, "id").with_only_columns(db.fragments.c.id, db.fragments.c.files)
 
 
 class SqlTraces(Part):
@@ -41,6 +44,15 @@ class SqlTraces(Part):
         rows = list(self._among(self._select(db.fragments), db.fragments.c.id, ids))
         schemas = self._schemas(row.schema for row in rows)
         return {row.id: _fragment(row, schemas) for row in rows}
+
+    def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
+        self._write_traces()
+        column, ids = db.fragments.c, list(ids)
+        if len(ids) == 1:
+            one = self._row_of(_FILES_OF_ONE, id=ids[0])
+            return {} if one is None else {one.id: stored_files(one.files)}
+        found = self._among(select(column.id, column.files).where(self._mine(db.fragments)), column.id, ids)
+        return {row.id: stored_files(row.files) for row in found}
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
         self._write_traces()
