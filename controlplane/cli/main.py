@@ -34,6 +34,7 @@ from controlplane.cli import (
     shares,
     sql,
     time_travel,
+    trust,
     upkeep,
 )
 from controlplane.cli.sections import Sections
@@ -55,6 +56,7 @@ GROUPS = (
     rollback,
     upkeep,
     rights,
+    trust,
     branches,
     alerts,
     s3,
