@@ -95,7 +95,7 @@ class Issuer:
 
     def _is_client(self, form: dict[str, str], authorization: str) -> bool:
         if self.secret is None:
-            return not authorization and form.get("client_id") == CLIENT
+            return not authorization and "client_secret" not in form and form.get("client_id") == CLIENT
         if "client_secret" in form:
             return (form.get("client_id"), form["client_secret"]) == (CLIENT, self.secret)
         name, _, secret = b64decode(authorization.removeprefix("Basic ")).decode().partition(":")

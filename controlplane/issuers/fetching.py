@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -40,10 +41,7 @@ def _asked(
     is_local = urlsplit(url).scheme == "http"  # which only this machine may use
     headers, began = {"Accept": "application/json"}, time.monotonic()
     try:
-        with (
-            httpx2.Client(timeout=TIMEOUT_S, trust_env=not is_local) as http,
-            http.stream(method, url, data=form, auth=auth, headers=headers) as answer,
-        ):
+        with _client(is_local).stream(method, url, data=form, auth=auth, headers=headers) as answer:
             body = b""
             for part in answer.iter_bytes():
                 body += part
@@ -52,6 +50,12 @@ def _asked(
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
         raise IssuerUnreachable(f"{url} cannot be reached: {type(e).__name__}: {e}") from e
     return answer.status_code, _object(url, body)
+
+
+@cache
+def _client(is_local: bool) -> httpx2.Client:
+    """Kept: reading the certificates that are trusted takes a tenth of a second. It follows no redirects."""
+    return httpx2.Client(timeout=TIMEOUT_S, trust_env=not is_local, follow_redirects=False)
 
 
 def _object(url: str, body: bytes) -> JsonObject:

@@ -14,10 +14,11 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from controlplane.core.errors import BadIdentity, IssuerUnreachable
+from controlplane.core.model.json_values import JsonObject
 from controlplane.issuers import keys
 from controlplane.issuers.keys import Publications
 from controlplane.issuers.tokens import JwtIssuers
-from tests.issuer import Issuer, issuing, key_pair
+from tests.issuer import Issuer, issuing, key_pair, public
 
 pytestmark = pytest.mark.hostile
 US = "https://headgate.example.com"
@@ -84,8 +85,7 @@ def own_key(issuer: Issuer) -> str:
     """Signed with a key that the token brings along."""
     mine = key_pair("mine")
     said = jwt.decode(issuer.token(US), options={"verify_signature": False})
-    brought = jwt.algorithms.RSAAlgorithm.to_jwk(mine.public_key(), as_dict=True)  # type: ignore[arg-type]
-    headers = {"kid": "first", "jwk": brought, "jku": f"{issuer.url}/mine"}
+    headers = {"kid": "first", "jwk": public("first", mine), "jku": f"{issuer.url}/mine"}
     return jwt.encode(said, mine, "RS256", headers=headers)
 
 
@@ -126,7 +126,7 @@ def test_a_token_that_is_not_right_is_refused(name: str, issuer: Issuer, issuers
 
 
 def test_a_shared_secret_among_the_keys_signs_nothing(issuer: Issuer, issuers: JwtIssuers) -> None:
-    secret = {"kty": "oct", "kid": "first", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}
+    secret: JsonObject = {"kty": "oct", "kid": "first", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}
     issuers.publications.fetch = lambda url: issuer.metadata() if "well-known" in url else {"keys": [secret]}
     for token in (confused(issuer), issuer.token(US)):
         with pytest.raises(BadIdentity):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import httpx2
 
@@ -42,6 +42,7 @@ class Trusting:
     url: str
     services: Services
     issuer: Issuer
+    client: OidcSignOn
     admin: str
 
     @property
@@ -66,7 +67,20 @@ class Trusting:
     def audit(self, action: str) -> list[tuple[str, JsonObject]]:
         """Who did it, and what the audit keeps of it."""
         with self.services.store.read() as tx:
-            return [(c.actor, dict(c.after or {})) for c in tx.changes("main", 100) if c.action == action]
+            return [(c.actor, cast("JsonObject", c.after)) for c in tx.changes("main", 100) if c.action == action]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Command(Protocol):
+    def __call__(self, *arguments: str, **variables: str) -> Told: ...
 
 
 @contextmanager
@@ -75,9 +89,9 @@ def trusting(home: Path) -> Iterator[Trusting]:
     admin, _ = tokens.create(Context(store), "ada", ("admin",))
     with issuing() as issuer:
         issuers = JwtIssuers()
-        client = SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID")
+        client = OidcSignOn(SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID"), issuers)
         services = Services(store, open_lake(str(home)), Wake(), render, lambda driver, lines: "")
-        known = replace(services, issuers=issuers, sign_on=OidcSignOn(client, issuers))
+        known = replace(services, issuers=issuers, sign_on=client)
         with serving(known) as url:
-            yield Trusting(url, known, issuer, admin)
+            yield Trusting(url, known, issuer, client, admin)
     store.close()
