@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.drivers.user import User
+    from controlplane.issuers.tokens import JwtIssuers
     from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
     from controlplane.ports.examples import ExampleRunner
+    from controlplane.ports.issuers import SignOn
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
     from controlplane.ports.store import Store
@@ -378,11 +380,29 @@ class Server:
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
             checkpoint=make_checkpoint,
+            issuers=self._issuers,
+            sign_on=self._sign_on(),
             hosts=self.settings.hosts,
             is_shown_only=self.role == "show",
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    @cached_property
+    def _issuers(self) -> JwtIssuers:
+        from controlplane.issuers.tokens import JwtIssuers
+
+        return JwtIssuers()
+
+    def _sign_on(self) -> SignOn | None:
+        """Of people, at the issuer of the settings. MissingPackage where what it needs is not installed."""
+        if self.settings.sign_on is None or self.role not in ("serve", "show"):
+            return None
+        from controlplane.issuers.sign_on import OidcSignOn
+        from controlplane.issuers.tokens import library
+
+        library()
+        return OidcSignOn(self.settings.sign_on, self._issuers)
 
     @cached_property
     def _query_pool(self) -> QueryPool:

@@ -90,6 +90,7 @@ from controlplane.core.model.answers.shares import (
     ShareEntry,
     SharesAnswer,
 )
+from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.records.formats import Compression, Format
@@ -839,6 +840,39 @@ class Headgate:
     def tokens(self) -> list[TokenEntry]:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
         return found["items"]
+
+    def exchange(self, identity: str) -> ExchangeAnswer:
+        """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust. Its own token is not looked
+        at."""
+        return cast("ExchangeAnswer", self._post("/v1/tokens/exchange", {"token": identity}))
+
+    def create_trust(
+        self,
+        name: str,
+        use: Literal["login", "exchange"],
+        issuer: str,
+        claims: Mapping[str, Sequence[str]],
+        scopes: Sequence[str],
+        *,
+        audience: str = "",
+        ttl_s: float | None = None,
+        dataflows: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        branches: Sequence[str] = (),
+    ) -> TrustEntry:
+        """A rule: identity tokens of this issuer whose claims fit open tokens (`exchange`) or sessions (`login`)."""
+        within: JsonObject = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
+        body: JsonObject = {"name": name, "use": use, "issuer": issuer, "audience": audience, "scopes": [*scopes]}
+        body |= {"claims": {claim: [*patterns] for claim, patterns in claims.items()}, "within": within, "ttl_s": ttl_s}
+        return cast("TrustEntry", self._post("/v1/trust", body))
+
+    def trust(self) -> list[TrustEntry]:
+        """All rules of trust in issuers."""
+        return cast("TrustAnswer", self._get("/v1/trust"))["items"]
+
+    def delete_trust(self, name: str) -> None:
+        """End a rule now, and all tokens and sessions that it opened."""
+        _value(self._http.delete(f"/v1/trust/{_segment(name)}"))
 
     def revoke_token(self, token: str) -> None:
         """End the token with this id, or else the live one with this name."""

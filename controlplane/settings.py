@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from controlplane.core.trust import is_issuer
+
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
 SILENT_S, SHORTEST_SILENT_S = (
@@ -23,6 +25,28 @@ SHORTEST_S3_SECRET = 32
 
 class BadSetting(ValueError):
     """A setting has a value that cannot be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignOnSettings:
+    """How people sign in: this service's client at their issuer (OpenID Connect)."""
+
+    issuer: str
+    client: str
+    secret: str | None = None  # None: a public client, which PKCE alone protects
+    scopes: tuple[str, ...] = ("openid", "email", "profile")
+    label: str = ""  # what people call the issuer; empty: its host
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """Where the command line gets the identity token of the CI job that it runs in: the token itself, or GitHub's
+    address and password to ask for one (https://docs.github.com/actions/reference/security/oidc)."""
+
+    text: str = ""
+    address: str = ""
+    password: str = ""
+    audience: str = ""  # empty: the URL of the service
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +72,8 @@ class Settings:
     s3_secret: str | None = None
     openlineage: str | None = None  # where events of lineage are sent; None: nowhere
     openlineage_token: str | None = None
+    sign_on: SignOnSettings | None = None
+    job: JobIdentity | None = None
     hosts: frozenset[str] = frozenset()  # names that browsers reach the service by
     url: str | None = None
     token: str | None = None
@@ -55,9 +81,8 @@ class Settings:
 
 def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """The settings in force: `home` from the command line wins over HEADGATE_HOME. Empty variables count as absent."""
-    given = {
-        k.removeprefix("HEADGATE_"): v for k, v in (environ or os.environ).items() if v and k.startswith("HEADGATE_")
-    }
+    environ = environ or os.environ
+    given = {k.removeprefix("HEADGATE_"): v for k, v in environ.items() if v and k.startswith("HEADGATE_")}
     place = Path(home or given.get("HOME", DEFAULT_HOME)).expanduser().absolute()
     return Settings(
         home=place,
@@ -80,7 +105,11 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
         openlineage=_openlineage(given["OPENLINEAGE"].strip()) if "OPENLINEAGE" in given else None,
-        openlineage_token=_bearer(Path(given["OPENLINEAGE_TOKEN_FILE"])) if "OPENLINEAGE_TOKEN_FILE" in given else None,
+        openlineage_token=_secret_in(Path(given["OPENLINEAGE_TOKEN_FILE"]), "HEADGATE_OPENLINEAGE_TOKEN_FILE")
+        if "OPENLINEAGE_TOKEN_FILE" in given
+        else None,
+        sign_on=_sign_on(given),
+        job=_job(given, environ),
         hosts=_hosts(given.get("HOSTS", "")),
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
@@ -105,6 +134,38 @@ def _sources(text: str) -> tuple[str, ...]:
     if not entries:
         raise BadSetting("HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all")
     return entries
+
+
+def _sign_on(given: Mapping[str, str]) -> SignOnSettings | None:
+    """None where no issuer is named. The issuer itself is looked at when the service starts."""
+    if "OIDC_ISSUER" not in given:
+        return None
+    if "OIDC_CLIENT_ID" not in given:
+        raise BadSetting("HEADGATE_OIDC_ISSUER needs HEADGATE_OIDC_CLIENT_ID, the client that the issuer knows us by")
+    issuer = given["OIDC_ISSUER"].strip()
+    if not is_issuer(issuer):
+        raise BadSetting(f"HEADGATE_OIDC_ISSUER is {issuer!r}; it must be like https://login.example.com")
+    scopes = tuple(dict.fromkeys(("openid", *given.get("OIDC_SCOPES", "email profile").split())))
+    return SignOnSettings(
+        issuer,
+        given["OIDC_CLIENT_ID"].strip(),
+        secret=_secret_in(Path(given["OIDC_CLIENT_SECRET_FILE"]), "HEADGATE_OIDC_CLIENT_SECRET_FILE")
+        if "OIDC_CLIENT_SECRET_FILE" in given
+        else None,
+        scopes=scopes,
+        label=given.get("OIDC_LABEL", "").strip(),
+    )
+
+
+def _job(given: Mapping[str, str], environ: Mapping[str, str]) -> JobIdentity | None:
+    """None outside of CI, and where the job has not asked for an identity."""
+    found = JobIdentity(
+        given.get("ID_TOKEN", "").strip(),
+        environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
+        environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
+        given.get("ID_AUDIENCE", "").strip(),
+    )
+    return found if found.text or (found.address and found.password) else None
 
 
 def _hosts(text: str) -> frozenset[str]:
@@ -147,14 +208,14 @@ def _openlineage(text: str) -> str:
     return text
 
 
-def _bearer(path: Path) -> str:
-    """What is sent as `Authorization: Bearer`; never told in the error."""
+def _secret_in(path: Path, name: str) -> str:
+    """What we show to others, from the file that the setting `name` names; never told in the error."""
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:
-        raise BadSetting(f"HEADGATE_OPENLINEAGE_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}") from e
+        raise BadSetting(f"{name} is {str(path)!r}, which cannot be read: {e}") from e
     if not text or not text.isprintable() or " " in text:
-        raise BadSetting(f"HEADGATE_OPENLINEAGE_TOKEN_FILE: {path} must hold one token, without blanks")
+        raise BadSetting(f"{name}: {path} must hold one token, without blanks")
     return text
 
 
@@ -180,7 +241,13 @@ def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
         settings.token or "",
         settings.s3_secret or "",
         settings.openlineage_token or "",
+        *_of_identities(settings),
     ]
+
+
+def _of_identities(settings: Settings) -> list[str]:
+    client, job = settings.sign_on, settings.job or JobIdentity()
+    return [client.secret or "" if client else "", job.text, job.password]
 
 
 def mounted(environ: Mapping[str, str]) -> dict[str, str]:

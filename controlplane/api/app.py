@@ -35,6 +35,7 @@ from controlplane.api.routes import (
     session_links,
     shares,
     tokens,
+    trust,
     upkeep,
 )
 from controlplane.api.services import Services
@@ -54,6 +55,7 @@ ROUTERS = (
     rollback,
     runs,
     tokens,
+    trust,
     s3_keys,
     links,
     session_links,
@@ -77,7 +79,8 @@ def create_app(services: Services) -> FastAPI:
     for module in ROUTERS:
         app.include_router(module.router)
     app.include_router(links.signed)
-    app.openapi = lambda: describe(app, [*(module.router for module in ROUTERS), links.signed])  # type: ignore[method-assign]  # FastAPI's way to replace it
+    app.include_router(trust.public)
+    app.openapi = lambda: describe(app, [*(module.router for module in ROUTERS), links.signed, trust.public])  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 

@@ -1,4 +1,4 @@
-"""Who may call a route: each needs one permission, which its router or the route itself names; four are public,
+"""Who may call a route: each needs one permission, which its router or the route itself names; five are public,
 and one is for who has a signed link.
 
 A router that names none is open to administrators alone. Does not belong here: what permissions there are.
@@ -25,7 +25,8 @@ from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission
 
 LINK = "/v1/links/{link}/{file}"  # opened by the signature in its query, and by no token
-PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
+EXCHANGE = "/v1/tokens/exchange"  # opened by the identity token in its body
+PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json", EXCHANGE})
 
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
 

@@ -34,6 +34,7 @@ STATUS = {
     "bad-condition": 422,
     "bad-redirect": 422,
     "bad-scope": 422,
+    "bad-trust": 422,
     "branch-ended": 409,
     "branch-exists": 409,
     "branch-follows": 409,

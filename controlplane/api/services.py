@@ -24,6 +24,7 @@ from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
+from controlplane.ports.issuers import Issuers, SignOn
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.records import RenderChanges, RenderRecords, no_changes
 from controlplane.ports.row_diff import CompareRows, no_comparison
@@ -99,6 +100,8 @@ class Services:
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     exports: bool = False  # events of lineage are sent
     checkpoint: MakeCheckpoint = no_checkpoint  # of Delta logs of the S3 view
+    issuers: Issuers | None = None  # of identity tokens; None: this process takes none
+    sign_on: SignOn | None = None  # of people, at an issuer
     hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
     is_shown_only: bool = False  # pages take no wishes: nobody would follow them
     threads: Threads = field(default_factory=Threads)

@@ -17,6 +17,7 @@ PROBES = 2
 S3_KEYS = 1  # signatures of the S3 view: one look-up each
 S3 = 2  # its listings and look-ups, one at a time of each key (`s3.app`)
 RECORDS = 32  # pieces of records, for which no transaction is held either: one for each stream (`streams.MOST`)
+ISSUERS = 4  # questions to issuers of identity tokens, for which no transaction is held
 S3_BODIES = 16  # pieces of objects, for which no transaction is held
 
 
@@ -33,6 +34,7 @@ class Threads:
         self.s3_keys = CapacityLimiter(S3_KEYS)
         self.s3 = CapacityLimiter(S3)
         self.records = CapacityLimiter(RECORDS)
+        self.issuers = CapacityLimiter(ISSUERS)
         self.s3_bodies = CapacityLimiter(S3_BODIES)
 
     def of(self, path: str) -> CapacityLimiter:

@@ -35,6 +35,7 @@ from controlplane.cli import (
     shares,
     sql,
     time_travel,
+    trust,
     upkeep,
 )
 from controlplane.cli.sections import Sections
@@ -56,6 +57,7 @@ GROUPS = (
     rollback,
     upkeep,
     rights,
+    trust,
     branches,
     alerts,
     s3,

@@ -68,14 +68,14 @@ def create(
 ) -> None:
     """Make a token. Its text is shown once."""
     session = options.session(ctx, output)
-    ttl_s = _ttl_s(expires, ttl_s)
+    ttl_s = ttl_of(expires, ttl_s)
     roles = [one.value for one in role]
     with session.connect(home) as client:
         value = client.create_token(name, roles, ttl_s=ttl_s, dataflows=dataflow, datasets=dataset, branches=branch)
     show(value, _made(value), session.output)
 
 
-def _ttl_s(expires: str | None, ttl_s: float | None) -> float | None:
+def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
     """Either of the two."""
     if ttl_s is not None and not 0 < ttl_s < math.inf:
         raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
@@ -141,7 +141,7 @@ def audit(
 def _made(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
     expires = f", ends {views.time_of(value['expires'])}" if value["expires"] else ""
-    what = "; ".join(part for part in (", ".join(value["scopes"]), _within(value["within"])) if part)
+    what = "; ".join(part for part in (", ".join(value["scopes"]), within_words(value["within"])) if part)
     words = f"{value['id']} {value['name']} ({what}){expires}; the token is shown only now"
     return [Lines((value["token"], words))]
 
@@ -153,7 +153,7 @@ def _tokens(items: Sequence[TokenEntry]) -> View:
             i["id"],
             i["name"],
             ", ".join(i["scopes"]),
-            _within(i["within"]),
+            within_words(i["within"]),
             views.time_of(i["at"]),
             views.time_of(i["used"]),
             views.time_of(i["expires"]),
@@ -164,7 +164,7 @@ def _tokens(items: Sequence[TokenEntry]) -> View:
     return [Table("", columns, rows)]
 
 
-def _within(within: WithinAnswer) -> str:
+def within_words(within: WithinAnswer) -> str:
     kinds: Mapping[str, Sequence[str]] = {
         "dataflow": within["dataflows"],
         "dataset": within["datasets"],

@@ -192,13 +192,21 @@ class Service:
         """Raises NoToken; but an error of httpx2 first where nobody answers."""
         from controlplane.client import Headgate
 
-        token = found.token or Home(found.home).token()
+        token = found.token or self._of_job(found) or Home(found.home).token()
         if token is None:
             with Headgate(self.url, "none") as client:
                 client.require_alive()
             raise NoToken(f"set HEADGATE_TOKEN to a token of {self.url}")
         with Headgate(self.url, token) as client:
             yield client
+
+    def _of_job(self, found: settings.Settings) -> str | None:
+        """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom to show it."""
+        if found.url is None or found.job is None:
+            return None
+        from controlplane.cli import job_identity
+
+        return job_identity.token(self.url, found.job)
 
 
 def service_of(found: settings.Settings) -> Service | None:

@@ -79,6 +79,30 @@ class BadScope(HeadgateError):
     code = "bad-scope"
 
 
+class BadTrust(HeadgateError):
+    """A rule of trust is not written as one, or would let in anybody. The message shows the form."""
+
+    code = "bad-trust"
+
+
+class BadIdentity(HeadgateError):
+    """An identity token is none, has ended, or is not from whom it says or not for us."""
+
+    code = "unauthenticated"
+
+
+class NotTrusted(HeadgateError):
+    """An identity token is right, and no rule of trust gives its holder a role."""
+
+    code = "forbidden"
+
+
+class IssuerUnreachable(HeadgateError):
+    """An issuer of identity tokens does not answer, or not as one does."""
+
+    code = "unavailable"
+
+
 class BadCondition(HeadgateError):
     """What rows of a dataset are asked for by is no condition on one row, or names no column of it."""
 

@@ -28,6 +28,7 @@ from controlplane.ports.reads import Reads
 from controlplane.ports.shares import Shares
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
+from controlplane.ports.trust import TrustRules
 from controlplane.ports.upkeep import Upkeep
 
 
@@ -53,6 +54,7 @@ class Tx(
     Alerts,
     Links,
     Shares,
+    TrustRules,
     Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -28,6 +29,7 @@ from controlplane.ui import (
     plan_pages,
     rendering,
     settings_pages,
+    sign_on,
     static_files,
     work_pages,
 )
@@ -70,6 +72,7 @@ class PagesApp:
                 *work_pages.ROUTES,
                 *branch_pages.ROUTES,
                 *login.ROUTES,
+                *sign_on.ROUTES,
                 *actions.ROUTES,
                 Route("/static/{name}", static_files.serve, methods=["GET"]),
             ],
@@ -82,6 +85,7 @@ class PagesApp:
         )
         self._app.router.redirect_slashes = False
         self._app.state.services, self._app.state.tries = services, Tries()
+        self._app.state.signing_in = CapacityLimiter(sign_on.AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:

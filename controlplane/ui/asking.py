@@ -19,6 +19,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.upkeep.collect import Forget
+from controlplane.ports.issuers import SignOn
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import CompareRows
@@ -47,6 +48,10 @@ class PageServices(Protocol):
 
     @property
     def hosts(self) -> frozenset[str]: ...
+
+    @property
+    def sign_on(self) -> SignOn | None:
+        """How people sign in at an issuer, where they can."""
 
     @property
     def render(self) -> RenderRecords: ...

@@ -6,6 +6,8 @@ nothing. Does not belong here: how long sessions live (`operations`).
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -32,11 +34,14 @@ def _services(request: Request) -> PageServices:
 
 def sign_in_page(request: Request) -> Response:
     _services(request)
-    return _form(request, own_path(request.query_params.get("next", "/")))
+    return form(request, own_path(request.query_params.get("next", "/")))
 
 
-def _form(request: Request, onward: str, fault: str = "", status: int = 200) -> Response:
-    return rendering.page(request, "login.html", {"onward": onward, "fault": fault}, status=status)
+def form(request: Request, onward: str, fault: str = "", status: int = 200) -> Response:
+    services: PageServices = request.app.state.services
+    issuer = services.sign_on.label if services.sign_on else ""
+    shown = {"onward": onward, "fault": fault, "issuer": issuer, "start": f"/login/start?next={quote(onward, safe='')}"}
+    return rendering.page(request, "login.html", shown, status=status)
 
 
 async def sign_in(request: Request) -> Response:
@@ -50,16 +55,16 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
     tries: Tries = request.app.state.tries
     address = request.client.host if request.client else ""
     if not _is_safe(request):
-        return _form(request, onward, NOT_SAFE, 403)
+        return form(request, onward, NOT_SAFE, 403)
     if wait_s := tries.wait_s(address):
-        answer = _form(request, onward, f"too many wrong tokens: try again in {wait_s:.0f} seconds", 429)
+        answer = form(request, onward, f"too many wrong tokens: try again in {wait_s:.0f} seconds", 429)
         answer.headers["Retry-After"] = f"{max(1, round(wait_s))}"
         return answer
     token = tokens.authenticate(services.store, fields.get("token", "").strip())
     if token is None or not sees_pages(token):
         tries.failed(address)
-        return _form(request, onward, WRONG, 401)
-    return _begun(request, services, token, onward)
+        return form(request, onward, WRONG, 401)
+    return begun(services, token, onward, is_plain=_is_plain(request))
 
 
 def _is_safe(request: Request) -> bool:
@@ -68,9 +73,13 @@ def _is_safe(request: Request) -> bool:
     return is_encrypted or gate.is_loopback(gate.host_of(request.headers))
 
 
-def _begun(request: Request, services: PageServices, token: Token, onward: str) -> Response:
+def _is_plain(request: Request) -> bool:
+    return request.url.scheme != "https" and not request.headers.get("origin", "").startswith("https://")
+
+
+def begun(services: PageServices, token: Token, onward: str, *, is_plain: bool) -> Response:
+    """Goes on with a session. `is_plain`: the browser is there over http, which only loopback may use."""
     answer = RedirectResponse(onward, 303)
-    is_plain = request.url.scheme != "https" and not request.headers.get("origin", "").startswith("https://")
     answer.set_cookie(
         gate.COOKIE if is_plain else gate.SECURE_COOKIE,
         browser_sessions.begin(services.store, token),
@@ -104,7 +113,7 @@ def link_page(request: Request) -> Response:
     services, key = _services(request), request.query_params.get("key", "")
     token = browser_sessions.token_of_link(services.store, key)
     if token is None:
-        return _form(request, "/", LINK_OVER, 410)
+        return form(request, "/", LINK_OVER, 410)
     shown = {"key": key, "name": token.name, "onward": own_path(request.query_params.get("next", "/"))}
     return rendering.page(request, "open.html", shown)
 
@@ -118,11 +127,11 @@ def _follow_link(request: Request, fields: dict[str, str]) -> Response:
     services = _services(request)
     gate.require_same_origin(request.headers)
     if not _is_safe(request):
-        return _form(request, "/", NOT_SAFE, 403)
+        return form(request, "/", NOT_SAFE, 403)
     token = browser_sessions.follow(services.store, fields.get("key", ""))
     if token is None or not sees_pages(token):
-        return _form(request, "/", LINK_OVER, 410)
-    return _begun(request, services, token, own_path(fields.get("next", "/")))
+        return form(request, "/", LINK_OVER, 410)
+    return begun(services, token, own_path(fields.get("next", "/")), is_plain=_is_plain(request))
 
 
 ROUTES = [

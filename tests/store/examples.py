@@ -23,6 +23,8 @@ from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
+from controlplane.core.model.trust import TrustRule
+from controlplane.core.rights import Narrowing
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import AlertItem
 from dataplane.contract.results import FileEntry, TaskError
@@ -230,6 +232,23 @@ def share(name: str, **other: Any) -> Share:
 
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
     made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
+    return replace(made, **other)
+
+
+def trust_rule(name: str, **other: Any) -> TrustRule:
+    made = TrustRule(
+        name,
+        f"id of {name}",
+        "exchange",
+        "https://token.example.com",
+        "https://headgate.example.com",
+        {"repository": ("acme/flöws",), "ref": ("refs/heads/main", "refs/tags/*")},
+        ("view", "operate"),
+        Narrowing(dataflows=("sales_*",), branches=("main",)),
+        ttl_s=3600.0,
+        actor="ann",
+        at=3.5,
+    )
     return replace(made, **other)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-SessionKind: TypeAlias = Literal["session", "link"]
+SessionKind: TypeAlias = Literal["session", "link", "used"]
+"""`used`: a text that worked once, and opens nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,24 @@ def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
 
 
 def end(store: Store, text: str, *, namespace: str = "default") -> None:
-    """End a session now; nothing happens if it is over."""
+    """End a session now; nothing happens if it is over. The token of who signed in at an issuer is of this session
+    alone, and ends with it."""
     with store.begin(namespace) as tx:
+        found = tx.browser_session(_hash(text))
+        token = tx.token_by_id(found.token) if found is not None else None
+        if token is not None and token.parent.startswith(tokens.LOGIN):
+            tx.put_token(replace(token, revoked=True))
         tx.drop_browser_session(_hash(text))
+
+
+def use_up(store: Store, text: str, longest_s: float, *, namespace: str = "default") -> bool:
+    """Whether this text, which opens nothing, is used for the first time. It is remembered for so long."""
+    with store.begin(namespace) as tx:
+        if tx.browser_session(_hash(text)) is not None:
+            return False
+        now = tx.now()
+        tx.put_browser_session(BrowserSession(_hash(text), "", "used", at=now, seen=now, ends=now + longest_s))
+        return True
 
 
 def _hash(text: str) -> bytes:

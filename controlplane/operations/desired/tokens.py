@@ -20,6 +20,7 @@ from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
 
 PREFIX = "hg_"
+LOGIN, TRUST = "login:", "trust:"  # start the parent of a token that a rule of trust opened; the rule's id follows
 USE_NOTED_S = 60.0
 OURS = ("local", "loop", "pool")  # actors without a token
 
@@ -57,7 +58,7 @@ def create(
         if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
-        after = {"name": name, "scopes": list(scopes), "expires": expires, **_patterns(within)}
+        after = {"name": name, "scopes": list(scopes), "expires": expires, **patterns(within)}
         tx.put_change(
             Change(
                 ctx.actor,
@@ -101,7 +102,7 @@ def _hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
-def _patterns(within: Narrowing) -> dict[str, list[str]]:
+def patterns(within: Narrowing) -> dict[str, list[str]]:
     every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
     return {kind: list(patterns) for kind, patterns in every.items() if patterns}
 
@@ -111,8 +112,8 @@ def authenticate(store: Store, text: str, *, namespace: str = "default") -> Toke
     if not text.startswith(PREFIX):
         return None
     with store.read(namespace) as tx:
-        token, now = tx.token(_hash(text)), tx.now()
-    if token is None or not _is_live(token, now):
+        token, now = live(tx, tx.token(_hash(text))), tx.now()
+    if token is None:
         return None
     if "driver" not in token.scopes:  # of drivers the store knows when they were last seen
         note_use(store, namespace, token, now)
@@ -127,16 +128,22 @@ def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
 
 
 def is_live(store: Store, token: str, *, namespace: str = "default") -> bool:
-    """Whether the token or S3 key with this id has not ended, nor the token that made it."""
+    """Whether the token or S3 key with this id has not ended, nor what made it."""
     with store.read(namespace) as tx:
         return live(tx, tx.token_by_id(token)) is not None
 
 
 def live(tx: Tx, token: Token | None) -> Token | None:
-    """The same, unless it has ended, or the token that made it."""
-    if token is None or not _is_live(token, tx.now()):
+    """The same, unless it has ended, or the token or rule of trust that made it."""
+    if token is None or not _is_live(token, tx.now()) or not _has_maker(tx, token):
         return None
-    return token if not token.parent or live(tx, tx.token_by_id(token.parent)) is not None else None
+    return token
+
+
+def _has_maker(tx: Tx, token: Token) -> bool:
+    if token.parent.startswith((LOGIN, TRUST)):
+        return tx.has_trust_rule(token.parent.partition(":")[2])
+    return not token.parent or live(tx, tx.token_by_id(token.parent)) is not None
 
 
 def _is_live(token: Token, now: float) -> bool:
@@ -144,38 +151,42 @@ def _is_live(token: Token, now: float) -> bool:
 
 
 def revoke(ctx: Context, token: str) -> None:
-    """End the token with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
+    """End the token with this id, or else the live one with this name, or all that one person or job got by rules of
+    trust. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _meant(tx, token)
-        tx.put_token(replace(found, revoked=True))
-        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-        tx.put_change(
-            Change(
-                ctx.actor,
-                ctx.request_id,
-                "token.revoke",
-                target=found.id,
-                before=before,
-                after=after,
-                at=tx.now(),
-                branch=NO_BRANCH,
-            )
+        for found in _meant(tx, token):
+            _revoke(ctx, tx, found)
+
+
+def _revoke(ctx: Context, tx: Tx, found: Token) -> None:
+    tx.put_token(replace(found, revoked=True))
+    before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
+    tx.put_change(
+        Change(
+            ctx.actor,
+            ctx.request_id,
+            "token.revoke",
+            target=found.id,
+            before=before,
+            after=after,
+            at=tx.now(),
+            branch=NO_BRANCH,
         )
+    )
 
 
-def _meant(tx: Tx, token: str) -> Token:
+def _meant(tx: Tx, token: str) -> list[Token]:
     """By its id, also if it is revoked; by a name only people's, and live ones."""
     every = tx.tokens()
     for one in every:
         if one.id == token:
-            return one
+            return [one]
     now = tx.now()
     named = [one for one in every if one.name == token and _is_of_people(one) and _is_live(one, now)]
-    match named:
-        case [one]:
-            return one
-        case []:
-            raise NotFound(f"there is no live token with the id or name {token}; `headgate token list` has them")
+    if not named:
+        raise NotFound(f"there is no live token with the id or name {token}; `headgate token list` has them")
+    if len(named) == 1 or all(one.parent.startswith((LOGIN, TRUST)) for one in named):
+        return named
     ids = ", ".join(one.id for one in named)
     raise AmbiguousName(f"{len(named)} live tokens have the name {token}; revoke one by its id: {ids}")
 

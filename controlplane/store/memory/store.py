@@ -41,6 +41,7 @@ from controlplane.store.memory.queue import pick
 from controlplane.store.memory.reads import MemoryReads
 from controlplane.store.memory.shares import MemoryShares
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
+from controlplane.store.memory.trust import MemoryTrustRules
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
 from dataplane.contract.identity import Content
@@ -81,6 +82,7 @@ class MemoryTx(
     MemoryLinks,
     MemoryBrowserSessions,
     MemoryShares,
+    MemoryTrustRules,
 ):
     # --- blueprints and operators' wishes
 

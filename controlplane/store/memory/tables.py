@@ -31,6 +31,7 @@ from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
+from controlplane.core.model.trust import TrustRule
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
@@ -133,6 +134,7 @@ class NamespaceTables:
     messages: CowDict[str, Message] = field(default_factory=CowDict)
     links: CowDict[str, Link] = field(default_factory=CowDict)
     shares: CowDict[str, Share] = field(default_factory=CowDict)
+    trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:

@@ -30,6 +30,7 @@ from controlplane.store.sql.past_states import SqlPastStates
 from controlplane.store.sql.reads import SqlReads
 from controlplane.store.sql.shares import SqlShares
 from controlplane.store.sql.traces import SqlTraces
+from controlplane.store.sql.trust import SqlTrustRules
 from controlplane.store.sql.upkeep import SqlUpkeep
 
 
@@ -52,6 +53,7 @@ class SqlTx(
     SqlAlerts,
     SqlLinks,
     SqlShares,
+    SqlTrustRules,
 ):
     """All parts over one connection."""
 

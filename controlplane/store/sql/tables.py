@@ -382,6 +382,21 @@ shared_tables = _table(
     _flag("has_history"),
     _time("at"),
 )
+trust_rules = _table(
+    "trust_rules",
+    _key("name"),
+    _text("id"),
+    _text("use"),
+    _text("issuer"),
+    _text("audience"),
+    _text("claims"),
+    _text("roles"),
+    _text("narrowed"),
+    _time("ttl_s"),
+    _text("actor"),
+    _time("at"),
+)
+Index("trust_rules_id", trust_rules.c.namespace, trust_rules.c.id, unique=True)
 reads = _table(
     "reads",
     _key("id", BigInteger),

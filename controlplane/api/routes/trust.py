@@ -1,0 +1,119 @@
+"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators.
+
+Does not belong here: signing in of people, which is a page (`ui.sign_on`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from anyio import to_thread
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.auth import Encoded, services
+from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.problems import RequestRefused, request_id
+from controlplane.api.routes.tokens import Within
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
+from controlplane.core.model.trust import TrustRule
+from controlplane.core.trust import LONGEST_S, MOST_CLAIMS, MOST_PATTERNS, NAME
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens, trust
+
+router = auth.router("admin")
+public = APIRouter(route_class=Encoded)
+Pattern = Annotated[str, Field(min_length=1, max_length=500)]
+Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MOST_PATTERNS)]
+
+
+class NewRule(BaseModel):
+    """Whose identity tokens open what (docs/rights.md). `audience`: of `exchange` alone."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(pattern=f"^{NAME}$")
+    use: Literal["login", "exchange"]
+    issuer: str = Field(max_length=500)
+    audience: str = Field("", max_length=500)
+    claims: dict[str, Patterns] = Field(min_length=1, max_length=MOST_CLAIMS)
+    scopes: list[Literal["view", "data", "operate", "edit", "admin"]] = Field(min_length=1, max_length=5)
+    within: Within = Within()
+    ttl_s: float | None = Field(None, gt=0, le=LONGEST_S["login"])
+
+
+class IdentityToken(BaseModel):
+    """A JWT of an issuer that a rule trusts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    token: str = Field(min_length=1, max_length=16_000)
+
+
+@router.post("/v1/trust", status_code=201)
+def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
+    """Make a rule of trust."""
+
+    def work() -> Answer[TrustEntry]:
+        found = trust.create(
+            call.context,
+            new.name,
+            new.use,
+            new.issuer,
+            new.claims,
+            new.scopes,
+            audience=new.audience,
+            within=new.within.narrowing(),
+            ttl_s=new.ttl_s,
+        )
+        return answer(found, 201)
+
+    return call.once(work)
+
+
+@router.get("/v1/trust")
+def listing(call: Called) -> Answer[TrustAnswer]:
+    """All rules of trust."""
+    return answer({"items": trust.listing(call.context), "next": None})
+
+
+@router.delete("/v1/trust/{rule}", status_code=204)
+def delete(call: Called, rule: Annotated[str, Path(pattern=f"^{NAME}$")]) -> Response:
+    """End a rule now, and all tokens and sessions that it opened."""
+    trust.delete(call.context, rule)
+    return Response(status_code=204)
+
+
+@public.post(auth.EXCHANGE, status_code=201)
+async def exchange(request: Request, shown: IdentityToken) -> Answer[ExchangeAnswer]:
+    """A short-lived token for the identity token of a CI job, by the rule of trust that fits it. The identity token is
+    what opens this call."""
+    found = services(request)
+    if found.issuers is None:
+        raise RequestRefused("not-supported", "this process exchanges no identity tokens")
+    context = Context(found.store, request_id=request_id(request))
+    users, issuers = found.threads.users, found.issuers
+    try:
+        issuer, audiences = await to_thread.run_sync(trust.candidates, context, issuers, shown.token, limiter=users)
+        claims = await to_thread.run_sync(
+            issuers.claims, shown.token, issuer, audiences, limiter=found.threads.issuers
+        )  # in threads of their own, and without a transaction: an issuer may be slow
+        text, token, rule = await to_thread.run_sync(trust.exchange, context, issuer, audiences, claims, limiter=users)
+    except HeadgateError:
+        found.counters.add("token_failures")
+        raise
+    return answer(_shown(text, token, rule), 201)
+
+
+def _shown(text: str, token: Token, rule: TrustRule) -> ExchangeAnswer:
+    return {
+        "token": text,
+        "id": token.id,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "at": token.at,
+        "expires": token.expires,
+        "within": tokens.shown(token.within),
+        "rule": rule.name,
+    }

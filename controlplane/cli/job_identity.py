@@ -1,0 +1,44 @@
+"""The identity of the CI job that a command runs in, for a token of the service.
+
+GitHub gives one when it is asked, others put it into a variable. Does not belong here: which jobs are trusted, which
+the service knows.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import httpx2
+
+from controlplane.cli.session import NoToken
+from controlplane.client import ApiError, Headgate
+from controlplane.settings import JobIdentity
+
+TIMEOUT_S = 30.0
+
+
+def token(url: str, job: JobIdentity) -> str:
+    """A short-lived token of the service. Raises NoToken; but an error of httpx2 where the service does not answer."""
+    audience = job.audience or url.rstrip("/")
+    identity = job.text or _of_github(job, audience)
+    with Headgate(url, "none") as client:
+        try:
+            return client.exchange(identity)["token"]
+        except ApiError as e:
+            hint = f"set HEADGATE_TOKEN, or have a rule of trust made (audience {audience})"
+            raise NoToken(f"{url} takes no identity token of this job: {e}; {hint}") from e
+
+
+def _of_github(job: JobIdentity, audience: str) -> str:
+    """https://docs.github.com/actions/reference/security/oidc, "Methods for requesting the OIDC token"."""
+    address = f"{job.address}{'&' if '?' in job.address else '?'}audience={quote(audience, safe='')}"
+    headers = {"Authorization": f"Bearer {job.password}", "Accept": "application/json", "User-Agent": "headgate"}
+    try:
+        answer = httpx2.get(address, headers=headers, timeout=TIMEOUT_S)
+        answer.raise_for_status()
+        found = answer.json().get("value")
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, AttributeError) as e:
+        raise NoToken(f"the runner gives no identity token of this job: {type(e).__name__}; set HEADGATE_TOKEN") from e
+    if not isinstance(found, str):
+        raise NoToken("the runner's answer has no identity token of this job; set HEADGATE_TOKEN")
+    return found

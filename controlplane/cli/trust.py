@@ -1,0 +1,132 @@
+"""Commands about trust in issuers of identity tokens: rules for people who sign in, and for CI jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options, views
+from controlplane.cli.output import Table, View, show
+from controlplane.cli.rights import Branches, Dataflows, Datasets, ttl_of, within_words
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.trust import TrustEntry
+
+
+class Gives(StrEnum):
+    """What a rule may give: `rights.Role` without that of drivers."""
+
+    view = "view"
+    data = "data"
+    operate = "operate"
+    edit = "edit"
+    admin = "admin"
+
+
+Name = Annotated[str, typer.Argument(help="Name of the rule.", show_default=False)]
+
+
+def add(app: typer.Typer) -> None:
+    trust = typer.Typer(
+        help="Whose identity tokens are trusted: people who sign in, CI jobs (docs/rights.md).", no_args_is_help=True
+    )
+    for command in (create, listing, delete):
+        trust.command("list" if command is listing else None)(command)
+    app.add_typer(trust, name="trust")
+
+
+def create(
+    ctx: typer.Context,
+    name: Name,
+    issuer: Annotated[str, typer.Option(metavar="URL", help="Who issues the tokens, as they say it.")],
+    claim: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=PATTERN",
+            help="What a token has to say; * and ? stand for others. One name several times: any of them.",
+        ),
+    ],
+    role: Annotated[list[Gives], typer.Option("--role", help="What its holder may do.")],
+    audience: Annotated[
+        str, typer.Option(metavar="TEXT", help="Of CI jobs: for whom the token is, such as this service's URL.")
+    ] = "",
+    login: Annotated[bool, typer.Option("--login", help="For people who sign in, not for CI jobs.")] = False,
+    dataflow: Dataflows = [],  # noqa: B006  # read only
+    dataset: Datasets = [],  # noqa: B006  # read only
+    branch: Branches = [],  # noqa: B006  # read only
+    expires: Annotated[
+        str | None, typer.Option(help="How long what it opens lives: 30m, 12h; 1h, and 8h for people by default.")
+    ] = None,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Make a rule: whose identity tokens open what."""
+    session = options.session(ctx, output)
+    if login == bool(audience):
+        raise typer.BadParameter("give --audience for CI jobs, or --login for people", param_hint="--audience")
+    claims = _claims(claim)
+    with session.connect(home) as client:
+        value = client.create_trust(
+            name,
+            "login" if login else "exchange",
+            issuer,
+            claims,
+            [one.value for one in role],
+            audience=audience,
+            ttl_s=ttl_of(expires, None),
+            dataflows=dataflow,
+            datasets=dataset,
+            branches=branch,
+        )
+    show(value, _all([value]), session.output)
+
+
+def _claims(given: Sequence[str]) -> dict[str, list[str]]:
+    """By name; a name may come several times."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        name, is_there, pattern = text.partition("=")
+        if not is_there:
+            raise typer.BadParameter(f"{text}: write NAME=PATTERN, such as repository=acme/flows", param_hint="--claim")
+        found.setdefault(name.strip(), []).append(pattern)
+    return found
+
+
+def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """List rules, and how many live tokens and sessions each has opened."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.trust()
+    show(value, _all(value), session.output)
+
+
+def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """End a rule now, and all tokens and sessions that it opened."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        client.delete_trust(name)
+    value = {"deleted": name}
+    show(value, views.fields(value), session.output)
+
+
+def _all(items: Sequence[TrustEntry]) -> View:
+    columns = ("name", "for", "issuer", "audience", "claims", "roles", "within", "lives", "open", "by")
+    rows = tuple(
+        (
+            i["name"],
+            "people" if i["use"] == "login" else "jobs",
+            i["issuer"],
+            i["audience"],
+            "; ".join(f"{claim}={' or '.join(patterns)}" for claim, patterns in i["claims"].items()),
+            ", ".join(i["scopes"]),
+            within_words(i["within"]),
+            f"{i['ttl_s'] / 60:.0f}m",
+            str(i["open"]),
+            i["by"],
+        )
+        for i in items
+    )
+    return [Table("", columns, rows)]

@@ -1,0 +1,202 @@
+"""Trust in issuers of identity tokens: rules, and the tokens that are given to who fits one.
+
+What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
+Does not belong here: how identity tokens are checked (`ports.issuers`), which rule fits (`core.trust`), cookies.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from controlplane.core import trust
+from controlplane.core.errors import NameTaken, NotFound, NotTrusted
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.trust import TrustEntry
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.json_values import JsonObject
+from controlplane.core.model.revisions import Change
+from controlplane.core.model.trust import TrustRule, Use
+from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.desired.tokens import LOGIN, PREFIX, TRUST
+from controlplane.ports.issuers import Issuers
+from controlplane.ports.store import Tx
+
+KEPT_S = 30 * 86_400.0  # for which tokens that rules opened are listed after their end
+PARENT: Mapping[Use, str] = {"login": LOGIN, "exchange": TRUST}
+ACTION: Mapping[Use, str] = {"login": "session.login", "exchange": "token.exchange"}
+
+
+def create(
+    ctx: Context,
+    name: str,
+    use: Use,
+    issuer: str,
+    claims: Mapping[str, Sequence[str]],
+    roles: Sequence[str],
+    *,
+    audience: str = "",
+    within: Narrowing = EVERYWHERE,
+    ttl_s: float | None = None,
+) -> TrustEntry:
+    """A new rule. Raises BadTrust, BadScope, NameTaken."""
+    rule = TrustRule(
+        name=name,
+        id=uuid.uuid4().hex[:12],
+        use=use,
+        issuer=issuer,
+        audience=audience,
+        claims={claim: tuple(patterns) for claim, patterns in claims.items()},
+        roles=tuple(dict.fromkeys(roles)),
+        within=within,
+        ttl_s=trust.USUAL_S[use] if ttl_s is None else ttl_s,
+        actor=ctx.actor,
+        at=0.0,
+    )
+    trust.check(rule)
+    with ctx.store.begin(ctx.namespace) as tx:
+        if any(other.name == name for other in tx.trust_rules()):
+            raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
+        made = replace(rule, at=tx.now())
+        tx.put_trust_rule(made)
+        _note(ctx, tx, "trust.create", made.id, before=None, after=_said(made))
+        return _shown(tx, made)
+
+
+def listing(ctx: Context) -> list[TrustEntry]:
+    """All rules, by name."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [_shown(tx, rule) for rule in tx.trust_rules()]
+
+
+def delete(ctx: Context, name: str) -> None:
+    """End a rule, and with it all tokens and sessions that it opened. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        rule = next((rule for rule in tx.trust_rules() if rule.name == name), None)
+        if rule is None:
+            raise NotFound(f"there is no rule {name}; `headgate trust list` has them")
+        tx.drop_trust_rule(rule)
+        for token in _opened(tx, rule):
+            tx.put_token(replace(token, revoked=True))
+        _note(ctx, tx, "trust.delete", rule.id, before=_said(rule), after=None)
+
+
+# --- what rules open --------------------------------------------------------------------------------
+
+
+def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str]]:
+    """For a token that a program shows: its issuer, and the audiences for which rules trust that. Nothing is checked
+    yet, and no issuer is asked that no rule names. Raises BadIdentity, NotTrusted."""
+    named = issuers.named(text)
+    with ctx.store.read(ctx.namespace) as tx:
+        of_issuer = [rule for rule in tx.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
+    audiences = sorted({rule.audience for rule in of_issuer} & named.audiences)
+    if not of_issuer:
+        raise NotTrusted(f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one")
+    if not audiences:
+        given = ", ".join(repr(one[:200]) for one in sorted(named.audiences)[:5])
+        raise NotTrusted(f"this identity token of {named.issuer} is for {given}, and no rule is for that audience")
+    return named.issuer, audiences
+
+
+def exchange(ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonObject) -> tuple[str, Token, TrustRule]:
+    """A token for who has these claims, which were checked, with its text. Raises NotTrusted, BadIdentity."""
+    return _open(ctx, "exchange", issuer, audiences, claims)
+
+
+def login(ctx: Context, issuer: str, claims: JsonObject) -> Token:
+    """The token of a person's session, whose text nobody gets. Raises NotTrusted, BadIdentity."""
+    _, token, _ = _open(ctx, "login", issuer, [""], claims)
+    return token
+
+
+def _open(
+    ctx: Context, use: Use, issuer: str, audiences: Sequence[str], claims: JsonObject
+) -> tuple[str, Token, TrustRule]:
+    name = trust.who(use, issuer, claims)
+    text = PREFIX + secrets.token_urlsafe(32)
+    with ctx.store.begin(ctx.namespace) as tx:
+        now = tx.now()
+        asked = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
+        rule = trust.best((rule for rule in asked if rule.audience in audiences), claims)
+        if rule is None:
+            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role here ({trust.said(claims)})")
+        tx.drop_children(PARENT[use], now - KEPT_S)
+        token = Token(
+            uuid.uuid4().hex[:12],
+            sha256(text.encode()).digest(),
+            name,
+            scopes=rule.roles,
+            subject=name,
+            at=now,
+            expires=now + rule.ttl_s,
+            within=rule.within,
+            parent=PARENT[use] + rule.id,
+        )
+        tx.put_token(token)
+        after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
+        known = replace(ctx, actor=name)
+        _note(known, tx, ACTION[use], token.id, before=None, after={**after, "claims": trust.told(rule, claims)})
+    return text, token, rule
+
+
+def _opened(tx: Tx, rule: TrustRule) -> list[Token]:
+    """Tokens that have not ended."""
+    parent, now = PARENT[rule.use] + rule.id, tx.now()
+    return [
+        one
+        for one in tx.tokens()
+        if one.parent == parent and not one.revoked and (one.expires is None or one.expires > now)
+    ]
+
+
+def _shown(tx: Tx, rule: TrustRule) -> TrustEntry:
+    return {
+        "name": rule.name,
+        "use": rule.use,
+        "issuer": rule.issuer,
+        "audience": rule.audience,
+        "claims": {name: list(patterns) for name, patterns in rule.claims.items()},
+        "scopes": list(rule.roles),
+        "within": tokens.shown(rule.within),
+        "ttl_s": rule.ttl_s,
+        "by": rule.actor,
+        "at": rule.at,
+        "open": len(_opened(tx, rule)),
+    }
+
+
+def _said(rule: TrustRule) -> JsonObject:
+    """For the audit."""
+    within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(rule.within).items()}
+    return {
+        "name": rule.name,
+        "use": rule.use,
+        "issuer": rule.issuer,
+        "audience": rule.audience,
+        "claims": {name: [*patterns] for name, patterns in rule.claims.items()},
+        "roles": [*rule.roles],
+        "ttl_s": rule.ttl_s,
+        **within,
+    }
+
+
+def _note(
+    ctx: Context, tx: Tx, action: str, target: str, *, before: JsonObject | None, after: JsonObject | None
+) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=target,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)
