@@ -136,6 +136,7 @@ def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
     for number in range(3):
         world.put("late.csv", (1, number))
         world.settle()
+    told(world, limit=1)  # planning has looked
     before = world.store.statements
     assert len(told(world, limit=2)) == 2
     assert world.store.statements - before <= 8
