@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
 from controlplane.core import runs, tree
-from controlplane.core.compile.nodes import Desired, Sink
-from controlplane.core.errors import NotFound
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.explain.audit import Audit
-from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WavesAnswer
-from controlplane.core.model.states import State
+from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
+from controlplane.core.model.states import Cause, State
 from controlplane.core.runs import Run
+from controlplane.core.tree import NodeStore
 from controlplane.operations.context import Context
-from controlplane.operations.explore.changes import Counting
+from controlplane.operations.explore.changes import Counting, kind_of
 from controlplane.operations.explore.counted import Counted
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
@@ -28,6 +29,8 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
 SHOWN = 20
+SHOWN_KEYS = 3  # of a source
+OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class _World:
 
     tx: Tx
     branch: str
+    nodes: NodeStore
     desired: Desired
     newest: Mapping[str, State]
     own: frozenset[str]
@@ -48,7 +52,7 @@ class _World:
         nodes = facts.desired
         known = own | nodes.graph.upstream(own)
         by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
-        return cls(facts.tx, facts.branch, nodes, facts.states, own=own, known=known, by_flow=by_flow)
+        return cls(facts.tx, facts.branch, facts.nodes, nodes, facts.states, own=own, known=known, by_flow=by_flow)
 
     def past(self) -> PastStates:
         there = {name: state for name in self.known if (state := self.newest.get(name)) is not None}
@@ -152,6 +156,7 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
     first, states = run.commits[0], _states(run, past)
     stopped = [state.dataset for state in states if _is_stopped(state, past)]
     beside = _beside(run, world)
+    keys = _keys(states[0], world, past)
     return {
         "id": run.id,
         "at": views.instant(first.at),
@@ -165,7 +170,22 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
         "reached": len(states) - len(stopped),
         "stopped": len(stopped),
         "left_alone": sum(_is_left_alone(name, run, past) for name in beside),
+        "keys": keys[:SHOWN_KEYS],
+        "more_keys": len(keys) > SHOWN_KEYS,
     }
+
+
+def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
+    """Of a source that changed, the first partitions that did, and one more; none where the tree is damaged."""
+    before = past.before(first.dataset, first.seq)
+    node = world.desired.nodes.get(first.dataset)
+    if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):
+        return []
+    try:
+        found = list(islice(tree.diff(world.nodes, before.root, first.root), SHOWN_KEYS + 1))
+    except CorruptNode:
+        return []
+    return [{"partition": one.key, "change": kind_of(one)} for one in found]
 
 
 def _states(run: Run, past: PastStates) -> list[State]:

@@ -80,6 +80,8 @@ def test_a_first_run_a_late_file_an_edit_and_its_revert_are_four(world: World) -
     assert (first["actor"], first["revision"], first["cause"]) == ("local", "shop@1", "missing")
     assert (late["dataset"], late["cause"], late["actor"]) == ("shop.orders", "input", None)
     assert late["reason"] == "the source of shop.orders changed"
+    assert (late["keys"], late["more_keys"]) == ([{"partition": "c.csv", "change": "added"}], False)
+    assert not [one["keys"] for one in (first, edit, revert) if one["keys"]]
     assert set(late["datasets"]) == ALL - {"shop.places", "shop.near"}
     assert (edit["dataset"], edit["actor"]) == ("shop.doubled", "local")
     assert edit["until"] < revert["at"]
