@@ -143,6 +143,8 @@ WAVE: Final[Wave] = {
     "reached": 2,
     "stopped": 0,
     "left_alone": 1,
+    "keys": [{"partition": "2026-11-24.csv", "change": "added"}],
+    "more_keys": False,
 }
 
 WAVES: Final[WavesAnswer] = {"dataflow": "shop", "items": [WAVE], "next": "shop.orders:3"}

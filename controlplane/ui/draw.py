@@ -19,6 +19,7 @@ RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
 MODE_ORDER = ("all", "by", "previous", "each", "copy")  # the most telling lines are drawn last, on top
 BAR_MARGIN = 12
+BADGE_MARGIN, BADGE_LETTER = 8, 6.2  # pixels
 TIP = 7  # pixels that an arrow's tip takes
 
 
@@ -46,12 +47,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`target` reads `source`, in this way."""
+    """`target` reads `source`, in this way. `is_lit`: something came along it."""
 
     source: str
     target: str
     mode: str
     reason: str = ""
+    is_lit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ class DrawnBox:
     short: str
     bar: tuple[tuple[str, float, float], ...]
     is_chosen: bool
+
+    @property
+    def badge_width(self) -> float:
+        return round(BADGE_MARGIN * 2 + BADGE_LETTER * len(self.box.badge), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def _link(link: Link, placed: Placed, chosen: str | None, boxes: Mapping[str, Bo
     points = placed.routes[link.source, link.target]
     x, y = points[-1]
     is_faint = boxes[link.source].faint or boxes[link.target].faint
-    is_lit = chosen in (link.source, link.target)
+    is_lit = link.is_lit or chosen in (link.source, link.target)
     return DrawnLink(link, path(points), f"M{x:.1f} {y:.1f}l-8 -4.5v9z", is_lit=is_lit, is_faint=is_faint)
 
 

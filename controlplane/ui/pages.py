@@ -5,8 +5,10 @@ Does not belong here: what a page is (`page`), what a value has (`views`), pictu
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.routing import Route
 
@@ -38,7 +40,8 @@ def _flows(asked: Asking) -> FlowsPage:
 
 
 def _flow_value(asked: Asking) -> FlowPage:
-    return views.flow(asked.context, asked.branch, flow_of(asked))
+    past = views.Past(asked.query("wave"), asked.query("at"), asked.query("before"))
+    return views.flow(asked.context, asked.branch, flow_of(asked), past)
 
 
 def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
@@ -47,7 +50,7 @@ def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
     things = {t["name"]: t for t in (*status["datasets"], *status["targets"])}
     rows = [{**one, **things[one["name"]]} for one in page["components"]["items"] if one["name"] in things]
     rows.sort(key=lambda row: (views.WORST_FIRST.index(row["state"]), row["name"]))
-    chosen = asked.query("on")
+    chosen, wave = asked.query("on"), page["moment"]
     on = next((row for row in rows if row["name"] == chosen), None)
     return {
         "target": page["summary"]["name"],
@@ -55,6 +58,7 @@ def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
         "on": on,
         "g": pictures.of_flow(page, chosen or None),
         "worst": views.WORST_FIRST,
+        "chooses": f"/flows/{page['summary']['name']}?" + (f"wave={quote(wave['id'])}&on=" if wave else "on="),
     }
 
 
@@ -115,9 +119,14 @@ def _states(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  
     return {"worst": views.WORST_FIRST}
 
 
+def _flow_command(asked: Asking) -> str:
+    wave = asked.query("wave")
+    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {flow_of(asked)}"
+
+
 HOME = Page("home.html", _home, _states, lambda _: "headgate status")
 FLOWS = Page("flows.html", _flows, _states, lambda _: "headgate status")
-FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, lambda asked: f"headgate status {flow_of(asked)}")
+FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
 BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda asked: f"headgate status {flow_of(asked)}")
 DATASETS = Page("datasets.html", _catalogue, _states, lambda _: "headgate status")
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, lambda asked: f"headgate why {dataset_of(asked)}")

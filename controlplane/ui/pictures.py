@@ -6,9 +6,11 @@ Does not belong here: where they stand (`draw`, `layout`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from controlplane.core.model.answers import State
 from controlplane.core.model.answers.components import ComponentsAnswer
+from controlplane.core.model.answers.explore import WaveCommit
 from controlplane.ui import draw
 from controlplane.ui.values import DatasetPage, FlowPage
 from controlplane.ui.views import is_dataset
@@ -25,14 +27,64 @@ TO_DO = draw.Share(0, 1, 0)
 def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
     """All of it; of more than 300 boxes what lies around the chosen one; None where none is chosen, or that is too
     much, too."""
-    links = _links(page["components"])
-    boxes = _boxes_of_flow(page)
+    moment = _Moment.of(page)
+    links = [replace(link, is_lit=moment.is_lit(link)) for link in _links(page["components"])]
+    boxes = [moment.shown(box) for box in _boxes_of_flow(page)]
     if len(boxes) > draw.BOXES:
         near = draw.neighbourhood(chosen, links, up=UP, down=DOWN) if chosen else set()
         boxes = [box for box in boxes if box.name in near]
         if not 0 < len(boxes) <= draw.BOXES:
             return None
     return draw.graph(boxes, links, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What one wave reached, in a picture: badges, and what is of no concern. `copied`: copies that have followed."""
+
+    steps: Mapping[str, WaveCommit]
+    stuck: Mapping[str, State]
+    copied: frozenset[str]
+    is_now: bool
+
+    @classmethod
+    def of(cls, page: FlowPage) -> _Moment:
+        wave, status = page["moment"], page["status"]
+        steps = {step["dataset"]: step for step in wave["steps"]} if wave else {}
+        states: dict[str, State] = {one["name"]: one["state"] for one in (*status["datasets"], *status["targets"])}
+        has = {one["name"]: one["synced_generation"] for one in status["targets"]}
+        edges = page["components"]["edges"]
+        copies = ((e["target"], steps[e["source"]]) for e in edges if e["target"] in has and e["source"] in steps)
+        copied = frozenset(name for name, step in copies if has[name] == step["generation"] and not step["stopped"])
+        return cls(steps, {name: states[name] for name in page["stuck"]}, copied, is_now=wave is None)
+
+    def is_lit(self, link: draw.Link) -> bool:
+        step = self.steps.get(link.source)
+        is_moved = (step is not None and not step["stopped"]) or link.source in self.stuck
+        return is_moved and (link.target in self.steps or link.target in self.stuck or link.target in self.copied)
+
+    def shown(self, box: draw.Box) -> draw.Box:
+        if self.is_now:
+            return box
+        step = self.steps.get(box.name)
+        if box.name in self.stuck:
+            return replace(box, badge=self.stuck[box.name])
+        if step is not None:
+            badge = "equal" if step["stopped"] else f"gen {step['generation']}"
+            return replace(box, state="up_to_date", share=draw.Share(), sub=_sub_of(step), badge=badge)
+        return replace(box, badge="copied") if box.name in self.copied else replace(box, faint=True)
+
+
+def _sub_of(step: WaveCommit) -> str:
+    """How much of a dataset a wave changed."""
+    changes, partitions = step["changes"], step["partitions"]
+    if step["stopped"]:
+        return "came out as it was"
+    if changes is None or step["before"] is None:
+        return _sub(partitions, step["rows"])
+    number = changes["added"] + changes["changed"] + changes["removed"]
+    some = f"{draw.human(number)}{'' if changes['is_all'] else '+'}"
+    return f"{some} of {_counted(partitions, 'part')} changed"
 
 
 def _links(found: ComponentsAnswer) -> list[draw.Link]:

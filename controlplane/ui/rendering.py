@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from controlplane.core.model.json_values import JsonValue
-from controlplane.ui import draw, static_files
+from controlplane.ui import draw, moments, static_files
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
@@ -49,6 +49,7 @@ def environment() -> Environment:
     )
     env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
     env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
     return env
 
@@ -69,6 +70,12 @@ def _sentence(text: str) -> str:
     first = text.split(maxsplit=1)[0]
     start = text[0].upper() if first.isalpha() else text[0]  # names of datasets stay as they are
     return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
+
+
+def _capital(text: str) -> str:
+    """With a capital, unless it begins with a name as of a file."""
+    first = text.partition(" ")[0]
+    return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
 
 
 def _compact(value: JsonValue) -> str:

@@ -25,6 +25,7 @@ from controlplane.core.model.answers.components import (
     DataflowText,
     RevisionEntry,
 )
+from controlplane.core.model.answers.explore import Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.json_values import JsonValue
 
 
@@ -43,13 +44,6 @@ class Work(TypedDict):
     name: str
     attempts: int | None
     since: str | None
-
-
-class Commit(TypedDict):
-    """A generation that was committed lately."""
-
-    dataset: str
-    at: str
 
 
 class FlowSummary(TypedDict):
@@ -72,7 +66,7 @@ class HomePage(TypedDict):
     leader: LeaderStatus | None
     needs: list[Need]
     work: list[Work]
-    commits: list[Commit]
+    waves: list[Wave]
     dataflows: list[FlowSummary]
 
 
@@ -86,13 +80,17 @@ class FlowsPage(TypedDict):
 
 
 class FlowPage(TypedDict):
-    """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that stands."""
+    """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that stands. `waves`: the
+    last ones. `moment`: the one that is looked at; `stuck`: what failed, or is not there yet, of what follows it."""
 
     summary: FlowSummary
     text: DataflowText
     status: DataflowStatus
     beyond: dict[str, State]
     components: ComponentsAnswer
+    waves: WavesAnswer
+    moment: WaveAnswer | None
+    stuck: list[str]
 
 
 class CatalogueEntry(ComponentEntry):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from typing_extensions import TypeIs
@@ -26,6 +27,7 @@ from controlplane.core.model.answers.components import ComponentEntry, DataflowT
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
+from controlplane.operations.explore import waves
 from controlplane.operations.inspect import (
     audit,
     causes,
@@ -38,11 +40,11 @@ from controlplane.operations.inspect import (
 )
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
+from controlplane.ui import moments
 from controlplane.ui.values import (
     BlueprintPage,
     CatalogueEntry,
     CataloguePage,
-    Commit,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -65,8 +67,7 @@ WORST_FIRST: tuple[State, ...] = (
     "up_to_date",
 )
 NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
-COMMITS = 8
-EVENTS_LOOKED_AT = 300
+WAVES = 6
 CATALOGUE = 100
 GENERATIONS = 30
 REVISIONS = 20
@@ -100,7 +101,7 @@ def home(ctx: Context, branch: str) -> HomePage:
         "leader": found["leader"],
         "needs": _needs(found),
         "work": work_now(found),
-        "commits": _commits(ctx, branch),
+        "waves": waves.waves(ctx, branch, None, before=None, limit=WAVES)["items"],
         "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
     }
 
@@ -138,16 +139,6 @@ def work_now(found: StatusAnswer) -> list[Work]:
     return work
 
 
-def _commits(ctx: Context, branch: str) -> list[Commit]:
-    """The newest first; those of the newest events, so that a look stays cheap."""
-    last = overview.newest_event(ctx)
-    events = overview.events(ctx, branch, max(0, last - EVENTS_LOOKED_AT))
-    found: list[Commit] = [
-        {"dataset": event["dataset"], "at": event["at"]} for event in events if event["kind"] == "dataset.committed"
-    ]
-    return found[: -COMMITS - 1 : -1]
-
-
 def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
     states = Counter[State](thing["state"] for thing in (*flow["datasets"], *flow["targets"]))
     return {
@@ -179,8 +170,17 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     return {"query": query, "state": state, "total": len(every), "items": items}
 
 
-def flow(ctx: Context, branch: str, name: str) -> FlowPage:
-    """Raises NotFound."""
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What of the past of a dataflow is asked for: a wave by its id, or that of a time; waves before a wave."""
+
+    wave: str = ""
+    at: str = ""
+    before: str = ""
+
+
+def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
+    """Raises NotFound, BadAddress."""
     found = overview.status(ctx, branch)
     status = next((one for one in found["dataflows"] if one["name"] == name), None)
     if status is None:
@@ -189,13 +189,23 @@ def flow(ctx: Context, branch: str, name: str) -> FlowPage:
     text, parts = known.text_of(name), known.of_flow(name)
     states = _states(found)
     beyond = {one["name"]: states[one["name"]] for one in parts["items"] if not _is_of(one["name"], name)}
+    moment = moments.chosen(ctx, branch, name, asked.wave, asked.at)
     return {
         "summary": _summary(status, text),
         "text": text,
         "status": status,
         "beyond": beyond,
         "components": parts,
+        "waves": waves.waves(ctx, branch, name, before=asked.before or None, limit=moments.WAVES),
+        "moment": moment,
+        "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
+
+
+def _generations(status: DataflowStatus) -> dict[str, tuple[State, int]]:
+    """How each dataset and copy stands, and which generation it has."""
+    found = {one["name"]: (one["state"], one["generation"]) for one in status["datasets"]}
+    return {**found, **{one["name"]: (one["state"], one["synced_generation"] or 0) for one in status["targets"]}}
 
 
 def _is_of(dataset: str, flow: str) -> bool:

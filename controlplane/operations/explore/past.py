@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from controlplane.core.model.states import State
 from controlplane.ports.store import Tx
 
-FIRST_STATES: Final = 4_000  # of all datasets together, at the first look
+FIRST_STATES: Final = 512  # of all datasets together, at the first look behind the newest ones
 FEWEST, MOST = 2, 40  # of each, then
 MOST_STATES: Final = 20_000  # of all together, for one answer
 DEEPER: Final = 4  # times as many states of a dataset, and of as many more datasets, at each look further back
-TOGETHER: Final = 16  # datasets, at the first look further back
+TOGETHER: Final = 128  # datasets, at the first look
 
 
 @dataclass(slots=True)
 class PastStates:
-    """All that is kept behind `horizon`, of these datasets. `states`: newest first."""
+    """All that is kept behind `horizon`, of these datasets. `states`: newest first. It begins with the newest one of
+    each, which planning has at hand: of 5,000 datasets those are read further back that moved last."""
 
     tx: Tx
     branch: str
@@ -27,9 +28,8 @@ class PastStates:
     together: int = TOGETHER
 
     @classmethod
-    def of(cls, tx: Tx, branch: str, datasets: Collection[str]) -> PastStates:
-        each = max(FEWEST, min(MOST, FIRST_STATES // max(1, len(datasets))))
-        return cls(tx, branch, tx.recent_states(branch, sorted(datasets), each))
+    def of(cls, tx: Tx, branch: str, newest: Mapping[str, State]) -> PastStates:
+        return cls(tx, branch, {name: (state,) for name, state in newest.items()})
 
     @property
     def horizon(self) -> float:
@@ -43,19 +43,24 @@ class PastStates:
     def deepen(self) -> bool:
         """Know more of the datasets that the horizon is there for; False where nothing more is kept, or is to be read.
         Of what retention took nobody knows what followed from it: the horizon stays there."""
-        horizon, open_ends = self.horizon, self._cut_off.keys() - self.whole
-        if any(self.states[name][-1].at == horizon for name in self.whole & self._cut_off.keys()):
+        cut_off = self._cut_off
+        horizon = max((states[-1].at for states in cut_off.values()), default=0.0)
+        if any(self.states[name][-1].at == horizon for name in self.whole & cut_off.keys()):
             return False
+        open_ends = cut_off.keys() - self.whole
         latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[: self.together]
-        room = MOST_STATES - sum(map(len, self.states.values()))
-        deepest = max((len(self.states[name]) for name in latest), default=0) * DEEPER
-        latest = latest[: room // max(1, deepest)]
         if not latest:
             return False
-        found = self.tx.recent_states(self.branch, latest, deepest)
-        for name in latest:
+        known = len(self.states[latest[0]])
+        depth = known * DEEPER if known > 1 else max(FEWEST, min(MOST, FIRST_STATES // len(latest)))
+        room = MOST_STATES - sum(map(len, self.states.values()))
+        alike = [name for name in latest if len(self.states[name]) == known][: room // depth]
+        if not alike:
+            return False
+        found = self.tx.recent_states(self.branch, alike, depth)
+        for name in alike:
             self.states[name] = found[name]
-            if len(found[name]) < deepest:
+            if len(found[name]) < depth:
                 self.whole.add(name)
         self.together *= DEEPER
         return True

@@ -6,46 +6,65 @@ Does not belong here: what the work took, and work under way (`inspect.past_runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 from controlplane.core import runs, tree
-from controlplane.core.compile.nodes import Desired, Sink
-from controlplane.core.errors import NotFound
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.explain.audit import Audit
-from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WavesAnswer
-from controlplane.core.model.states import State
+from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
+from controlplane.core.model.states import Cause, State
 from controlplane.core.runs import Run
+from controlplane.core.tree import NodeStore
 from controlplane.operations.context import Context
-from controlplane.operations.explore.changes import Counting
+from controlplane.operations.explore.changes import Counting, kind_of
 from controlplane.operations.explore.counted import Counted
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.past_runs import reason, wishes
-from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
 SHOWN = 20
+SHOWN_KEYS = 3  # of a source
+OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """`own`: the datasets that are asked about. `known`: with all that they follow from."""
+    """`own`: the datasets that are asked about. `known`: with all that they follow from. `by_flow`: `own` by dataflow.
+    `newest`: the newest state of each dataset of the branch."""
 
     tx: Tx
     branch: str
+    nodes: NodeStore
     desired: Desired
+    newest: Mapping[str, State]
     own: frozenset[str]
     known: frozenset[str]
+    by_flow: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, facts: StoreSnapshot, own: frozenset[str]) -> _World:
+        nodes = facts.desired
+        known = own | nodes.graph.upstream(own)
+        by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
+        return cls(facts.tx, facts.branch, facts.nodes, nodes, facts.states, own=own, known=known, by_flow=by_flow)
+
+    def past(self) -> PastStates:
+        there = {name: state for name in self.known if (state := self.newest.get(name)) is not None}
+        return PastStates.of(self.tx, self.branch, there)
 
 
 def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int) -> WavesAnswer:
     """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
     for a dataflow or wave that is not known."""
-    with ctx.store.read(ctx.namespace) as tx:
-        world = _world(ctx, tx, branch, dataflow)
-        past = PastStates.of(tx, branch, world.known)
+    with ctx.looking(branch) as (_, facts):
+        tx, world = facts.tx, _world(facts, dataflow)
+        past = world.past()
         found = _until(world, past, lambda some: len(_page(some, before)) > limit)
         if before is not None and not any(run.id == before for run in found):
             raise no_wave(branch, before)
@@ -58,11 +77,12 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
 def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
     """One wave with its commits. Raises NotFound."""
     flow = id.partition(".")[0]
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.looking(branch) as (_, facts):
+        tx = facts.tx
         if not tx.revisions(branch, [flow]):
             raise no_wave(branch, id)
-        world = _downstream(_world(ctx, tx, branch, flow))
-        past = PastStates.of(tx, branch, world.known)
+        world = _downstream(_world(facts, flow), facts)
+        past = world.past()
         found = _until(world, past, lambda some: any(run.id == id for run in some))
         run = next((run for run in found if run.id == id), None)
         if run is None:
@@ -82,33 +102,38 @@ def no_wave(branch: str, id: str) -> NotFound:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _world(ctx: Context, tx: Tx, branch: str, dataflow: str | None) -> _World:
-    present = desired(tx, branch, namespace=ctx.namespace)
-    if dataflow is not None and not tx.revisions(branch, [dataflow]):
-        raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
-    made = (name for name in present.order if not isinstance(present.nodes[name], Sink))
-    own = frozenset(name for name in made if dataflow is None or _flow(name) == dataflow)
-    return _World(tx, branch, present, own, own | present.graph.upstream(own))
+def _world(facts: StoreSnapshot, dataflow: str | None) -> _World:
+    if dataflow is not None and not facts.tx.revisions(facts.branch, [dataflow]):
+        raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
+    nodes = facts.desired
+    made = (name for name in nodes.order if not isinstance(nodes.nodes[name], Sink))
+    return _World.of(facts, frozenset(name for name in made if dataflow is None or _flow(name) == dataflow))
 
 
-def _downstream(world: _World) -> _World:
+def _downstream(world: _World, facts: StoreSnapshot) -> _World:
     """With all that follows from it, in whichever dataflow."""
     below = world.own | world.desired.graph.downstream(world.own)
-    made = frozenset(name for name in below if not isinstance(world.desired.nodes[name], Sink))
-    return _World(world.tx, world.branch, world.desired, made, made | world.desired.graph.upstream(made))
+    return _World.of(facts, frozenset(n for n in below if not isinstance(world.desired.nodes[n], Sink)))
 
 
 def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
     """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
-    order = {name: place for place, name in enumerate(world.desired.order)}
     asked = wishes(world.tx, world.branch)
     while True:
-        commits = runs.commits_of(past.states, asked)
-        reaching = [run for run in runs.runs(commits, order) if run.datasets & world.own]
-        certain = [run for run in reaching if run.commits[0].at > past.horizon]
-        found = sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
+        found = _certain(world, past, asked)
         if is_enough(found) or not past.deepen():
             return found
+
+
+def _certain(world: _World, past: PastStates, asked: Sequence[float]) -> list[Run]:
+    horizon = past.horizon
+    if all(states[0].at <= horizon for states in past.states.values()):
+        return []  # as at first, where of each dataset the newest state is known alone
+    order = {name: place for place, name in enumerate(world.desired.order)}
+    grouped = runs.runs(runs.commits_of(past.states, asked), order)
+    reaching = (run for run in grouped if run.datasets & world.own)
+    certain = [run for run in reaching if run.commits[0].at > horizon]
+    return sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
 
 
 def _page(found: Collection[Run], before: str | None) -> list[Run]:
@@ -131,6 +156,7 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
     first, states = run.commits[0], _states(run, past)
     stopped = [state.dataset for state in states if _is_stopped(state, past)]
     beside = _beside(run, world)
+    keys = _keys(states[0], world, past)
     return {
         "id": run.id,
         "at": views.instant(first.at),
@@ -144,7 +170,22 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
         "reached": len(states) - len(stopped),
         "stopped": len(stopped),
         "left_alone": sum(_is_left_alone(name, run, past) for name in beside),
+        "keys": keys[:SHOWN_KEYS],
+        "more_keys": len(keys) > SHOWN_KEYS,
     }
+
+
+def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
+    """Of a source that changed, the first partitions that did, and one more; none where the tree is damaged."""
+    before = past.before(first.dataset, first.seq)
+    node = world.desired.nodes.get(first.dataset)
+    if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):
+        return []
+    try:
+        found = list(islice(tree.diff(world.nodes, before.root, first.root), SHOWN_KEYS + 1))
+    except CorruptNode:
+        return []
+    return [{"partition": one.key, "change": kind_of(one)} for one in found]
 
 
 def _states(run: Run, past: PastStates) -> list[State]:
@@ -163,7 +204,7 @@ def _is_stopped(state: State, past: PastStates) -> bool:
 def _beside(run: Run, world: _World) -> set[str]:
     """Datasets that it did not reach, of the dataflows that it did."""
     flows = {_flow(name) for name in run.datasets & world.own}
-    return {name for name in world.own if _flow(name) in flows} - run.datasets
+    return {name for flow in flows for name in world.by_flow[flow]} - run.datasets
 
 
 def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:

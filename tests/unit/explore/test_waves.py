@@ -80,6 +80,8 @@ def test_a_first_run_a_late_file_an_edit_and_its_revert_are_four(world: World) -
     assert (first["actor"], first["revision"], first["cause"]) == ("local", "shop@1", "missing")
     assert (late["dataset"], late["cause"], late["actor"]) == ("shop.orders", "input", None)
     assert late["reason"] == "the source of shop.orders changed"
+    assert (late["keys"], late["more_keys"]) == ([{"partition": "c.csv", "change": "added"}], False)
+    assert not [one["keys"] for one in (first, edit, revert) if one["keys"]]
     assert set(late["datasets"]) == ALL - {"shop.places", "shop.near"}
     assert (edit["dataset"], edit["actor"]) == ("shop.doubled", "local")
     assert edit["until"] < revert["at"]
@@ -136,6 +138,7 @@ def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
     for number in range(3):
         world.put("late.csv", (1, number))
         world.settle()
+    told(world, limit=1)  # planning has looked
     before = world.store.statements
     assert len(told(world, limit=2)) == 2
     assert world.store.statements - before <= 8

@@ -26,6 +26,7 @@ PATHS = (
     "/flows",
     "/flows/shop",
     "/flows/shop?on=shop.dear",
+    "/flows/shop?wave=shop.rev1",
     "/flows/shop/blueprint",
     "/datasets",
     "/datasets/shop.orders",

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
-from controlplane.core.model.answers.datasets import Changes
+from controlplane.core.model.answers.datasets import ChangeKind, Changes
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.answers.states import State
 from controlplane.core.model.answers.work import AttemptEntry
@@ -103,11 +103,19 @@ class WaveCommit(TypedDict):
     changes: Changes | None
 
 
+class WaveKey(TypedDict):
+    """A partition that a source changed."""
+
+    partition: str
+    change: ChangeKind
+
+
 class Wave(TypedDict):
     """Commits that one thing led to, at `at` and until `until`. `dataset` and `cause` are those of the first one;
     `reason`: what started it, in words; `actor`: whose edit or wish it was, where it was one and that is still known;
     `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another generation since, and `stopped`
-    came out as they were; `left_alone`: how many others of these dataflows were there."""
+    came out as they were; `left_alone`: how many others of these dataflows were there. `keys`: of a source that
+    changed, the first of its partitions that did; `more_keys`: there are others."""
 
     id: str
     at: str
@@ -121,6 +129,8 @@ class Wave(TypedDict):
     reached: int
     stopped: int
     left_alone: int
+    keys: list[WaveKey]
+    more_keys: bool
 
 
 class WavesAnswer(TypedDict):

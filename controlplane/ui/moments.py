@@ -1,0 +1,100 @@
+"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing.
+
+Does not belong here: which commits are one wave (`operations.explore.waves`), and pictures (`pictures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Moment, point_of
+from controlplane.core.model.answers import State
+from controlplane.core.model.answers.components import ComponentEdge
+from controlplane.core.model.answers.datasets import ChangeKind
+from controlplane.core.model.answers.explore import Wave, WaveAnswer
+from controlplane.operations.context import Context
+from controlplane.operations.explore import waves as past
+
+WAVES: Final = 7  # on the line of a dataflow
+LOOKED_THROUGH: Final = 200  # waves, for the one of a time
+STUCK: Final[frozenset[State]] = frozenset({"failed", "blocked", "building"})
+ARRIVED: Final[Mapping[ChangeKind, str]] = {"added": "arrived", "changed": "changed", "removed": "went"}
+
+
+def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer | None:
+    """The wave of this id, or else the last one that had begun at a time; None where neither is asked for. Raises
+    NotFound, BadAddress."""
+    if not id and at:
+        id = _begun_by(ctx, branch, flow, at)
+    return past.wave(ctx, branch, id) if id else None
+
+
+def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
+    point = point_of(at, at)
+    if isinstance(point, Moment):
+        for one in past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH)["items"]:
+            began = point_of(one["at"], one["at"])
+            if isinstance(began, Moment) and began.milliseconds <= point.milliseconds:
+                return one["id"]
+    raise NotFound(f"no wave of {flow} is known that had begun at {at}")
+
+
+def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]) -> list[str]:
+    """What has not come out yet, or failed, on what this wave brought and no later one has replaced. `now`: the state
+    and the generation of each dataset and copy. `edges`: inputs first."""
+    newest = {
+        step["dataset"]
+        for step in wave["steps"]
+        if not step["stopped"] and now.get(step["dataset"], ("", 0))[1] == step["generation"]
+    }
+    found: dict[str, None] = {}
+    for edge in edges:
+        is_fed = edge["source"] in newest or edge["source"] in found
+        target = edge["target"]
+        if is_fed and target not in newest and now.get(target, ("", 0))[0] in STUCK:
+            found[target] = None
+    return list(found)
+
+
+def headline(wave: Wave) -> str:
+    """What began it, in some words."""
+    source = wave["dataset"].rpartition(".")[2]
+    if wave["keys"]:
+        return f"{_keys(wave)} in {source}"
+    if wave["revision"] is not None:
+        flow, _, number = wave["revision"].partition("@")
+        return f"revision {number} of {flow}" + (f", by {wave['actor']}" if wave["actor"] else "")
+    if wave["actor"] and wave["cause"] == "forced":
+        return f"{wave['actor']} asked for {source} to be computed again"
+    if wave["actor"] and wave["cause"] == "rollback":
+        return f"{wave['actor']} rolled {source} back"
+    return wave["reason"]
+
+
+def _keys(wave: Wave) -> str:
+    """`2025-03-02.csv arrived`, `a.csv, b.csv and others changed`."""
+    kinds = {one["change"] for one in wave["keys"]}
+    verb = ARRIVED[next(iter(kinds))] if len(kinds) == 1 else "changed"
+    names = [one["partition"] or "the whole" for one in wave["keys"]]
+    if wave["more_keys"]:
+        return f"{', '.join(names)} and others {verb}"
+    *first, last = names
+    return f"{', '.join(first)} and {last} {verb}" if first else f"{last} {verb}"
+
+
+def outcome(wave: Wave) -> str:
+    """What came of it, in numbers."""
+    told = [f"{_datasets(wave['reached'])} recomputed"]
+    if wave["stopped"]:
+        told.append(f"{wave['stopped']} came out equal")
+    if wave["left_alone"]:
+        told.append(f"{wave['left_alone']} untouched")
+    return ", ".join(told)
+
+
+def _datasets(number: int) -> str:
+    if not number:
+        return "nothing"
+    return f"{number} dataset{'' if number == 1 else 's'}"
