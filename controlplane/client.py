@@ -612,12 +612,14 @@ class Headgate:
         at: Time | None = None,
         timeout_s: float = QUERY_S,
         id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> QueryAnswer:
-        """Rows of a SELECT in DuckDB's SQL over `dataflow.dataset`, also `@12`, at a time and in other branches, at
-        most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`. `at`: the time that is
-        meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it by."""
+        """Rows of a SELECT in the SQL of its engine over `dataflow.dataset`, also `@12`, at a time and in other
+        branches, at most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`; Spark's are
+        `:name`. `at`: the time that is meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it
+        by."""
         path = f"/v1/branches/{_segment(branch)}/query"
-        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         found = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
         while page["next"] is not None:
             page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
@@ -634,10 +636,11 @@ class Headgate:
         at: Time | None = None,
         timeout_s: float = QUERY_S,
         id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> Generator[bytes, None, None]:
         """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
         path = f"/v1/branches/{_segment(branch)}/query"
-        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         timeout = self._timeout(timeout_s)
         with self._http.stream("POST", path, json=body, headers={"Accept": ARROW}, timeout=timeout) as response:
             if response.status_code >= 400:
@@ -992,10 +995,12 @@ def _query(
     at: Time | None,
     timeout_s: float,
     id: str | None,
+    engine: str,
 ) -> JsonObject:
     given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
     moment = at.isoformat() if isinstance(at, datetime) else at
-    return {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "timeout_s": timeout_s, "id": id}
+    asked: JsonObject = {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "engine": engine}
+    return {**asked, "timeout_s": timeout_s, "id": id}
 
 
 def _refreshing(timeout_s: float | None) -> dict[str, str | int]:

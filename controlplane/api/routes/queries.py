@@ -35,12 +35,13 @@ router = auth.router("data", "all")
 
 
 class Asked(BaseModel):
-    """A query in DuckDB's SQL. Tables are `dataflow.dataset`, also `dataflow.dataset@12`, at a time, and in another
-    branch. `parameters`: values for `$name`, or in order for `?`. `id`: chosen by who asks, to cancel it by."""
+    """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also `dataflow.dataset@12`,
+    at a time, and in another branch. `parameters`: values for `$name` of DuckDB, `:name` of Spark, or in order for `?`
+    of DuckDB. `id`: chosen by who asks, to cancel it by."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
-    engine: Literal["duckdb"] = "duckdb"
+    engine: Literal["duckdb", "spark"] = "duckdb"
     parameters: dict[str, JsonValue] | list[JsonValue] | None = None
     limit: int | None = Field(None, ge=0, le=2**53)
     at: str | None = Field(None, max_length=100)
@@ -70,7 +71,9 @@ def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
     at = moment(query.at)
-    return queries.Asked(query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id)
+    return queries.Asked(
+        query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id, engine=query.engine
+    )
 
 
 def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
