@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -73,7 +73,10 @@ class Worker:
             running.end("stopped", STOPPED)
 
     def answer(self, number: int, question: QueryQuestion) -> None:
-        """Write the frames of one answer."""
+        """Write the frames of one answer. Without a Spark that lives this process ends, as one does that has had
+        nothing to do: whoever asked asks another one."""
+        if self._has_lost_spark():
+            return
         try:
             value: Json = self._value(number, question)
         except QueryRefused as e:
@@ -82,6 +85,11 @@ class Worker:
         self._out.write(HEAD.pack(LAST, len(body)))
         self._out.write(body)
         self._out.flush()
+
+    def _has_lost_spark(self) -> bool:
+        has_spark = self._spark.done() and self._spark.exception() is None
+        self.is_alive = not has_spark or is_alive(self._spark.result())
+        return not self.is_alive
 
     def _value(self, number: int, question: QueryQuestion) -> Json:
         if question["ask"] == "spark":
@@ -95,7 +103,7 @@ class Worker:
             spark = self._started(question["seconds"])
             try:
                 running.begin(spark)
-                return self._rows(spark, question)
+                return self._rows(spark, question, running)
             except Exception as error:
                 raise self._told(error, running, question, spark) from error
             finally:
@@ -112,11 +120,13 @@ class Worker:
             message = str(e) if isinstance(e, NoSpark) else f"{type(e).__name__}: {e}"
             raise _refused("none", f"Spark does not start: {message}") from e
 
-    def _rows(self, spark: SparkSession, question: SparkRun) -> Ran:
+    def _rows(self, spark: SparkSession, question: SparkRun, running: _Running) -> Ran:
         session = session_for(spark, question["settings"])
         views = add_views(session, self._lake, question["tables"])
         found = sql(session, question["sql"], question["parameters"], views)
-        return write(found, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
+        out = cast("BinaryIO", Pieces(self._out))  # as much of a file as Arrow needs
+        scratch = Path(self._bounds["scratch"]) / f"rows-{running.number}"
+        return write(found, out, question["limit"], scratch, running.check)
 
     def _clear(self, spark: SparkSession) -> None:
         """What sessions share is as it was."""
@@ -193,9 +203,12 @@ class _Running:
         claim_thread(spark, self._group)
         with self._lock:
             self._spark = spark
-            ended = self.ended
-        if ended is not None:
-            raise QueryRefused(ended)
+        self.check()
+
+    def check(self) -> None:
+        """Raises QueryRefused where it is to end."""
+        if self.ended is not None:
+            raise QueryRefused(self.ended)
 
     def end(self, kind: str, message: str) -> None:
         """Jobs that run, and those that it would start, fail; the first reason is told."""
