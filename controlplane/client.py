@@ -648,10 +648,22 @@ class Headgate:
                 _value(response)
             yield from response.iter_bytes()
 
-    def promote(self, sql: str, dataset: str, *, branch: str = "main") -> PromotionAnswer:
-        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored."""
+    def promote(
+        self,
+        sql: str,
+        dataset: str,
+        *,
+        branch: str = "main",
+        analyse: bool = False,
+        compare: Literal["duckdb", "spark"] | None = None,
+        timeout_s: float = QUERY_S,
+    ) -> PromotionAnswer:
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored. `analyse`: with
+        the columns that Spark says it would have. `compare`: the engine whose rows of the query are compared with those
+        of Spark. Either waits for at most `timeout_s`."""
         path = f"/v1/branches/{_segment(branch)}/query/promote"
-        return cast("PromotionAnswer", self._post(path, {"sql": sql, "dataset": dataset}))
+        body: JsonObject = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare}
+        return cast("PromotionAnswer", self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s))
 
     def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
         """A transform's SQL as a query over its inputs' present states."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, cast
 
@@ -13,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
 from controlplane.api.departures import CancelledStream, watch
-from controlplane.api.looks import waiting
+from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
-from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import queries
+from controlplane.operations.inspect import queries, query_comparison
 from controlplane.operations.inspect.running_queries import Cancel
 from dataplane.contract.queries import SQL_MOST
 
@@ -113,17 +114,51 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]
 
 
 class Promoted(BaseModel):
-    """A query, and the dataset that it is to make."""
+    """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it would have. `compare`:
+    the engine whose rows of the query are compared with those of Spark."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     dataset: str = Field(pattern=DATASET_TEXT)
+    analyse: bool = False
+    compare: Literal["duckdb", "spark"] | None = None
+    timeout_s: float = Field(60.0, gt=0, le=LONGEST_S)
 
 
 @router.post("/v1/branches/{branch}/query/promote", dependencies=auth.needs("view"))
-def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
-    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored."""
-    return answer(promotion.promote(call.context, branch, query.sql, query.dataset))
+async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
+    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored.
+    `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the query's tables, and looks at
+    results of at most 100,000 rows. Either waits for at most `timeout_s`."""
+    cancel = Cancel()
+
+    def work() -> Answer[PromotionAnswer]:
+        proposal = promotion.propose(call.context, branch, query.sql, query.dataset)
+        told = proposal.answer
+        if query.analyse:
+            call.need("edit")
+            told = {**told, "analysis": _analysis(call, branch, proposal, query.timeout_s)}
+        if query.compare is not None:
+            comparison = query_comparison.compare(
+                call.context,
+                call.services.queries,
+                branch,
+                query.sql,
+                engine=query.compare,
+                settings=proposal.settings,
+                timeout_s=query.timeout_s,
+                cancel=cancel,
+            )
+            told = {**told, "comparison": comparison}
+        return answer(told)
+
+    return await _unless_left(call, work, cancel)
+
+
+def _analysis(call: Call, branch: str, proposal: promotion.Proposal, timeout_s: float) -> PromotionAnalysis:
+    deadline = time.monotonic() + timeout_s
+    with analysed(call, branch, proposal.sources, deadline, timeout_s) as unanswered:
+        return promotion.analysis(call.context, branch, proposal, unanswered)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/query", dependencies=auth.needs("view"))
