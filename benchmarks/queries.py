@@ -1,6 +1,6 @@
 """What a query takes over HTTP, from a warm process, over the flights of 2013 (336,776 rows in 12 partitions).
 
-    python -m benchmarks.queries
+    python -m benchmarks.queries [duckdb | spark]
 
 Each round is another query, so that no result is there already; `again` are results that are. Does not belong here:
 the start of the process, which the first line tells.
@@ -8,6 +8,7 @@ the start of the process, which the first line tells.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,9 +29,10 @@ from controlplane.demo.data import lay_out
 from controlplane.lake.objects import open_lake
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
+from controlplane.lake.queries.spark import SparkPool
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.inspect.queries import Queries
+from controlplane.operations.inspect.queries import EngineName, Queries
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
@@ -39,7 +41,10 @@ from tests.store.examples import state, trace
 from tests.unit.api.world import TellingWake, render, serving
 
 ROUNDS = 30
-MILLION = "SELECT range, hash(range) FROM range(1000000)"
+MILLION = {
+    "duckdb": "SELECT range, hash(range) FROM range(1000000)",
+    "spark": "SELECT id, xxhash64(id) FROM range(1000000)",
+}
 TYPES = {"int64": "long", "string": "string", "timestamp[us, tz=UTC]": "timestamp", "timestamp[us]": "timestamp_ntz"}
 QUERIES = {
     "group": "SELECT carrier, count(*), avg(arr_delay) + {n} FROM nyc.flights GROUP BY carrier",
@@ -87,6 +92,7 @@ def served() -> Iterator[Headgate]:
         folder, store = Path(name), MemoryStore()
         committed(store, folder)
         pool = QueryPool(name)
+        spark = SparkPool(name, pool)
         services = Services(
             store,
             open_lake(name),
@@ -94,31 +100,33 @@ def served() -> Iterator[Headgate]:
             render,
             lambda *_: "",
             stopping=threading.Event(),
-            queries=Queries(pool, ResultFolder(folder / "results")),
+            queries=Queries(pool, ResultFolder(folder / "results"), spark=spark),
         )
         token, _ = tokens.create(Context(store), "benchmark", ("admin",))
         with serving(services) as url, Headgate(url, token) as client:
             yield client
+        spark.close()
         pool.close()
 
 
-def took_ms(client: Headgate, sql: str) -> float:
+def took_ms(client: Headgate, sql: str, engine: EngineName) -> float:
     began = time.perf_counter()
-    client.query(sql)
+    client.query(sql, engine=engine)
     return (time.perf_counter() - began) * 1000
 
 
 def main() -> None:
+    engine: EngineName = "spark" if "spark" in sys.argv else "duckdb"
     with served() as client:
-        print(f"first, with the start of a process: {took_ms(client, 'SELECT 1'):.0f} ms")
+        print(f"first, with the start of a process: {took_ms(client, 'SELECT 1', engine):.0f} ms")
         for name, sql in QUERIES.items():
-            took_ms(client, sql.format(n=-1))
-            times = [took_ms(client, sql.format(n=n)) for n in range(ROUNDS)]
-            again = [took_ms(client, sql.format(n=0)) for _ in range(ROUNDS)]
+            took_ms(client, sql.format(n=-1), engine)
+            times = [took_ms(client, sql.format(n=n), engine) for n in range(ROUNDS)]
+            again = [took_ms(client, sql.format(n=0), engine) for _ in range(ROUNDS)]
             slow = sorted(times)[int(ROUNDS * 0.9)]
             print(f"{name}: median {median(times):.0f} ms, p90 {slow:.0f} ms; again {median(again):.0f} ms")
         began = time.perf_counter()
-        size = sum(map(len, client.query_arrow(MILLION)))
+        size = sum(map(len, client.query_arrow(MILLION[engine], engine=engine)))
         print(f"1,000,000 rows as Arrow, {size >> 20} MB: {time.perf_counter() - began:.1f} s")
 
 

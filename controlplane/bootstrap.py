@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from controlplane.ports.issuers import SignOn
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
+    from controlplane.ports.queries import QueryEngine
     from controlplane.ports.store import Store
     from controlplane.reconciler.exporting import Exporting
     from controlplane.reconciler.leader import FencedStore
@@ -55,6 +56,10 @@ LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
 EXPORT_S = 10.0  # a run that is over waits so long for events of lineage that are still to be sent
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
+NO_SPARK_QUERIES = (
+    "queries by Spark need a process beside the service, which HEADGATE_POOL=local has; here the pool is {pool}: "
+    "ask DuckDB, or make a transform of the query"
+)
 log = logs.get("server")
 
 
@@ -375,7 +380,7 @@ class Server:
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
             render_changes=ChangeRenderer(lake.uri, self.stopping),
-            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries")),
+            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries"), spark=self._spark_queries()),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
@@ -411,6 +416,17 @@ class Server:
         from controlplane.lake.queries.pool import QueryPool
 
         pool = QueryPool(self.settings.lake, memory_bytes=memory_bytes())
+        self._ends.callback(pool.close)
+        return pool
+
+    def _spark_queries(self) -> QueryEngine:
+        """It has a process once there is a query for Spark. `stop` ends it."""
+        from controlplane.lake.queries.spark import SparkPool
+        from controlplane.ports.queries import NoEngine
+
+        if self.settings.pool != "local":
+            return NoEngine(NO_SPARK_QUERIES.format(pool=self.settings.pool))
+        pool = SparkPool(self.settings.lake, self._query_pool)
         self._ends.callback(pool.close)
         return pool
 

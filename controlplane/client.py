@@ -613,12 +613,14 @@ class Headgate:
         at: Time | None = None,
         timeout_s: float = QUERY_S,
         id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> QueryAnswer:
-        """Rows of a SELECT in DuckDB's SQL over `dataflow.dataset`, also `@12`, at a time and in other branches, at
-        most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`. `at`: the time that is
-        meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it by."""
+        """Rows of a SELECT in the SQL of its engine over `dataflow.dataset`, also `@12`, at a time and in other
+        branches, at most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`; Spark's are
+        `:name`. `at`: the time that is meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it
+        by."""
         path = f"/v1/branches/{_segment(branch)}/query"
-        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         found = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
         while page["next"] is not None:
             page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
@@ -635,10 +637,11 @@ class Headgate:
         at: Time | None = None,
         timeout_s: float = QUERY_S,
         id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> Generator[bytes, None, None]:
         """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
         path = f"/v1/branches/{_segment(branch)}/query"
-        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id)
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         timeout = self._timeout(timeout_s)
         with self._http.stream("POST", path, json=body, headers={"Accept": ARROW}, timeout=timeout) as response:
             if response.status_code >= 400:
@@ -646,10 +649,22 @@ class Headgate:
                 _value(response)
             yield from response.iter_bytes()
 
-    def promote(self, sql: str, dataset: str, *, branch: str = "main") -> PromotionAnswer:
-        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored."""
+    def promote(
+        self,
+        sql: str,
+        dataset: str,
+        *,
+        branch: str = "main",
+        analyse: bool = False,
+        compare: Literal["duckdb", "spark"] | None = None,
+        timeout_s: float = QUERY_S,
+    ) -> PromotionAnswer:
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored. `analyse`: with
+        the columns that Spark says it would have. `compare`: the engine whose rows of the query are compared with those
+        of Spark. Either waits for at most `timeout_s`."""
         path = f"/v1/branches/{_segment(branch)}/query/promote"
-        return cast("PromotionAnswer", self._post(path, {"sql": sql, "dataset": dataset}))
+        body: JsonObject = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare}
+        return cast("PromotionAnswer", self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s))
 
     def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
         """A transform's SQL as a query over its inputs' present states."""
@@ -1026,10 +1041,12 @@ def _query(
     at: Time | None,
     timeout_s: float,
     id: str | None,
+    engine: str,
 ) -> JsonObject:
     given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
     moment = at.isoformat() if isinstance(at, datetime) else at
-    return {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "timeout_s": timeout_s, "id": id}
+    asked: JsonObject = {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "engine": engine}
+    return {**asked, "timeout_s": timeout_s, "id": id}
 
 
 def _refreshing(timeout_s: float | None) -> dict[str, str | int]:

@@ -42,6 +42,7 @@ STATUS = {
     "cannot-merge": 422,
     "corrupt-node": 500,
     "cuts-disagree": 409,
+    "engine-unavailable": 503,
     "fenced": 409,
     "generation-gone": 410,
     "idempotency-conflict": 422,

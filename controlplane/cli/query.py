@@ -33,13 +33,25 @@ class Form(StrEnum):
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="A SELECT; - reads it from standard input.")]
 Param = Annotated[
     list[str] | None,
-    typer.Option("--param", metavar="NAME=VALUE", help="The value of $NAME: JSON (3, true, null), else text."),
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="The value of $NAME, or Spark's :NAME: JSON (3, true, null), else text."
+    ),
 ]
 Limit = Annotated[int, typer.Option(min=0, max=MOST_ROWS, help="Rows at most.")]
 At = Annotated[
     str | None, typer.Option(metavar="TIME", help="Tables as they were at this time, such as 2026-11-24T07:00Z.")
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=1, max=LONGEST_S, help="Seconds that it may take.")]
+
+
+class Engine(StrEnum):
+    """What runs a query."""
+
+    duckdb = "duckdb"
+    spark = "spark"
+
+
+By = Annotated[Engine, typer.Option("--engine", "-e", help="What runs it, in its own SQL.")]
 As = Annotated[Form, typer.Option("--output", "-o", help="Form of the rows on standard output.")]
 
 
@@ -54,16 +66,26 @@ def query(
     limit: Limit = SHOWN_ROWS,
     at: At = None,
     timeout: Timeout = 60.0,
+    engine: By = Engine.duckdb,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: As = Form.table,
 ) -> None:
-    """Show rows of a SELECT over datasets, in DuckDB's SQL: headgate query "SELECT count(*) FROM shop.orders@12"."""
+    """Show rows of a SELECT over datasets, in DuckDB's SQL or Spark's: headgate query "SELECT count(*) FROM
+    shop.orders@12"."""
     session = options.session(ctx, options.Form.json if output is Form.json else options.Form.table)
     parameters = dict(map(_parameter, param or ()))
     text = sys.stdin.read() if sql == "-" else sql
     with session.connect(home) as client:
-        value = client.query(text, branch=branch, parameters=parameters, limit=limit, at=at, timeout_s=timeout)
+        value = client.query(
+            text,
+            branch=branch,
+            parameters=parameters,
+            limit=limit,
+            at=at,
+            timeout_s=timeout,
+            engine=engine.value,
+        )
     if output is Form.csv:
         write_csv(value, sys.stdout)
     else:

@@ -28,6 +28,7 @@ A query ends with a semicolon. Tables: shop.orders, shop.orders@12, shop.orders@
 \\d               tables of the branch
 \\d shop.orders   columns of a table
 \\b dev           another branch
+\\e spark         another engine: duckdb or spark, each with its own SQL
 \\limit 100       rows that are shown at most
 \\q               the end
 """
@@ -43,13 +44,14 @@ def sql(
     ctx: typer.Context,
     limit: query.Limit = 100,
     timeout: query.Timeout = 60.0,
+    engine: query.By = query.Engine.duckdb,
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
     """A shell for queries over datasets, with history and completion; \\h tells what it knows."""
     session = options.session(ctx)
     with session.connect(home) as client:
-        shell = Shell(client, branch, limit, timeout)
+        shell = Shell(client, branch, limit, timeout, engine)
         if sys.stdin.isatty():
             _edit_lines(shell, settings.read(home).home / HISTORY)
             sys.stdout.write("\\h for help, \\q to end\n")
@@ -76,6 +78,7 @@ class Shell:
     branch: str
     limit: int
     timeout_s: float
+    engine: query.Engine = query.Engine.duckdb
     _begun: list[str] = field(default_factory=list)
     _is_over: bool = False
     _columns: dict[str, list[str]] = field(default_factory=dict)
@@ -111,7 +114,9 @@ class Shell:
         self._told(lambda: self._show(text))
 
     def _show(self, text: str) -> None:
-        value = self.client.query(text, branch=self.branch, limit=self.limit, timeout_s=self.timeout_s)
+        value = self.client.query(
+            text, branch=self.branch, limit=self.limit, timeout_s=self.timeout_s, engine=self.engine.value
+        )
         show(value, query.rows_view(value), "table")
 
     def _told(self, work: Callable[[], None]) -> None:
@@ -139,13 +144,15 @@ class Shell:
             case "b" if argument:
                 self.client.branch(argument.strip())
                 self.branch = argument.strip()
+            case "e" if argument.strip() in set(query.Engine):
+                self.engine = query.Engine(argument.strip())
             case "limit" if argument.strip().isdigit():
                 self.limit = min(int(argument), query.MOST_ROWS)
             case _:
                 sys.stdout.write(HELP)
 
     def _described(self, table: str) -> list[tuple[str, str]]:
-        """By the engine, as a query would find it."""
+        """By DuckDB, as a query of it would find it."""
         value = self.client.query(f"DESCRIBE {table}", branch=self.branch, timeout_s=self.timeout_s)
         return [(str(row[0]), str(row[1])) for row in value["rows"]]
 

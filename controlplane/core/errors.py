@@ -184,6 +184,12 @@ class QueriesBusy(HeadgateError):
     code = "queries-busy"
 
 
+class EngineUnavailable(HeadgateError):
+    """An engine that a query was to be run by does not start, or is not offered by this service."""
+
+    code = "engine-unavailable"
+
+
 class RowsUnreadable(HeadgateError):
     """A file that a query reads is missing or damaged, or where it lies cannot be reached."""
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from controlplane.core.errors import QueriesBusy
-from dataplane.contract.queries import Inspected, PageFound, QueryTable, Ran
+from controlplane.core.errors import EngineUnavailable, QueriesBusy
+from dataplane.contract.queries import Compared, Inspected, PageFound, QueryTable, Ran
 from dataplane.contract.schemas import Json
 
 Pieces: TypeAlias = Generator[bytes, None, Ran]
@@ -32,11 +32,22 @@ class QuerySession(Protocol):
     def inspect(self, sql: str) -> Inspected:
         """The tables that it names. Raises QueryRefused."""
 
-    def run(self, sql: str, parameters: Json, tables: Sequence[QueryTable], limit: int | None) -> Pieces:
-        """Raises QueryRefused, and RowsUnreadable for a file that cannot be read."""
+    def run(
+        self,
+        sql: str,
+        parameters: Json,
+        tables: Sequence[QueryTable],
+        limit: int | None,
+        settings: Mapping[str, Json] | None = None,
+    ) -> Pieces:
+        """`settings`: of Spark, as those of a transform; None for those that queries have. Raises QueryRefused,
+        EngineUnavailable, and RowsUnreadable for a file that cannot be read."""
 
     def page(self, path: Path, offset: int, limit: int) -> PageFound:
         """Rows of a kept result. Raises RowsUnreadable."""
+
+    def compare(self, one: Path, other: Path, samples: int) -> Compared:
+        """The rows of two kept results. Raises RowsUnreadable."""
 
 
 class QueryEngine(Protocol):
@@ -75,6 +86,23 @@ class QueryResults(Protocol):
 
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
         """Raises OSError where it has gone meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoEngine:
+    """Where an engine is not offered. `reason`: why, and what to do."""
+
+    reason: str = "this service does not answer queries by Spark"
+    version = "none"
+
+    def session(
+        self,
+        user: str,  # noqa: ARG002
+        cancellation: Cancellation,  # noqa: ARG002
+        *,
+        timeout_s: float,  # noqa: ARG002
+    ) -> AbstractContextManager[QuerySession]:
+        raise EngineUnavailable(self.reason)
 
 
 class NoQueries:

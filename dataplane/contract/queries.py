@@ -1,7 +1,7 @@
 """What a process that answers SQL is asked, a line of JSON each, and how it answers.
 
 An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
-pieces of an Arrow stream; the last frame is a `J`, with a JSON object. Does not belong here: DuckDB, Arrow, processes.
+pieces of an Arrow stream; the last frame is a `J`, with a JSON object. Does not belong here: engines, Arrow, processes.
 """
 
 from __future__ import annotations
@@ -67,6 +67,34 @@ class Run(TypedDict):
     seconds: float
 
 
+class SparkTable(TypedDict):
+    """The files of a view, as paths in the lake, and their schema. `name` is what the user calls it."""
+
+    view: str
+    name: str
+    files: list[str]
+    schema: Schema
+
+
+class SparkRun(TypedDict):
+    """As `Run`, for Spark: the text names views. `settings`: of the session, as those of a transform's job."""
+
+    ask: Literal["spark"]
+    sql: str
+    parameters: dict[str, Json]
+    tables: list[SparkTable]
+    settings: dict[str, Json]
+    limit: int | None
+    seconds: float
+
+
+class Stop(TypedDict):
+    """No question, and not answered: the question of this number, counted from 1, is to end soon."""
+
+    ask: Literal["stop"]
+    question: int
+
+
 class Page(TypedDict):
     """Rows of an Arrow stream that lies in a file of this machine, as JSON."""
 
@@ -76,7 +104,16 @@ class Page(TypedDict):
     limit: int
 
 
-QueryQuestion: TypeAlias = Inspect | Run | Page
+class Compare(TypedDict):
+    """Have two Arrow streams in files of this machine the same rows, in whatever order?"""
+
+    ask: Literal["compare"]
+    one: str
+    other: str
+    samples: int
+
+
+QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | Compare
 
 
 class Inspected(TypedDict):
@@ -87,7 +124,7 @@ class Inspected(TypedDict):
 
 
 class QueryColumn(TypedDict):
-    """`type` is DuckDB's name of it."""
+    """`type` is the engine's name of it."""
 
     name: str
     type: str
@@ -105,10 +142,19 @@ class Ran(TypedDict):
     more: bool
 
 
+class Compared(TypedDict):
+    """`rows` of each. Rows that only one has, as many as asked for, and how many such rows each has."""
+
+    rows: list[int]
+    only: list[int]
+    samples: list[list[list[Json]]]
+
+
 class Refusal(TypedDict):
     """Why there is no answer. `refused` is of the query's text, at a character of it where that is known; `unknown` a
-    table that nobody gave; `limit` a bound that it met; `lake` a file that cannot be read."""
+    table that nobody gave; `limit` a bound that it met; `lake` a file that cannot be read; `stopped` as was asked for;
+    `none`: there is no engine to run it."""
 
-    kind: Literal["refused", "unknown", "limit", "lake"]
+    kind: Literal["refused", "unknown", "limit", "lake", "stopped", "none"]
     message: str
     at: int | None

@@ -19,6 +19,8 @@ from dataplane.contract.queries import (
     HEAD,
     LAST,
     Bounds,
+    Compare,
+    Compared,
     Page,
     PageFound,
     QueryQuestion,
@@ -30,6 +32,7 @@ from dataplane.contract.queries import (
 )
 from dataplane.contract.schemas import Json
 from dataplane.query import database, results
+from dataplane.query.comparison import compared
 from dataplane.query.statement import Parser, QueryRefused, Statement
 from dataplane.storage.lake import open_lake
 
@@ -94,7 +97,11 @@ class Worker:
             case "run":
                 return self._run(question)
             case "page":
-                return _page(question)
+                return page(question)
+            case "compare":
+                return _compare(question)
+            case "spark" | "stop":
+                raise ValueError("not asked of DuckDB")
 
     def _run(self, question: Run) -> Ran:
         statement = self._parser.inspect(question["sql"])
@@ -128,11 +135,23 @@ class Worker:
                 return error
 
 
-def _page(question: Page) -> PageFound:
+def page(question: Page) -> PageFound:
+    """Raises QueryRefused where the result is gone."""
     try:
         return results.page(question["path"], question["offset"], question["limit"])
     except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
-        raise QueryRefused({"kind": "lake", "message": f"the result is gone: {e}", "at": None}) from e
+        raise _gone(e) from e
+
+
+def _compare(question: Compare) -> Compared:
+    try:
+        return compared(question["one"], question["other"], question["samples"])
+    except (OSError, ValueError) as e:
+        raise _gone(e) from e
+
+
+def _gone(error: Exception) -> QueryRefused:
+    return QueryRefused({"kind": "lake", "message": f"the result is gone: {error}", "at": None})
 
 
 def _check_given(statement: Statement, given: list[Reference]) -> None:

@@ -91,7 +91,7 @@ def check_parsed(session: SparkSession, plan: JavaObject, views: Iterable[str]) 
     """Raises TaskFailure for a parsed plan that is no query over these views. Nothing is looked up."""
     nodes = nodes_of(session, _substituted(session, plan))
     if (strange := nodes.first_beside(_PARSED)) is not None:
-        raise _refused(strange, f"no query of a transform holds a {_short(strange)}")
+        raise _refused(strange, f"no query holds a {_short(strange)}")
     known = {name.lower() for name in views}
     for relation in nodes.of(_RELATION):
         _check_name(relation, known)
@@ -117,7 +117,7 @@ def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
     session = rows.sparkSession
     nodes = nodes_of(session, _analysed(rows))
     if (strange := nodes.first_beside(_ANALYSED)) is not None:
-        raise _refused(strange, f"no query of a transform holds a {_short(strange)}")
+        raise _refused(strange, f"no query holds a {_short(strange)}")
     _check_resolved(expressions_of(session, nodes))
     found = nodes.of(*_GIVEN)
     given = [one.canonicalized() for view in views for one in _relations(view)] if found else []
@@ -218,7 +218,7 @@ def _check_resolved(expressions: Nodes) -> None:
 
 def _refuse(expressions: Nodes, kinds: frozenset[str]) -> None:
     if (found := next(iter(expressions.of(*kinds)), None)) is not None:
-        raise _refused(found, f"no query of a transform may call {_short(found)}")
+        raise _refused(found, f"no query may call {_short(found)}")
 
 
 def _short(node: JavaObject) -> str:

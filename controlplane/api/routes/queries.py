@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, cast
 
@@ -13,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
 from controlplane.api.departures import CancelledStream, watch
-from controlplane.api.looks import waiting
+from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
-from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import queries
+from controlplane.operations.inspect import queries, query_comparison
 from controlplane.operations.inspect.running_queries import Cancel
 from dataplane.contract.queries import SQL_MOST
 
@@ -35,12 +36,13 @@ router = auth.router("data", "all")
 
 
 class Asked(BaseModel):
-    """A query in DuckDB's SQL. Tables are `dataflow.dataset`, also `dataflow.dataset@12`, at a time, and in another
-    branch. `parameters`: values for `$name`, or in order for `?`. `id`: chosen by who asks, to cancel it by."""
+    """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also `dataflow.dataset@12`,
+    at a time, and in another branch. `parameters`: values for `$name` of DuckDB, `:name` of Spark, or in order for `?`
+    of DuckDB. `id`: chosen by who asks, to cancel it by."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
-    engine: Literal["duckdb"] = "duckdb"
+    engine: Literal["duckdb", "spark"] = "duckdb"
     parameters: dict[str, JsonValue] | list[JsonValue] | None = None
     limit: int | None = Field(None, ge=0, le=2**53)
     at: str | None = Field(None, max_length=100)
@@ -70,7 +72,9 @@ def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
     at = moment(query.at)
-    return queries.Asked(query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id)
+    return queries.Asked(
+        query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id, engine=query.engine
+    )
 
 
 def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
@@ -110,17 +114,51 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]
 
 
 class Promoted(BaseModel):
-    """A query, and the dataset that it is to make."""
+    """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it would have. `compare`:
+    the engine whose rows of the query are compared with those of Spark."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     dataset: str = Field(pattern=DATASET_TEXT)
+    analyse: bool = False
+    compare: Literal["duckdb", "spark"] | None = None
+    timeout_s: float = Field(60.0, gt=0, le=LONGEST_S)
 
 
 @router.post("/v1/branches/{branch}/query/promote", dependencies=auth.needs("view"))
-def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
-    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored."""
-    return answer(promotion.promote(call.context, branch, query.sql, query.dataset))
+async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
+    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored.
+    `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the query's tables, and looks at
+    results of at most 100,000 rows. Either waits for at most `timeout_s`."""
+    cancel = Cancel()
+
+    def work() -> Answer[PromotionAnswer]:
+        proposal = promotion.propose(call.context, branch, query.sql, query.dataset)
+        told = proposal.answer
+        if query.analyse:
+            call.need("edit")
+            told = {**told, "analysis": _analysis(call, branch, proposal, query.timeout_s)}
+        if query.compare is not None:
+            comparison = query_comparison.compare(
+                call.context,
+                call.services.queries,
+                branch,
+                query.sql,
+                engine=query.compare,
+                settings=proposal.settings,
+                timeout_s=query.timeout_s,
+                cancel=cancel,
+            )
+            told = {**told, "comparison": comparison}
+        return answer(told)
+
+    return await _unless_left(call, work, cancel)
+
+
+def _analysis(call: Call, branch: str, proposal: promotion.Proposal, timeout_s: float) -> PromotionAnalysis:
+    deadline = time.monotonic() + timeout_s
+    with analysed(call, branch, proposal.sources, deadline, timeout_s) as unanswered:
+        return promotion.analysis(call.context, branch, proposal, unanswered)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/query", dependencies=auth.needs("view"))

@@ -13,16 +13,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator
 from contextlib import suppress
 
-from dataplane.contract.queries import ARROW, HEAD, Bounds, QueryQuestion
+from dataplane.contract.queries import ARROW, GRACE_S, HEAD, Bounds, QueryQuestion
 from dataplane.contract.schemas import Json
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.query")
+SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
 PIPE_BYTES = 1 << 16
-SECRETS = "HEADGATE_"  # nothing that is named so is a query's business
+SECRETS = "HEADGATE_"  # nothing that is named so is a query's business, but how Spark is started
+FOR_SPARK = frozenset({"HEADGATE_CLASSES", "HEADGATE_JARS", "HEADGATE_JVM", "HEADGATE_LAKE", "HEADGATE_SPARK_CONF"})
+STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
 
 
 class ChildEnded(Exception):
@@ -45,12 +49,20 @@ class ChildEnded(Exception):
 class QueryChild:
     """Asked by one thread at a time."""
 
+    command, environment = COMMAND, frozenset[str]()
+
     def __init__(self, lake: str, memory_bytes: int, disk_bytes: int) -> None:
         self.user, self.asked = "", 0
         self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
+        self._sending = threading.Lock()
         self._process = subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=_environment()
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=_environment(self.environment),
         )
+        self._is_killed = False  # it may live for a moment longer, also after a whole answer
         self._buffer = bytearray()
         bounds: Bounds = {
             "lake": lake,
@@ -67,13 +79,16 @@ class QueryChild:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._is_killed and self._process.poll() is None
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
         """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel has not done it.
         Raises ChildEnded."""
         self.asked += 1
         self._send(question)
+        return (yield from self._answer(deadline))
+
+    def _answer(self, deadline: float) -> Generator[bytes, None, Json]:
         while True:
             head = self._take(HEAD.size, deadline)
             kind, size = HEAD.unpack(head)
@@ -85,8 +100,9 @@ class QueryChild:
     def _send(self, value: object) -> None:
         assert self._process.stdin
         try:
-            self._process.stdin.write(json.dumps(value).encode() + b"\n")
-            self._process.stdin.flush()
+            with self._sending:
+                self._process.stdin.write(json.dumps(value).encode() + b"\n")
+                self._process.stdin.flush()
         except (BrokenPipeError, ValueError):
             raise self._ended() from None
 
@@ -112,8 +128,17 @@ class QueryChild:
         self._process.wait()
         return ChildEnded(self._process.returncode)
 
+    def stop(self) -> None:
+        """The query that it answers is not wanted any more: it ends, and here the process with it."""
+        self.kill()
+
+    def settle(self) -> bool:
+        """Whether it can be asked again though its last answer was not read whole."""
+        return False
+
     def kill(self) -> None:
         """At once. Whoever waits for its answer gets ChildEnded."""
+        self._is_killed = True
         self._process.kill()
 
     def close(self) -> None:
@@ -124,6 +149,54 @@ class QueryChild:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def _environment() -> dict[str, str]:
+class SparkChild(QueryChild):
+    """Spark takes long to start, so that a query is stopped where it can be, and the process goes on. It has a JVM
+    below it, which is ended with it."""
+
+    command, environment = SPARK, FOR_SPARK
+
+    def stop(self) -> None:
+        asked = self.asked
+        with suppress(ChildEnded):
+            self._send({"ask": "stop", "question": asked})
+        timer = threading.Timer(STOP_S, self._end_of, (asked,))
+        timer.daemon = True
+        timer.start()
+
+    def _end_of(self, asked: int) -> None:
+        if self.asked == asked and self._is_answering:
+            self.kill()
+
+    def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
+        self._is_answering = True
+        answer = yield from super().ask(question, deadline)
+        self._is_answering = False
+        return answer
+
+    _is_answering = False
+
+    def settle(self) -> bool:
+        if not self._is_answering:
+            return True
+        self.stop()
+        try:
+            for _ in self._answer(time.monotonic() + STOP_S):
+                pass
+        except ChildEnded:
+            return False
+        self._is_answering = False
+        return True
+
+    def _ended(self) -> ChildEnded:
+        ended = super()._ended()
+        self.kill()
+        return ended
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def _environment(kept: frozenset[str]) -> dict[str, str]:
     """Ours without secrets of the installation. What clients of the lake need stays."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}
+    return {name: value for name, value in os.environ.items() if name in kept or not name.startswith(SECRETS)}

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
+from controlplane.core.errors import (
+    EngineUnavailable,
+    QueriesBusy,
+    QueryCancelled,
+    QueryCrashed,
+    QueryLimit,
+    QueryRefused,
+    RowsUnreadable,
+)
 from controlplane.core.query_problems import problem_at
 from controlplane.lake.queries.child import ChildEnded, QueryChild
 from controlplane.ports.queries import Cancellation, Pieces
-from dataplane.contract.queries import GRACE_S, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
+from dataplane.contract.queries import GRACE_S, Compared, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
 from dataplane.contract.schemas import Json
 
 AT_ONCE = 2
@@ -26,6 +34,7 @@ MEMORY_BYTES = 1 << 30
 DISK_BYTES = 4 << 30
 MOST_ASKED = 600  # questions, of which a query has three
 SLOWEST_S = 2 * GRACE_S  # after the deadline: the kernel is first
+CANCELLED = "the query was cancelled"
 CRASHED = "the process that answered the query ended ({code}); nothing else is affected, and another one is there"
 
 
@@ -65,7 +74,7 @@ class QueryPool:
     def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[Session]:
         deadline = time.monotonic() + timeout_s
         self._turn(deadline, timeout_s)
-        session = Session(self, user, cancellation, deadline, timeout_s)
+        session = self._session(user, cancellation, deadline, timeout_s)
         try:
             yield session
         finally:
@@ -73,6 +82,12 @@ class QueryPool:
             with self._free:
                 self._taken -= 1
                 self._free.notify()
+
+    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
+        return Session(self, user, cancellation, deadline, timeout_s)
+
+    def _made(self) -> QueryChild:
+        return QueryChild(self._lake, *self._bytes)
 
     def _turn(self, deadline: float, timeout_s: float) -> None:
         with self._free:
@@ -97,7 +112,7 @@ class QueryPool:
         with self._free:
             child = self._warm(user)
             if child is None:
-                child = QueryChild(self._lake, *self._bytes)
+                child = self._made()
                 child.user = user
             self._busy.add(child)
             if self._is_closed:
@@ -117,6 +132,7 @@ class QueryPool:
         return None
 
     def put_back(self, child: QueryChild, *, is_sound: bool) -> None:
+        is_sound = is_sound or child.settle()
         with self._free:
             self._busy.discard(child)
             if is_sound and child.is_alive and child.asked < MOST_ASKED and not self._is_closed:
@@ -146,7 +162,6 @@ class Session:
         self._deadline, self._timeout_s = deadline, timeout_s
         self._child: QueryChild | None = None
         self._is_sound = True
-        self._is_killed = False
         self._is_second = False  # a process that had nothing to do for long ends just when it is asked
 
     def inspect(self, sql: str) -> Inspected:
@@ -158,33 +173,46 @@ class Session:
         answer = self._whole({"ask": "page", "path": str(path), "offset": offset, "limit": limit}, "")
         return {"columns": answer["columns"], "rows": answer["rows"]}
 
-    def run(self, sql: str, parameters: Json, tables: Sequence[QueryTable], limit: int | None) -> Pieces:
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise self._too_long()
+    def compare(self, one: Path, other: Path, samples: int) -> Compared:
+        answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
+        return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
+
+    def run(
+        self,
+        sql: str,
+        parameters: Json,
+        tables: Sequence[QueryTable],
+        limit: int | None,
+        settings: Mapping[str, Json] | None = None,  # noqa: ARG002  # of Spark's
+    ) -> Pieces:
         question: QueryQuestion = {
             "ask": "run",
             "sql": sql,
             "parameters": parameters,
             "tables": list(tables),
             "limit": limit,
-            "seconds": left_s,
+            "seconds": self._left_s(),
         }
         answer = yield from self._asked(question, sql)
         ran: Ran = {"rows": answer["rows"], "more": answer["more"]}
         return ran
 
+    def _left_s(self) -> float:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise self._too_long()
+        return left_s
+
     def end(self) -> None:
         with self._pool.lock:
             child, self._child = self._child, None
         if child is not None:
-            self._pool.put_back(child, is_sound=self._is_sound and not self._is_killed)
+            self._pool.put_back(child, is_sound=self._is_sound)
 
     def _kill(self) -> None:
         with self._pool.lock:  # so that the process is still ours
             if self._child is not None:
-                self._is_killed = True  # it may live for a moment, also after a whole answer
-                self._child.kill()
+                self._child.stop()
 
     def _whole(self, question: QueryQuestion, sql: str) -> Json:
         answer = self._asked(question, sql)
@@ -208,8 +236,13 @@ class Session:
             return (yield from self._asked(question, sql))
         self._is_sound = True
         if (refusal := answer.get("refusal")) is not None:
-            raise _told(refusal, sql)
+            raise self._told(refusal, sql)
         return answer
+
+    def _told(self, refusal: Refusal, sql: str) -> Exception:
+        if refusal["kind"] == "stopped":
+            return QueryCancelled(CANCELLED)
+        return _told(refusal, sql)
 
     def _held(self) -> QueryChild:
         child = self._child
@@ -222,7 +255,7 @@ class Session:
 
     def _why(self, ended: ChildEnded) -> Exception:
         if self._cancellation.is_cancelled:
-            return QueryCancelled("the query was cancelled")
+            return QueryCancelled(CANCELLED)
         if ended.is_overdue:
             return self._too_long()
         if self._pool.is_closed:
@@ -239,6 +272,8 @@ def _told(refusal: Refusal, sql: str) -> Exception:
             return QueryLimit(refusal["message"])
         case "lake":
             return RowsUnreadable(f"cannot read rows: {refusal['message']}")
+        case "none":
+            return EngineUnavailable(refusal["message"])
         case _:
             code = "unknown-table" if refusal["kind"] == "unknown" else "query-refused"
             return QueryRefused(problem_at(sql, refusal["at"], code, refusal["message"]))

@@ -6,21 +6,39 @@ Does not belong here: running queries; translating SQL, which nothing does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from controlplane.core import sql
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound, Problem, QueryRefused
 from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
-from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.query_problems import FILE
+from controlplane.core.review.columns import as_ddl
 from controlplane.core.rights import may
 from controlplane.core.sql.references import TableRef
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, drafts
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import review_views, views
+from controlplane.operations.planning import review
+from dataplane.contract.jobs import SparkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a query becomes. `settings`: of the Spark that would run it."""
+
+    answer: PromotionAnswer
+    sources: tuple[drafts.Source, ...]
+    settings: SparkSettings
 
 
 def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnswer:
+    """`propose` without more."""
+    return propose(ctx, branch, text, dataset).answer
+
+
+def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     """The blueprint of `dataset`'s dataflow with the query as a transform of that name, as Spark would read it. Raises
     QueryRefused where no transform can be made of it, InvalidBlueprint where the whole has problems, and NotFound for
     who must not see all of the dataflow."""
@@ -42,17 +60,38 @@ def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnsw
         hint = f"add it by hand:\n{sql_component(name, edited)}"
         raise _refused(0, 0, "query-refused", f"components of {flow} do not each begin a line", hint)
     file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
-    sources = [drafts.Source(file, proposed, files)]
+    sources = (drafts.Source(file, proposed, files),)
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = blueprints.edit_of(ctx, tx, branch, found, sources)
-    return {
+    node = edit.proposed.nodes[dataset]
+    assert isinstance(node, Transform)
+    answer: PromotionAnswer = {
         "dataset": dataset,
         "file": file,
         "revision": 0 if stored is None else stored.number,
         "component": sql_component(name, edited),
         "text": proposed,
-        "inputs": views.modes(edit.proposed.nodes[dataset]),
+        "inputs": views.modes(node),
+        "analysis": None,
+        "comparison": None,
+    }
+    return Proposal(answer, sources, node.spark)
+
+
+def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> PromotionAnalysis:
+    """What the transform would give, as far as Spark has been asked. `unanswered`: why answers of its are missing."""
+    dataset, found = proposal.answer["dataset"], drafts.read(proposal.sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = blueprints.edit_of(ctx, tx, branch, found, proposal.sources)
+        known = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
+        changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
+    columns = None if known.schema is None else as_ddl(known.schema)
+    return {
+        "columns": None if columns is None else [{"name": name, "type": kind} for name, kind in columns.items()],
+        "schema_from": known.origin,
+        "schema_unknown": known.why or None,
+        "breaks": [one for found in changes for one in review_views.change(found)["breaks"]],
     }
 
 

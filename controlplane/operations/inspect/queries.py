@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Literal, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
@@ -27,12 +28,13 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, time_travel
 from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
-from controlplane.ports.queries import KeptResult, NoQueries, QueryEngine, QueryResults, QuerySession
+from controlplane.ports.queries import KeptResult, NoEngine, NoQueries, QueryEngine, QueryResults, QuerySession
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
 from dataplane.contract.queries import QueryTable, Reference, named
 
+EngineName: TypeAlias = Literal["duckdb", "spark"]
 MOST_ROWS = 1_000_000  # of a result that is kept
 PAGE_ROWS = 10_000
 NOTED = 1_000  # characters of a query that the audit has
@@ -41,17 +43,21 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What a process answers queries with."""
+    """What a process answers queries with. `engine`: DuckDB, which also reads results of the other one."""
 
     engine: QueryEngine = field(default_factory=NoQueries)
     results: QueryResults = field(default_factory=NoQueries)
     running: RunningQueries = field(default_factory=RunningQueries)
+    spark: QueryEngine = field(default_factory=NoEngine)
+
+    def of(self, name: EngineName) -> QueryEngine:
+        return self.engine if name == "duckdb" else self.spark
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
-    that is meant of tables that name none."""
+    that is meant of tables that name none. `settings`: of Spark's session, where they are not those of all queries."""
 
     sql: str
     parameters: Mapping[str, JsonValue] | list[JsonValue] | None = None
@@ -59,6 +65,8 @@ class Asked:
     at: Moment | None = None
     timeout_s: float = 60.0
     id: str | None = None
+    engine: EngineName = "duckdb"
+    settings: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +88,19 @@ def answer(
     cancel: Cancel | None = None,
     page_rows: int = PAGE_ROWS,
 ) -> QueryAnswer:
-    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, NotFound,
-    GenerationGone."""
+    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
+    NotFound, GenerationGone."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
         kept = begun.kept or begun.run_to_the_end()
         return _page(begun.session, kept, begun.generations, 0, page_rows, cached=begun.kept is not None)
+
+
+def kept(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel | None = None) -> KeptResult:
+    """All rows, where they are kept. Raises as `answer`."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
+        return begun.kept or begun.run_to_the_end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +176,9 @@ class _Begun:
         return {table.name: table.state.generation for table in self.tables}
 
     def run(self) -> Generator[bytes, None, KeptResult | None]:
-        pieces = self.session.run(self.asked.sql, self.asked.parameters, self.read, self.asked.limit)
+        pieces = self.session.run(
+            self.asked.sql, self.asked.parameters, self.read, self.asked.limit, self.asked.settings
+        )
         tables = [(table.branch, table.state.dataset) for table in self.tables]
         return self.results.keep(self.id, tables, self.generations, pieces)
 
@@ -188,16 +205,21 @@ def _begin(
     ends: ExitStack,
 ) -> _Begun:
     ends.enter_context(queries.running.running(ctx.actor, asked.id, cancel))
-    session = ends.enter_context(queries.engine.session(ctx.actor, cancel, timeout_s=asked.timeout_s))
+    engine = queries.of(asked.engine)
+    session = ends.enter_context(engine.session(ctx.actor, cancel, timeout_s=asked.timeout_s))
     inspected = session.inspect(asked.sql)
     with ctx.store.read(ctx.namespace) as tx:
         tables = _resolved(ctx, tx, branch, asked, inspected["references"])
         is_repeatable = inspected["is_repeatable"]
-        id = _identity(queries.engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
+        id = _identity(engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
         kept = queries.results.find(id)
         read = () if kept else tuple(_with_files(tx, table) for table in tables)
     for table in tables:
-        what: JsonObject = {"generation": table.state.generation, "sql": asked.sql[:NOTED]}
+        what: JsonObject = {
+            "generation": table.state.generation,
+            "engine": asked.engine,
+            "sql": asked.sql[:NOTED],
+        }
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
     return _Begun(session, queries.results, asked, tables=tables, id=id, kept=kept, read=read)
 
@@ -208,7 +230,7 @@ def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
         (one.branch, named(one.reference), one.state.root, schema_id(one.state.schema))
         for one in sorted(tables, key=lambda one: one.name)
     ]
-    parameters = json.dumps(asked.parameters, sort_keys=True)
+    parameters = json.dumps([asked.parameters, asked.settings], sort_keys=True)
     found = digest("query/1", engine=engine, sql=asked.sql, parameters=parameters, limit=asked.limit, tables=read)
     return found.hex()
 
@@ -234,7 +256,7 @@ def _page(
 
 
 def _resolved(ctx: Context, tx: Tx, branch: str, asked: Asked, references: list[Reference]) -> tuple[Resolved, ...]:
-    """One for each table that DuckDB tells apart. The one place where it is asked who may read them."""
+    """One for each table that the engine tells apart. The one place where it is asked who may read them."""
     found = dict[tuple[str, str, str], Resolved]()
     for reference in references:
         key = named(reference)
@@ -271,7 +293,7 @@ def _with_files(tx: Tx, table: Resolved) -> QueryTable:
 
 
 def _point(text: str, asked: Asked) -> Point | None:
-    """DuckDB takes the case of letters from names, which are asked in lower case here."""
+    """Engines take the case of letters from names, which are asked in lower case here."""
     return addresses.point_of(text.upper()) if text else asked.at
 
 

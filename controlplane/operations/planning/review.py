@@ -15,6 +15,8 @@ from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.review import Review, Wish, review
+from controlplane.core.review.schemas import Schemas
+from controlplane.core.review.values import KnownSchema
 from controlplane.operations.context import Context
 from controlplane.ports.store import Tx
 
@@ -49,16 +51,29 @@ class StoredFacts:
 def of_edit(tx: Tx, branch: str, before: Desired, after: Desired, unanswered: str = "") -> Review:
     """What differs between what is stored and what is proposed. `unanswered`: why answers of Spark's are missing, where
     it was asked."""
+    return review(before, after, _facts(tx, branch, before, after), unanswered)
+
+
+def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: str, unanswered: str = "") -> KnownSchema:
+    """The columns that a dataset of an edit would have."""
+    schemas = Schemas(after, _facts(tx, branch, before, after), unanswered=unanswered)
+    for name in after.order:
+        if name == dataset:
+            break
+        schemas.of(name)
+    return schemas.of(dataset)
+
+
+def _facts(tx: Tx, branch: str, before: Desired, after: Desired) -> StoredFacts:
     nodes = [*_in_question(before, after), *_in_question(after, before)]
     sources = [node for node in nodes if isinstance(node, Source)]
     names = sorted({node.dataset for node in nodes})
-    facts = StoredFacts(
+    return StoredFacts(
         tx,
         tx.states(branch, names),
         tx.pinned_schemas(branch, sorted({node.dataset for node in sources})),
         tx.listings(node.listing for node in sources),
     )
-    return review(before, after, facts, unanswered)
 
 
 def _in_question(some: Desired, other: Desired) -> Iterable[Node]:

@@ -1,0 +1,77 @@
+"""A query's rows beside those that Spark gives for the same text: what a transform of it would make.
+
+Does not belong here: how rows are compared (`dataplane.query.comparison`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model.answers.promotion import PromotionComparison
+from controlplane.core.model.json_values import JsonObject
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import queries
+from controlplane.operations.inspect.queries import Asked, EngineName, Queries
+from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.ports.queries import KeptResult
+from dataplane.contract.jobs import SparkSettings
+from dataplane.contract.queries import Compared
+
+MOST_ROWS = 100_000
+SAMPLES = 5
+TOO_MANY = f"it has more than {MOST_ROWS:,} rows, which are not compared; compare a part of them"
+MOVED = "data was committed meanwhile; ask again"
+
+
+def compare(
+    ctx: Context,
+    queried: Queries,
+    branch: str,
+    sql: str,
+    *,
+    engine: EngineName,
+    settings: SparkSettings,
+    timeout_s: float,
+    cancel: Cancel,
+) -> PromotionComparison:
+    """Both are run where their results are not kept from before; the tables are the reader's to see. What keeps either
+    from having rows is told as the reason, and raised only where the query was cancelled."""
+    asked = Asked(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
+    by_spark = replace(asked, engine="spark", settings=cast("JsonObject", dict(settings)))
+    try:
+        of_query = queries.kept(ctx, queried, branch, asked, cancel=cancel)
+        of_transform = queries.kept(ctx, queried, branch, by_spark, cancel=cancel)
+        if of_query.more or of_transform.more:
+            return _told(engine, of_query, reason=TOO_MANY)
+        if of_query.generations != of_transform.generations:
+            return _told(engine, of_query, reason=MOVED)
+        with queried.engine.session(ctx.actor, cancel, timeout_s=timeout_s) as session:
+            found = session.compare(of_query.path, of_transform.path, SAMPLES)
+    except HeadgateError as error:
+        if cancel.is_cancelled:
+            raise
+        return _told(engine, None, reason=str(error))
+    return _told(engine, of_query, found)
+
+
+NOTHING: Compared = {"rows": [0, 0], "only": [0, 0], "samples": [[], []]}
+
+
+def _told(
+    engine: EngineName, of_query: KeptResult | None, found: Compared | None = None, reason: str | None = None
+) -> PromotionComparison:
+    counts = found or NOTHING
+    return {
+        "engine": engine,
+        "equal": None if found is None else found["only"] == [0, 0],
+        "reason": reason,
+        "generations": {} if of_query is None else dict(of_query.generations),
+        "query_rows": counts["rows"][0],
+        "transform_rows": counts["rows"][1],
+        "only_in_query": counts["only"][0],
+        "only_in_transform": counts["only"][1],
+        "samples_of_query": counts["samples"][0],
+        "samples_of_transform": counts["samples"][1],
+    }

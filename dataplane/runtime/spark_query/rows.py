@@ -1,0 +1,123 @@
+"""Rows of Spark as an Arrow stream, as fast as they are taken: few from its memory, many from files of its own.
+
+Does not belong here: pages of a stream that is stored (`query.results`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+from pyspark.errors import PySparkException
+from pyspark.serializers import FramedSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    NullType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
+from pyspark.util import _local_iterator_from_socket
+
+from dataplane.contract.queries import Ran
+from dataplane.errors import TaskFailure
+from dataplane.query.results import BATCH_ROWS, SQL_TYPE
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+FEW_ROWS = 10_000
+AS_TEXT = (NullType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
+
+
+def write(found: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, check: Callable[[], None]) -> Ran:
+    """The rows of a query. No more than one beyond the limit are computed. `scratch`: a folder for many rows, which is
+    not there yet. `check` raises where the query is to end. Raises TaskFailure for a column that has no form here."""
+    plain = _plain(found)
+    schema = _schema(found.schema, plain)
+    rows = plain if limit is None else plain.limit(limit + 1)
+    is_small = limit is not None and limit <= FEW_ROWS
+    batches = _collected(rows, schema) if is_small else _spooled(rows, schema, scratch)
+    written, more = 0, False
+    with pa.ipc.new_stream(out, schema) as stream, closing(batches):
+        for batch in batches:
+            check()
+            left = batch.num_rows if limit is None else min(batch.num_rows, limit - written)
+            more = more or left < batch.num_rows
+            if left:
+                stream.write_batch(batch.slice(0, left))
+            written += left
+    return {"rows": written, "more": more}
+
+
+def _plain(found: DataFrame) -> DataFrame:
+    """Columns by their places, as two may have one name; values that Arrow has no type for as text."""
+    placed = found.toDF(*(f"c{at}" for at in range(len(found.columns))))
+    return placed.select(*(_value(placed, f.name, f.dataType).alias(f.name) for f in placed.schema))
+
+
+def _value(rows: DataFrame, name: str, kind: DataType) -> Any:
+    if isinstance(kind, VariantType):
+        return F.to_json(rows[name])
+    if isinstance(kind, AS_TEXT):
+        return rows[name].cast("string")
+    return rows[name]
+
+
+def _schema(told: StructType, plain: DataFrame) -> pa.Schema:
+    fields = []
+    for field, shown in zip(told, plain.schema, strict=True):
+        try:
+            (found,) = to_arrow_schema(StructType([shown]), timezone="UTC")
+        except PySparkException as e:
+            message = (
+                f"the column {field.name} is {field.dataType.simpleString()}, which cannot be shown: name its parts"
+            )
+            raise TaskFailure("UNSUPPORTED_DATATYPE", message) from e
+        kind = {SQL_TYPE: field.dataType.simpleString().encode()}
+        fields.append(pa.field(field.name, found.type, nullable=True, metadata=kind))
+    return pa.schema(fields)
+
+
+class _Bytes(FramedSerializer):
+    """What was serialized already."""
+
+    def dumps(self, obj: Any) -> bytes:
+        return bytes(obj)
+
+    def loads(self, obj: bytes) -> bytes:
+        return obj
+
+
+def _collected(rows: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
+    """A partition after the other, each of which the JVM holds."""
+    jvm = rows.sparkSession._jvm
+    assert jvm is not None
+    encoded: JavaObject = rows._jdf.toArrowBatchRdd()
+    served = jvm.org.apache.spark.api.python.PythonRDD.toLocalIteratorAndServe(encoded, False)
+    for piece in _local_iterator_from_socket(served, _Bytes()):
+        yield pa.ipc.read_record_batch(pa.py_buffer(piece), schema)
+
+
+def _spooled(rows: DataFrame, schema: pa.Schema, scratch: Path) -> Generator[pa.RecordBatch, None, None]:
+    """By files, so that what is held does not grow with the rows. Names of files are in the order of the rows."""
+    rows.write.parquet(scratch.as_uri())
+    try:
+        for path in sorted(scratch.glob("part-*.parquet")):
+            with ParquetFile(path) as file:
+                for batch in file.iter_batches(BATCH_ROWS):
+                    columns = [column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            path.unlink()
+    finally:
+        rmtree(scratch, ignore_errors=True)
