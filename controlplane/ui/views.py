@@ -82,6 +82,7 @@ KEYS: Mapping[str, str] = {
     "g d": "datasets",
     "g b": "branches",
     "g p": "plan",
+    "g q": "query",
     "g a": "activity",
     "g c": "checks",
     "g s": "sources",
