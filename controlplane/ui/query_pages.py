@@ -40,6 +40,8 @@ ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this
 SHOWN = 100  # rows at a time
 TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
+INTEGERS = frozenset(f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE"))
+NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
 HEX = frozenset("0123456789abcdef")
 
 
@@ -82,7 +84,7 @@ def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
     branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
     return {
         "caret": _caret(page),
-        "most": MOST_ROWS,
+        "numbers": NUMBERS,
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{branch}"),
             ("curl", f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}"),

@@ -5,9 +5,9 @@ export {
 } from "@codemirror/view";
 export { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 export { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-export { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+export { autocompletion, closeCompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 export { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 export { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-export { sql, PostgreSQL, SQLDialect } from "@codemirror/lang-sql";
+export { sql, SQLDialect } from "@codemirror/lang-sql";
 export { yaml } from "@codemirror/lang-yaml";
 export { tags } from "@lezer/highlight";

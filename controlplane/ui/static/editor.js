@@ -4,6 +4,22 @@
 
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const CHECK_MS = 700;
+// What one writes in a SELECT of DuckDB. A word that is none of these is a name.
+const DUCKDB = {
+  keywords: "all and anti any as asc asof between both by case cast collate columns cross cube current desc describe "
+    + "distinct else end escape except exclude exists extract false fetch filter first following for from full glob group "
+    + "grouping groups having ilike in inner intersect interval into is isnull join last lateral left like limit natural "
+    + "not notnull nulls offset on only or order ordinality outer over partition percent pivot positional preceding "
+    + "qualify range recursive replace respect right rollup row rows sample select semi sets similar some struct "
+    + "summarize table tablesample then ties to true try_cast unbounded union unique unpivot using values when where "
+    + "window with within without",
+  types: "array bigint bit blob boolean date decimal double float hugeint integer json list map real smallint text time "
+    + "timestamp timestamptz tinyint ubigint uinteger union usmallint utinyint uuid varchar",
+  builtin: "any_value approx_count_distinct arg_max arg_min avg coalesce concat count date_diff date_trunc dense_rank "
+    + "first_value greatest ifnull lag last_value lead least length list_agg lower max median min mode ntile nullif "
+    + "quantile_cont rank regexp_extract regexp_replace round row_number split_part stddev strftime string_agg strptime "
+    + "substring sum trim unnest upper",
+};
 
 export async function mount(field) {
   const cm = await import(field.dataset.codemirror);
@@ -21,21 +37,27 @@ export async function mount(field) {
 
 function stateOf(cm, field) {
   const isSql = field.dataset.editor === "sql", form = field.form;
-  const submit = () => { form.requestSubmit(form.querySelector("button[name=do]:not([disabled])")); return true; };
+  const dialect = isSql ? cm.SQLDialect.define({ ...DUCKDB, doubleQuotedStrings: false }) : null;
+  const submit = (view) => {
+    cm.closeCompletion(view);
+    form.requestSubmit(form.querySelector("button[name=do]:not([disabled])"));
+    return true;
+  };
   return cm.EditorState.create({
     doc: field.value,
     extensions: [
       cm.lineNumbers(), cm.highlightSpecialChars(), cm.history(), cm.drawSelection(), cm.indentOnInput(), cm.lintGutter(),
       cm.bracketMatching(), cm.closeBrackets(), cm.highlightActiveLine(), cm.highlightSelectionMatches(),
       cm.indentUnit.of("  "), cm.EditorView.lineWrapping, theme(cm), cm.syntaxHighlighting(colours(cm)),
-      isSql ? cm.sql({ dialect: cm.PostgreSQL }) : cm.yaml(),
-      isSql ? cm.PostgreSQL.language.data.of({ autocomplete: tables(field) }) : [],
-      cm.autocompletion(isSql ? {} : { override: [keys(field)] }),
+      isSql ? cm.sql({ dialect, upperCaseKeywords: true }) : cm.yaml(),
+      isSql ? dialect.language.data.of({ autocomplete: tables(field) }) : [],
+      cm.autocompletion({ icons: false, ...(isSql ? {} : { override: [keys(field)] }) }),
       cm.keymap.of([
         { key: "Mod-Enter", run: submit }, ...cm.closeBracketsKeymap, ...cm.completionKeymap, ...cm.historyKeymap,
         ...cm.searchKeymap, ...cm.lintKeymap, ...cm.defaultKeymap, // Tab leaves the editor, as it leaves every field
       ]),
       cm.EditorView.contentAttributes.of({ "aria-label": field.labels[0]?.textContent.trim() ?? "Text", spellcheck: "false" }),
+      cm.EditorView.domEventHandlers({ beforeinput: (event, view) => typedOver(cm, event, view) }),
       cm.EditorView.updateListener.of((update) => {
         if (!update.docChanged) return;
         field.value = update.state.doc.toString();
@@ -43,6 +65,19 @@ function stateOf(cm, field) {
       }),
     ],
   });
+}
+
+// Chromium keeps the looks of what is typed over by a style attribute, which the page's policy refuses.
+function typedOver(cm, event, view) {
+  const { from, to, empty } = view.state.selection.main;
+  if (event.inputType !== "insertText" || !event.data || empty || view.composing) return false;
+  const typed = () => view.state.update({
+    changes: { from, to, insert: event.data }, selection: { anchor: from + event.data.length }, userEvent: "input.type",
+  });
+  const isHandled = view.state.facet(cm.EditorView.inputHandler).some((one) => one(view, from, to, event.data, typed));
+  if (!isHandled) view.dispatch(typed());
+  event.preventDefault();
+  return true;
 }
 
 function theme(cm) {
@@ -66,6 +101,7 @@ function theme(cm) {
     ".cm-diagnostic": { fontFamily: "system-ui, sans-serif", padding: "6px 10px", maxWidth: "520px" },
     ".cm-diagnostic-error": { borderLeft: "3px solid var(--fail)" },
     ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--fail) 1.5px", textUnderlineOffset: "3px" },
+    ".cm-lint-marker-error": { content: "normal", width: "8px", height: "8px", margin: "6px 3px", borderRadius: "50%", background: "var(--fail)" },
     ".cm-panels": { backgroundColor: "var(--card)", color: "var(--ink)" },
     ".cm-panels input, .cm-panels button": { font: "inherit", color: "var(--ink)", background: "var(--ground)", border: "1px solid var(--faint)" },
   });
