@@ -13,7 +13,7 @@ from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, pages
 
 STATIC_BYTES = 30_000  # gzipped, all files together but those of the editor
-EDITOR = ("codemirror.js", "codemirror.LICENSE", "editor.js")
+EDITOR = ("codemirror.js", "codemirror.LICENSE", "editor.js", "completion.js")
 EDITOR_BYTES = 165_000
 HTML_BYTES = 30_000  # gzipped
 ELEMENTS = 1_200
