@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches lock clean setup
+.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -58,6 +58,12 @@ bench-branches: setup  ## what a branch costs beside 10,000 components, on SQLit
 
 bench-listings: setup  ## small folders of many dataflows, listed by one service in a second (ARGS="--flows 400")
 	@$(BIN)/python benchmarks/listings.py $(ARGS)
+
+editor:  ## make controlplane/ui/static/codemirror.js anew from the packages of scripts/editor; needs Node
+	@scripts/editor/make
+
+pictures: setup  ## photograph the pages of the demo's home for README and docs/pages.md (ARGS=--home DIR takes that home)
+	@$(BIN)/python -m tests.browser.pictures $(ARGS)
 
 lock:  ## make requirements.lock anew from pyproject.toml
 	@scripts/lock

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
 from controlplane.core.errors import HeadgateError
+from controlplane.core.model.branches import MAIN
 from controlplane.core.redaction import redacted
 from controlplane.ui import (
     actions,
@@ -27,6 +28,7 @@ from controlplane.ui import (
     pages,
     past_pages,
     plan_pages,
+    query_pages,
     rendering,
     settings_pages,
     sign_on,
@@ -34,6 +36,7 @@ from controlplane.ui import (
     work_pages,
 )
 from controlplane.ui.asking import PageServices, SignedOut
+from controlplane.ui.names import BRANCH
 from controlplane.ui.tries import Tries
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -46,6 +49,7 @@ HEADERS = {
 }
 STATUS = {"not-found": 404, "unauthenticated": 401, "forbidden": 403, "generation-gone": 410, "unavailable": 503}
 REFUSED = 422
+QUERY_THREADS = 12  # of queries that run or wait for their turn: pages do not wait for them
 TITLES = {
     401: "Sign in first",
     403: "Not allowed",
@@ -68,6 +72,7 @@ class PagesApp:
                 *pages.ROUTES,
                 *past_pages.ROUTES,
                 *plan_pages.ROUTES,
+                *query_pages.ROUTES,
                 *settings_pages.ROUTES,
                 *work_pages.ROUTES,
                 *branch_pages.ROUTES,
@@ -86,6 +91,7 @@ class PagesApp:
         self._app.router.redirect_slashes = False
         self._app.state.services, self._app.state.tries = services, Tries()
         self._app.state.signing_in = CapacityLimiter(sign_on.AT_ONCE)
+        self._app.state.query_threads = CapacityLimiter(QUERY_THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -133,6 +139,12 @@ def _request_id(request: Request) -> str:
     return str(request.scope.get("headgate.request_id", ""))
 
 
+def _other_branch(request: Request) -> str:
+    """That the page was to be about, whether there is one or not; empty for main."""
+    name = request.query_params.get("branch", MAIN)
+    return name if name != MAIN and BRANCH.fullmatch(name) else ""
+
+
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:
     """For people a page, for programs the same as the API's problem."""
     text = redacted(detail)
@@ -151,5 +163,7 @@ def _problem(request: Request, status: int, code: str, detail: str) -> Response:
         "title": TITLES.get(status, "This was refused"),
         "detail": text,
         "request_id": _request_id(request),
+        "branch": _other_branch(request),
+        "in_main": str(request.url.include_query_params(branch=MAIN).replace(scheme="", netloc="")),
     }
     return rendering.page(request, "problem.html", shown, status=status)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import quote
 
 from starlette.requests import Request
 
@@ -17,7 +18,8 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
-from controlplane.operations.desired import tokens
+from controlplane.operations.desired import branches, tokens
+from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.ports.issuers import SignOn
 from controlplane.ports.lake import ObjectStore
@@ -63,6 +65,9 @@ class PageServices(Protocol):
     def lake(self) -> ObjectStore: ...
 
     @property
+    def queries(self) -> Queries: ...
+
+    @property
     def packages(self) -> Forget | None: ...
 
     @property
@@ -80,7 +85,8 @@ class PageServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie."""
+    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: what the
+    page is about, by `?branch=`; `branches`: those that there are, main first."""
 
     request: Request
     services: PageServices
@@ -88,6 +94,7 @@ class Asking:
     context: Context
     proof: str
     branch: str = MAIN
+    branches: tuple[str, ...] = (MAIN,)
 
     def query(self, name: str) -> str:
         """A parameter of the address, cut to what anybody would type."""
@@ -108,6 +115,20 @@ class Asking:
         if permission not in LOOKS and self.services.is_shown_only:
             return "this home is only shown: a service on it (headgate serve) takes wishes"
         return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
+
+    @property
+    def own(self) -> frozenset[str] | None:
+        """Datasets that the branch does not share with main; None of main."""
+        return branches.own_datasets(self.context, self.branch)
+
+    def at(self, path: str) -> str:
+        """A page of this branch, by its path without a query."""
+        return path if self.branch == MAIN else f"{path}?branch={quote(self.branch)}"
+
+    def switched(self, branch: str) -> str:
+        """This page in another branch. Where in a list one was means nothing there."""
+        url = self.request.url.remove_query_params(["part", "after", "gen"]).include_query_params(branch=branch)
+        return str(url.replace(scheme="", netloc=""))
 
     @property
     def once(self) -> str:
@@ -138,4 +159,8 @@ def asking(request: Request, given: str | None = None) -> Asking:
             "pages are about the whole installation: this token is narrowed to some names, or may not look"
         )
     request_id = str(request.scope.get("headgate.request_id", ""))
-    return Asking(request, services, token, services.context(token, request_id), proof)
+    context = services.context(token, request_id)
+    known, branch = branches.names(context), request.query_params.get("branch", MAIN)
+    if branch not in known:
+        raise branches.no_branch(branch)
+    return Asking(request, services, token, context, proof, branch, tuple(known))

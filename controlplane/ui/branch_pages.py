@@ -33,6 +33,12 @@ def _compared(asked: Asking) -> ComparePage:
     return work_views.compared(asked.context, one, other, asked.query("after") or None)
 
 
-BRANCHES = Page("branches.html", _branches, nothing, lambda _: "headgate branch list")
-COMPARED = Page("compared.html", _compared, nothing, lambda asked: "headgate branch diff {} {}".format(*_two(asked)))
+BRANCHES = Page("branches.html", _branches, nothing, lambda _: "headgate branch list", is_of_branch=False)
+COMPARED = Page(
+    "compared.html",
+    _compared,
+    nothing,
+    lambda asked: "headgate branch diff {} {}".format(*_two(asked)),
+    is_of_branch=False,
+)
 ROUTES: list[Route] = [*both("/branches", BRANCHES), *both("/branches/{name}", COMPARED)]

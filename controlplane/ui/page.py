@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
 from controlplane.ui.actions import ACTIONS, TOLD
@@ -30,13 +31,16 @@ CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[V]):
-    """`shown`: what only the template needs, made of the value. `command`: what the command line shows it by."""
+    """`shown`: what only the template needs, made of the value. `command`: what the command line shows it by;
+    `shown` may have other `commands`.
+    `is_of_branch`: it is another page in another branch, and so is what the command shows."""
 
     template: str
     value: Callable[[Asking], V]
     shown: Callable[[Asking, V], Mapping[str, Any]]
     command: Callable[[Asking], str]
     permission: Permission = "view"
+    is_of_branch: bool = True
 
     def __call__(self, request: Request) -> Response:
         """As JSON where the path or the Accept header says so."""
@@ -55,29 +59,34 @@ class Page(Generic[V]):
         twin = "/index.json" if path == "/" else f"{path}{TWIN}"
         query = f"?{request.url.query}" if request.url.query else ""
         shown = {
-            **self.shown(asked, value),
             "page": value,
             "twin": twin + query,
             "here": path,
             "asked": asked,
+            "own": asked.own,
             "after": after,
             "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
             "onward": str(request.url.remove_query_params("part").replace(scheme="", netloc="")),
             "part_url": lambda part: request.url.include_query_params(part=part).replace(scheme="", netloc=""),
             "commands": [
-                ("Shell", self.command(asked)),
+                ("Shell", self._command(asked)),
                 ("curl", f"{CURL} {shlex.quote(asked.origin + twin + query)}"),
             ],
+            **self.shown(asked, value),
         }
-        answer = _rendered(request, self.template, shown, part=part, status=status)
+        answer = _rendered(asked, self.template, shown, part=part, status=status)
         if shown["done"]:
             answer.delete_cookie(TOLD, path="/")
         return answer
 
+    def _command(self, asked: Asking) -> str:
+        is_elsewhere = self.is_of_branch and asked.branch != MAIN
+        return f"{self.command(asked)} --branch {asked.branch}" if is_elsewhere else self.command(asked)
 
-def _rendered(request: Request, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
+
+def _rendered(asked: Asking, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
     try:
-        return rendering.page(request, template, shown, status=status, part=part)
+        return rendering.page(asked.request, template, shown, status=status, part=part, branch=asked.branch)
     except KeyError:
         if part:
             raise NotFound("this page has no such part") from None

@@ -130,7 +130,7 @@ FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
 BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda asked: f"headgate status {flow_of(asked)}")
 DATASETS = Page("datasets.html", _catalogue, _states, lambda _: "headgate status")
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, lambda asked: f"headgate why {dataset_of(asked)}")
-HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help")
+HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 
 
 ROUTES: list[Route] = [

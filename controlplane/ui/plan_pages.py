@@ -12,7 +12,7 @@ from typing import Any
 from anyio import to_thread
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from typing_extensions import TypedDict
 
@@ -102,6 +102,8 @@ def _draft(request: Request, fields: Fields) -> Response:
     page = _empty(asked, _flow_named(fields.get("flow", "")))
     page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True
     source = _source(asked, page)
+    if fields.get("do") == "check":
+        return JSONResponse({"problems": _problems(asked, source)})
     status = 200
     if fields.get("do") == "apply":
         try:
@@ -112,6 +114,10 @@ def _draft(request: Request, fields: Fields) -> Response:
             page["refused"], status = str(error), 422
     page = _planned(asked, page, source)
     return PLAN.show(asked, page, overview.newest_event(asked.context), status=status)
+
+
+def _problems(asked: Asking, source: blueprints.Source) -> list[ProblemDetail]:
+    return [views.problem(one) for one in blueprints.problems(asked.context, asked.branch, [source])]
 
 
 def _source(asked: Asking, page: PlanPage) -> blueprints.Source:
@@ -137,7 +143,7 @@ def _applied(asked: Asking, fields: Fields, source: blueprints.Source) -> Respon
     except ValidationError:
         raise BadForm("plan it first: what is applied is what was planned") from None
     once(asked, "apply", fields, lambda: blueprints.carry_out(asked.context, asked.branch, [source], basis))
-    return done(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows", "apply")
+    return done(asked.at(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows"), "apply")
 
 
 ROUTES: list[Route] = [*both("/plan", PLAN), Route("/plan", draft, methods=["POST"])]

@@ -16,8 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.ui import draw, moments, static_files
+from controlplane.ui.branch_links import within
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
@@ -99,13 +101,19 @@ def _short(name: str) -> str:
 
 
 def page(
-    request: Request, template: str, shown: Mapping[str, Any], *, status: int = 200, part: str = ""
+    request: Request,
+    template: str,
+    shown: Mapping[str, Any],
+    *,
+    status: int = 200,
+    part: str = "",
+    branch: str = MAIN,
 ) -> HTMLResponse:
-    """A page, or one fragment of it. KeyError for a fragment that it does not have."""
+    """A page, or one fragment of it. Its links stay in the branch. KeyError for a fragment that it does not have."""
     theme = request.cookies.get("theme", "")
     values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
     found = environment().get_template(template)
     if not part:
-        return HTMLResponse(found.render(values), status)
+        return HTMLResponse(within(found.render(values), branch), status)
     block = found.blocks[PART + part]
-    return HTMLResponse("".join(block(found.new_context(values))), status)
+    return HTMLResponse(within("".join(block(found.new_context(values))), branch), status)

@@ -48,8 +48,10 @@ def _with_found(asked: Asking, page: CarePage) -> Mapping[str, Any]:  # noqa: AR
     return {"checked": asked.request.scope.get("headgate.checked"), "collected": asked.request.scope.get("headgate.gc")}
 
 
-TOKENS = Page("tokens.html", _tokens, _with_scopes, lambda _: "headgate token list", permission="admin")
-CARE_PAGE = Page("care.html", _care, _with_found, lambda _: "headgate fsck", permission="admin")
+TOKENS = Page(
+    "tokens.html", _tokens, _with_scopes, lambda _: "headgate token list", permission="admin", is_of_branch=False
+)
+CARE_PAGE = Page("care.html", _care, _with_found, lambda _: "headgate fsck", permission="admin", is_of_branch=False)
 
 
 async def make_token(request: Request) -> Response:

@@ -83,6 +83,7 @@ KEYS: Mapping[str, str] = {
     "g d": "datasets",
     "g b": "branches",
     "g p": "plan",
+    "g q": "query",
     "g a": "activity",
     "g c": "checks",
     "g s": "sources",

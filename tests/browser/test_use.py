@@ -130,7 +130,8 @@ def test_an_edit_is_planned_and_then_applied(signed_in: SignIn) -> None:
     page = tab.page
     page.goto("/plan?flow=other")
     box = page.get_by_label("Text of the blueprint")
-    box.fill(box.input_value().replace("sum(t)", "min(t)"))
+    edited = page.locator("textarea[name=text]").input_value().replace("sum(t)", "min(t)")
+    box.fill(edited)
     page.get_by_role("button", name="Plan", exact=True).click()
     expect(page.locator("h1")).to_have_text("Plan of an edit")
     expect(page.locator(".diff .plus").last).to_contain_text("min(t)")

@@ -158,6 +158,17 @@ def apply(
     return answer
 
 
+def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Problem, ...]:
+    """What is wrong with these texts beside those that are stored. Nothing is planned, and nothing is stored."""
+    found = drafts.read(sources)
+    try:
+        with ctx.store.read(ctx.namespace) as tx:
+            edit_of(ctx, tx, branch, found, sources)
+    except InvalidBlueprint as error:
+        return error.problems
+    return ()
+
+
 def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
     """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
     a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""

@@ -81,6 +81,20 @@ def listing(ctx: Context) -> BranchesAnswer:
         return {"items": [_shown(tx, branch) for _, branch in sorted(tx.branches().items())], "next": None}
 
 
+def names(ctx: Context) -> list[str]:
+    """Of all branches, main first."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [MAIN, *sorted(tx.branches())]
+
+
+def own_datasets(ctx: Context, name: str) -> frozenset[str] | None:
+    """Those with states of their own in a branch; all others are shared with main. None of main, which has all."""
+    if name == MAIN:
+        return None
+    with ctx.store.read(ctx.namespace) as tx:
+        return tx.own_datasets(name)
+
+
 def one(ctx: Context, name: str) -> BranchAnswer:
     """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:

@@ -132,15 +132,38 @@ def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[b
 
 def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) -> QueryAnswer:
     """More rows of a result that is kept. Raises NotFound."""
+    kept = _kept(ctx, queries, result)
+    if after < kept.rows:
+        _note_page(ctx, kept, after)
+    with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:
+        return _page(session, kept, kept.generations, after, limit, cached=True)
+
+
+def whole(ctx: Context, queries: Queries, result: str) -> Iterator[QueryAnswer]:
+    """All rows of a result that is kept, page by page; the first page is there also where it has no rows. Raises
+    NotFound at once."""
+    kept = _kept(ctx, queries, result)
+    _note_page(ctx, kept, 0)
+    return _pages(ctx, queries, kept)
+
+
+def _pages(ctx: Context, queries: Queries, kept: KeptResult) -> Iterator[QueryAnswer]:
+    after: int | None = 0
+    while after is not None:
+        with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
+            found = _page(session, kept, kept.generations, after, PAGE_ROWS, cached=True)
+        after = found["next"]
+        yield found
+
+
+def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
+    """Raises NotFound, also for who may not read a table of it."""
     kept = queries.results.find(result)
     if kept is None:
         raise _not_kept()
     if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in kept.tables):
         raise _not_kept()
-    if after < kept.rows:
-        _note_page(ctx, kept, after)
-    with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:
-        return _page(session, kept, kept.generations, after, limit, cached=True)
+    return kept
 
 
 def _note_page(ctx: Context, kept: KeptResult, after: int) -> None:

@@ -28,18 +28,21 @@ document.addEventListener("click", (event) => {
 // --- keys
 
 const PLACES = {
-  h: "/", f: "/flows", d: "/datasets", b: "/branches", p: "/plan", a: "/activity", c: "/checks", s: "/sources",
+  h: "/", f: "/flows", d: "/datasets", b: "/branches", p: "/plan", q: "/query", a: "/activity", c: "/checks",
+  s: "/sources",
 };
 let wasG = false;
+const branch = document.body.dataset.branch ?? "main";
+const within = (path) => branch === "main" ? path : `${path}?branch=${encodeURIComponent(branch)}`;
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input,textarea,select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input,textarea,select,.editor")) return;
   const node = event.target.closest?.(".node");
   const isWalk = node?.ownerSVGElement?.matches("[data-graph]") && event.key.startsWith("Arrow");
   if (isWalk) { walk(node, event.key); event.preventDefault(); }
-  else if (wasG && PLACES[event.key]) location.assign(PLACES[event.key]);
+  else if (wasG && PLACES[event.key]) location.assign(within(PLACES[event.key]));
   else if (event.key === "/") { event.preventDefault(); document.querySelector(".search input")?.focus(); }
-  else if (event.key === "?") location.assign("/help/keys");
+  else if (event.key === "?") location.assign(within("/help/keys"));
   else if (event.key === "f") all("[data-graph]").forEach((graph) => zoom(graph, "fit"));
   wasG = event.key === "g";
 });
@@ -115,6 +118,26 @@ function light(event, isOn) {
 for (const how of ["pointerover", "focusin"]) document.addEventListener(how, (event) => light(event, true));
 for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => light(event, false));
 
+// --- the menu of branches
+
+document.addEventListener("input", (event) => {
+  const words = event.target.closest?.("[data-narrow]")?.value.toLowerCase();
+  if (words === undefined) return;
+  for (const row of all("li", event.target.closest("[data-menu]"))) row.hidden = !row.textContent.toLowerCase().includes(words);
+});
+
+// It closes as menus do.
+function closeMenus(but) {
+  for (const menu of all("[data-menu][open]")) if (!menu.contains(but)) menu.open = false;
+}
+document.addEventListener("click", (event) => closeMenus(event.target));
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest?.("[data-menu][open]");
+  if (!menu) return;
+  closeMenus(null);
+  menu.querySelector("summary").focus();
+});
+
 // --- times in the reader's zone
 
 const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -140,7 +163,7 @@ const KINDS = [
 ];
 const TOGETHER_MS = 500, ANYWAY_MS = 60_000;
 const stream = document.body.dataset.stream;
-const channel = stream && "BroadcastChannel" in window ? new BroadcastChannel("headgate") : null;
+const channel = stream && "BroadcastChannel" in window ? new BroadcastChannel(`headgate ${branch}`) : null;
 let source = null, giveUp = null, moved = new Set(), timer = null;
 let newest = Number(document.body.dataset.after); // the id of the last event that this page shows, or will
 
@@ -158,7 +181,7 @@ function note(names) {
 
 // A field that somebody types in is never replaced: its part waits until it is left.
 function isTyped(part) {
-  return part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select");
+  return part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select,.editor");
 }
 
 function look() {
@@ -189,7 +212,7 @@ function tell(message) {
 }
 
 function open() {
-  source = new EventSource(`${stream}?after=${newest}`);
+  source = new EventSource(`${stream}&after=${newest}`);
   source.onopen = () => tell({ state: "live", isOff: false });
   source.onerror = () => tell({ state: source?.readyState === EventSource.CLOSED ? "not live" : "reconnecting", isOff: true });
   for (const kind of KINDS) {
@@ -207,12 +230,12 @@ function close() {
   giveUp = null;
 }
 
-// Of all tabs that can be seen one has the stream: a browser opens six connections to a host, and a stream is one.
+// Of all tabs of a branch that can be seen one has the stream: a browser opens six connections to a host, and a stream is one.
 function lead() {
   if (!navigator.locks) { open(); giveUp = () => {}; return; }
   const abort = new AbortController();
   giveUp = () => abort.abort();
-  navigator.locks.request("headgate-stream", { signal: abort.signal }, () => new Promise((free) => {
+  navigator.locks.request(`headgate-stream ${branch}`, { signal: abort.signal }, () => new Promise((free) => {
     giveUp = free;
     open();
   })).catch(() => {});
@@ -241,6 +264,11 @@ if (stream) {
   setInterval(anyway, ANYWAY_MS);
   follow();
 }
+
+// --- the editor, on the pages that have one
+
+const field = document.querySelector("[data-editor]");
+if (field) import(field.dataset.module).then((editor) => editor.begin()).catch(() => {}); // the field is there
 
 // --- parts that could not be had again stay as they are, and say so
 

@@ -1,0 +1,243 @@
+"""The page of queries: SQL over committed rows, more rows of its result, and a query as a proposed transform.
+
+A query comes in a form and never in an address, so that no text of one lies in a log; the browser keeps it behind the
+`#` of the address, which is not sent. Does not belong here: what a query means (`operations.inspect.queries`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import time
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from controlplane.core.errors import HeadgateError, NotFound
+from controlplane.core.model import addresses
+from controlplane.core.model.addresses import Moment
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.desired import promotion
+from controlplane.operations.inspect import overview, queries, views
+from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.ui import query_downloads
+from controlplane.ui.actions import BadForm, Fields, proven
+from controlplane.ui.asking import Asking, asking
+from controlplane.ui.forms import fields_of
+from controlplane.ui.names import DATASET, number_of
+from controlplane.ui.page import CURL, Page, both, wants_json
+from controlplane.ui.query_values import QueryPage
+from dataplane.contract.queries import SQL_MOST
+
+ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
+SHOWN = 100  # rows at a time
+TIMEOUT_S = 60.0
+FORM_BYTES = 500_000  # of the longest query, percent-encoded
+INTEGERS = frozenset(f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE"))
+NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
+HEX = frozenset("0123456789abcdef")
+
+
+def _query(asked: Asking) -> QueryPage:
+    """Nothing is run: what a link brings is only shown."""
+    page = _empty(asked.request.query_params.get("q", "")[:SQL_MOST])
+    table, opened = asked.query("table"), asked.query("of")
+    if DATASET.fullmatch(table):
+        page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
+    elif DATASET.fullmatch(opened):
+        try:
+            page["sql"] = promotion.opened(asked.context, asked.branch, opened)["sql"]
+        except NotFound:
+            raise
+        except HeadgateError as error:
+            page["refused"] = str(error)
+    return page
+
+
+def _empty(sql: str) -> QueryPage:
+    return {
+        "sql": sql,
+        "parameters": "",
+        "at": "",
+        "limit": ROWS,
+        "after": 0,
+        "answer": None,
+        "seconds": None,
+        "problem": None,
+        "refused": None,
+        "dataset": "",
+        "promotion": None,
+    }
+
+
+def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
+    sql = page["sql"] or "SELECT ..."
+    call = json.dumps({"sql": sql}, ensure_ascii=False)
+    address = shlex.quote(f"{asked.origin}/v1/branches/{asked.branch}/query")
+    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    return {
+        "caret": _caret(page),
+        "numbers": NUMBERS,
+        "commands": [
+            ("Shell", f"headgate query {shlex.quote(sql)}{branch}"),
+            ("curl", f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}"),
+        ],
+    }
+
+
+def _caret(page: QueryPage) -> str:
+    """The line of the problem, and a mark below its place."""
+    problem, lines = page["problem"], page["sql"].split("\n")
+    if problem is None or not 0 < problem["line"] <= len(lines):
+        return ""
+    line = lines[problem["line"] - 1]
+    before = "".join(c if c == "\t" else " " for c in line[: max(0, problem["column"] - 1)])
+    return f"{line}\n{before}^"
+
+
+QUERY = Page("query.html", _query, _shown, lambda _: "headgate query")
+
+
+async def ask(request: Request) -> Response:
+    """Who leaves cancels the query."""
+    fields, cancel = await fields_of(request, FORM_BYTES), Cancel()
+    watching = asyncio.create_task(_watch(request, cancel))
+    try:
+        threads = request.app.state.query_threads
+        return await to_thread.run_sync(_ask, request, fields, cancel, limiter=threads)
+    finally:
+        watching.cancel()
+
+
+async def _watch(request: Request, cancel: Cancel) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    cancel.cancel()
+
+
+def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
+    is_promoted = fields.get("do") == "promote"
+    asked = proven(request, fields, "view" if is_promoted else "data")
+    page = _filled(fields)
+    try:
+        page = _promoted(asked, page) if is_promoted else _answered(asked, fields, page, cancel)
+    except HeadgateError as error:
+        page = _refused(page, error)
+    if wants_json(request):
+        return JSONResponse(page)
+    return QUERY.show(asked, page, overview.newest_event(asked.context))
+
+
+def _filled(fields: Fields) -> QueryPage:
+    """As it was typed."""
+    page = _empty(fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
+    page["parameters"], page["at"] = fields.get("parameters", ""), fields.get("at", "").strip()[:100]
+    page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
+    page["after"] = number_of(fields.get("after", "")) or 0
+    page["dataset"] = fields.get("dataset", "").strip()[:500]
+    return page
+
+
+def _refused(page: QueryPage, error: HeadgateError) -> QueryPage:
+    """The first problem with a place, or words."""
+    problems = getattr(error, "problems", ())
+    if problems:
+        return {**page, "problem": views.problem(problems[0])}
+    return {**page, "refused": str(error)}
+
+
+def _promoted(asked: Asking, page: QueryPage) -> QueryPage:
+    if not DATASET.fullmatch(page["dataset"]):
+        raise BadForm("name the dataset that it is to make with its dataflow, such as shop.busy")
+    return {**page, "promotion": promotion.promote(asked.context, asked.branch, page["sql"], page["dataset"])}
+
+
+def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
+    """Rows of a result that is there already where the form names one, else those of the query."""
+    if not page["sql"].strip():
+        raise BadForm("there is no query yet: write one, such as SELECT 1")
+    if len(page["sql"]) > SQL_MOST:
+        raise BadForm(f"a query has at most {SQL_MOST:,} characters")
+    all_queries, started = asked.services.queries, time.monotonic()
+    if page["after"] and (result := fields.get("result", "")):
+        found = queries.page(asked.context, all_queries, result, page["after"], SHOWN)
+        return {**page, "answer": found}
+    wish = queries.Asked(
+        page["sql"],
+        _parameters(page["parameters"]),
+        page["limit"],
+        at=_moment(page["at"]),
+        timeout_s=TIMEOUT_S,
+        id=_id(fields),
+    )
+    found = queries.answer(asked.context, all_queries, asked.branch, wish, cancel=cancel, page_rows=SHOWN)
+    return {**page, "after": 0, "answer": found, "seconds": round(time.monotonic() - started, 3)}
+
+
+def _id(fields: Fields) -> str | None:
+    """By which the page cancels it; None where no form gave one."""
+    text = fields.get("once", "")
+    return text if len(text) == 32 and HEX.issuperset(text) else None
+
+
+def _parameters(lines: str) -> dict[str, JsonValue] | None:
+    """As `--param` reads them: JSON, else text. Raises BadForm."""
+    found = dict[str, JsonValue]()
+    for line in filter(None, map(str.strip, lines.splitlines())):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise BadForm(f"{line[:80]!r} is no parameter: write NAME=VALUE, one on each line")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            found[name.strip()] = value.strip()
+    return found or None
+
+
+def _moment(text: str) -> Moment | None:
+    """Raises BadAddress, BadForm."""
+    if not text:
+        return None
+    point = addresses.point_of(text)
+    if not isinstance(point, Moment):
+        raise BadForm("as of a time, such as 2026-11-24T07:00Z; a generation goes with its table: FROM shop.orders@2")
+    return point
+
+
+async def cancel(request: Request) -> Response:
+    fields = await fields_of(request)
+    return await to_thread.run_sync(_cancel, request, fields)
+
+
+def _cancel(request: Request, fields: Fields) -> Response:
+    asked = proven(request, fields, "data")
+    queries.cancel(asked.context, asked.services.queries, fields.get("once", ""))
+    return Response(status_code=204)
+
+
+def download(request: Request) -> Response:
+    """All rows of a kept result as a file."""
+    asked = asking(request)
+    asked.require("data")
+    kind = query_downloads.KINDS.get(request.path_params["kind"])
+    if kind is None:
+        raise NotFound("a result is had as csv or json")
+    pages = queries.whole(asked.context, asked.services.queries, asked.query("result"))
+    pages = chain([next(pages)], pages)  # what cannot be read is told before there is a file
+    name = f'attachment; filename="query.{request.path_params["kind"]}"'
+    return StreamingResponse(kind.written(pages), media_type=kind.media_type, headers={"Content-Disposition": name})
+
+
+ROUTES: list[Route] = [
+    Route("/query/result.{kind}", download, methods=["GET"]),
+    Route("/query/cancel", cancel, methods=["POST"]),
+    *both("/query", QUERY),
+    Route("/query", ask, methods=["POST"]),
+]

@@ -1,0 +1,165 @@
+"""The page of queries: rows, places of problems, pages and files of a result, rights, audit, and promotion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+import httpx2
+import pytest
+
+from controlplane.operations.desired import tokens
+from controlplane.operations.inspect import audit
+from tests.unit.queries.world import World
+from tests.unit.ui.asked import ROWS, asked_home
+from tests.unit.ui.world import HOSTILE, Pages
+
+EVERY = "SELECT k, v FROM shop.totals ORDER BY k"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pages, World]]:
+    with asked_home(tmp_path_factory.mktemp("asked")) as found:
+        yield found
+
+
+@pytest.fixture
+def http(home: tuple[Pages, World]) -> Iterator[httpx2.Client]:
+    with home[0].http() as http:
+        yield http
+
+
+def value(http: httpx2.Client, sql: str, **fields: Any) -> Any:
+    answer = http.post("/query", data={"sql": sql, **fields}, headers={"Accept": "application/json"})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_rows_are_text_with_their_generations_and_the_same_from_the_command_line(http: httpx2.Client) -> None:
+    page = http.post("/query", data={"sql": EVERY})
+    assert page.headers["cache-control"] == "no-store"
+    for cell in HOSTILE[:3]:
+        assert cell not in page.text
+        assert escape(cell).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in page.text
+    assert "shop.totals is generation 1" in page.text
+    assert "headgate query" in page.text
+    assert "/v1/branches/main/query" in page.text
+
+
+def test_a_result_goes_on_and_is_a_file(http: httpx2.Client) -> None:
+    first = value(http, EVERY)["answer"]
+    assert (len(first["rows"]), first["next"], first["total"]) == (100, 100, ROWS)
+    last = value(http, EVERY, after=200, result=first["result"])
+    assert [row[0] for row in last["answer"]["rows"]] == list(range(200, ROWS))
+    lines = http.get(f"/query/result.csv?result={first['result']}").text.splitlines()
+    assert (lines[0], lines[101]) == ('"k","v"', '100,"v100"')
+    assert len(lines) == ROWS + 1
+    told = json.loads(http.get(f"/query/result.json?result={first['result']}").text)
+    assert [row[1] for row in told["rows"]][: len(HOSTILE)] == list(HOSTILE)
+    assert http.get("/query/result.xlsx?result=x").status_code == 404
+    assert http.get("/query/result.csv?result=gone").status_code == 404
+
+
+def test_parameters_are_bound_and_a_time_is_meant(http: httpx2.Client) -> None:
+    found = value(http, "SELECT v FROM shop.totals WHERE k = $k OR v = $v ORDER BY k", parameters="k=9\r\nv=v12\r\n")
+    assert [row[0] for row in found["answer"]["rows"]] == ["v9", "v12"]
+    assert "write NAME=VALUE" in value(http, EVERY, parameters="nothing")["refused"]
+    assert "generation goes with its table" in value(http, EVERY, at="3")["refused"]
+    assert value(http, EVERY, at="2001-01-01T00:00Z")["problem"]["code"] == "unknown-table"
+
+
+def test_a_problem_is_shown_at_its_place(http: httpx2.Client) -> None:
+    sql = "SELECT k\nFROM shop.totls"
+    problem = value(http, sql)["problem"]
+    assert (problem["line"], problem["column"], problem["code"]) == (2, 6, "unknown-table")
+    assert "did you mean shop.totals" in problem["hint"]
+    assert "<pre>FROM shop.totls\n     ^</pre>" in http.post("/query", data={"sql": sql}).text
+    for refused in ("DROP TABLE x", "SELECT * FROM '/etc/passwd'"):
+        assert value(http, refused)["problem"], refused
+    assert "write one" in value(http, " ")["refused"]
+
+
+def test_a_branch_is_asked_in_its_address(http: httpx2.Client) -> None:
+    found = http.post("/query?branch=dev", data={"sql": EVERY})
+    assert "shop.totals is generation 1" in found.text
+    assert "/v1/branches/dev/query" in found.text
+    assert 'hx-post="/query?part=result&amp;branch=dev"' in found.text
+    assert http.get("/query?branch=gone").status_code == 404
+
+
+def test_links_bring_a_text_that_is_not_run(home: tuple[Pages, World], http: httpx2.Client) -> None:
+    before = len(reads(home[1]))
+    assert "FROM shop.totals" in http.get("/query?table=shop.totals").text
+    assert http.get("/query.json?of=shop.some").json()["sql"] == "SELECT k FROM shop.totals WHERE k > 3"
+    assert "cannot be opened as a query" in http.get("/query?of=shop.totals").text
+    long = "SELECT " + "1, " * 200 + "1"
+    assert http.get("/query.json", params={"q": long}).json()["sql"] == long
+    assert len(reads(home[1])) == before
+
+
+def reads(world: World) -> list[Any]:
+    return list(audit.reads(world.ctx, "main", limit=1000)["items"])
+
+
+def test_who_may_not_see_rows_is_told_so(home: tuple[Pages, World], http: httpx2.Client) -> None:
+    result = value(http, EVERY)["answer"]["result"]
+    viewer, _ = tokens.create(home[1].ctx, "viewer", ("view",))
+    with home[0].http(signed_in=False) as other:
+        other.headers["Authorization"] = f"Bearer {viewer}"
+        page = other.get("/query?table=shop.totals")
+        assert page.status_code == 200
+        assert "does not have the permission data" in page.text
+        assert other.post("/query", data={"sql": EVERY}).status_code == 403
+        assert other.get(f"/query/result.csv?result={result}").status_code == 403
+    with home[0].http(signed_in=False) as nobody:
+        assert nobody.post("/query", data={"sql": EVERY}).status_code == 401
+
+
+def test_what_is_read_is_in_the_audit(home: tuple[Pages, World], http: httpx2.Client) -> None:
+    before = len(reads(home[1]))
+    result = value(http, EVERY)["answer"]["result"]
+    http.get(f"/query/result.csv?result={result}")
+    new = reads(home[1])[: len(reads(home[1])) - before]
+    assert {(one["how"], one["dataset"]) for one in new} == {("query", "shop.totals")}
+    assert len(new) == 2
+
+
+def test_a_query_is_proposed_and_then_planned(http: httpx2.Client) -> None:
+    sql = "SELECT v, count(*) AS n FROM shop.totals GROUP BY v"
+    found = value(http, sql, do="promote", dataset="shop.busy")["promotion"]
+    assert (found["dataset"], found["inputs"]["totals"]["mode"]) == ("shop.busy", "all")
+    page = http.post("/query", data={"sql": sql, "do": "promote", "dataset": "shop.busy"}).text
+    assert 'name="flow" value="shop"' in page
+    plan = http.post("/plan", data={"flow": "shop", "text": found["text"], "do": "plan"})
+    assert "shop.busy" in plan.text
+    assert "Apply what was planned" in plan.text
+    assert "name the dataset" in value(http, sql, do="promote", dataset="busy")["refused"]
+    assert value(http, "SELECT 1 FROM shop.totals@1", do="promote", dataset="shop.x")["problem"]["line"] == 1
+
+
+def test_a_draft_is_checked_as_it_is_typed(http: httpx2.Client) -> None:
+    text = "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT k FRM totals}}\n"
+    found = http.post("/plan", data={"flow": "shop", "text": text, "do": "check"}).json()["problems"]
+    assert found
+    assert found[0]["line"] == 3
+    assert http.post("/plan", data={"flow": "", "text": "", "do": "check"}).json()["problems"]
+
+
+def test_nothing_runs_that_can_be_cancelled(http: httpx2.Client) -> None:
+    assert http.post("/query/cancel", data={"once": "0" * 32}).status_code == 404
+
+
+def test_links_of_a_page_stay_in_its_branch(http: httpx2.Client) -> None:
+    page = http.get("/datasets/shop.totals?branch=dev").text
+    assert 'href="/flows?branch=dev"' in page
+    assert 'href="/query?table=shop.totals&amp;branch=dev"' in page
+    assert '<input type="hidden" name="branch" value="dev">' in page
+    assert 'href="/datasets/shop.totals?branch=main"' in page
+    assert "headgate why shop.totals --branch dev" in page
+    assert ">shared<" in page
+    assert "/flows?branch=" not in http.get("/datasets/shop.totals").text
+    gone = http.get("/datasets/shop.nothing?branch=dev")
+    assert gone.status_code == 404
+    assert "This page in main" in gone.text
