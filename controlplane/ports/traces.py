@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.memos import Memo, Memos
@@ -26,6 +26,13 @@ class Traces(Protocol):
         """The newest trace's seq; 0 if none."""
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
+
+    def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
+        """Of fragments, and of tree nodes all of whose fragments are known: both by digest, and `profiles.packed`. One
+        that is there already stays as it is."""
+
+    def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Missing ones are absent. Those of tree nodes go with their nodes (`Upkeep.drop_nodes`)."""
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
