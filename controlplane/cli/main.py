@@ -25,6 +25,7 @@ from controlplane.cli import (
     look,
     operate,
     pages,
+    profiles,
     promote,
     query,
     records,
@@ -44,6 +45,7 @@ from controlplane.settings import BadSetting
 GROUPS = (
     embedded,
     look,
+    profiles,
     records,
     time_travel,
     lineage,

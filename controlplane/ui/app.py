@@ -26,6 +26,7 @@ from controlplane.ui import (
     pages,
     past_pages,
     plan_pages,
+    profile_pages,
     rendering,
     settings_pages,
     static_files,
@@ -65,6 +66,7 @@ class PagesApp:
             routes=[
                 *pages.ROUTES,
                 *past_pages.ROUTES,
+                *profile_pages.ROUTES,
                 *plan_pages.ROUTES,
                 *settings_pages.ROUTES,
                 *work_pages.ROUTES,
