@@ -81,6 +81,7 @@ from controlplane.core.model.answers.explore import (
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
+from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.answers.shares import (
@@ -510,6 +511,27 @@ class Headgate:
         """One partition: files, attempt, what it is made of, and what is made of it."""
         path, query = _at(branch, name, generation, at)
         return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
+
+    def profile(
+        self,
+        name: str,
+        *,
+        partition: str | None = None,
+        column: str | None = None,
+        generation: int | None = None,
+        at: Time | None = None,
+        branch: str = "main",
+    ) -> ProfileAnswer:
+        """What each column of one generation, or of one partition, is like (docs/profiles.md). `is_partial`: ask again
+        for the rest."""
+        path, query = _at(branch, name, generation, at)
+        asked = _given(partition=partition, column=column)
+        return cast("ProfileAnswer", self._get(f"{path}/profile", {**query, **asked}))
+
+    def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
+        """What each column was like in the last generations, oldest first, and where it moved."""
+        path, _ = _at(branch, name, None, None)
+        return cast("ProfileHistoryAnswer", self._get(f"{path}/profile/history", _given(column=column)))
 
     @contextmanager
     def records(

@@ -25,6 +25,7 @@ from controlplane.cli import (
     look,
     operate,
     pages,
+    profiles,
     project,
     promote,
     query,
@@ -46,6 +47,7 @@ from controlplane.settings import BadSetting
 GROUPS = (
     embedded,
     look,
+    profiles,
     records,
     time_travel,
     lineage,

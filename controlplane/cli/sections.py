@@ -15,7 +15,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Describe and compute": ("init", "run", "serve", "demo", "validate", "test", "plan", "apply", "delete", "wait"),
     "See what is there, and why": (
         *("status", "why", "history", "runs", "waves", "graph", "search", "lineage", "checks", "open"),
-        *("partitions", "partition", "ranges", "generations", "diff", "tasks", "logs"),
+        *("partitions", "partition", "ranges", "profile", "generations", "diff", "tasks", "logs"),
     ),
     "Read rows": ("preview", "records", "changes", "query", "sql", "promote", "link", "s3", "share", "recipient"),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch"),

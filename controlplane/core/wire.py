@@ -377,7 +377,8 @@ def _file(prefix: str) -> Check:
 
 
 def _output(prefix: str) -> Check:
-    return _record({"files": _list(_file(prefix)), "content": _CONTENT, "schema": schema})
+    fields = {"files": _list(_file(prefix)), "content": _CONTENT, "schema": schema}
+    return _record(fields, {"profile": _TEXT})
 
 
 def _following(prefix: str) -> Check:

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.memos import Memo, Memos
@@ -29,6 +29,13 @@ class Traces(Protocol):
 
     def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
         """Of each of these fragments, its files in their order: what is needed of very many at a time."""
+
+    def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
+        """Of fragments, and of tree nodes all of whose fragments are known: both by digest, and `profiles.packed`. One
+        that is there already stays as it is."""
+
+    def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Missing ones are absent. Those of tree nodes go with their nodes (`Upkeep.drop_nodes`)."""
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]

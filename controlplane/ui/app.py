@@ -28,6 +28,7 @@ from controlplane.ui import (
     pages,
     past_pages,
     plan_pages,
+    profile_pages,
     query_pages,
     rendering,
     settings_pages,
@@ -71,6 +72,7 @@ class PagesApp:
             routes=[
                 *pages.ROUTES,
                 *past_pages.ROUTES,
+                *profile_pages.ROUTES,
                 *plan_pages.ROUTES,
                 *query_pages.ROUTES,
                 *settings_pages.ROUTES,

@@ -11,6 +11,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.listings import SourceObject
+from dataplane.contract.profiles import Mode as ProfileMode
 from dataplane.contract.schemas import Schema
 
 Mode: TypeAlias = Literal["each", "by", "all", "previous"]
@@ -130,6 +131,7 @@ class FragmentJob(TypedDict):
 
     expect: NotRequired[DropRules]
     sort_by: NotRequired[list[str]]
+    profile: NotRequired[ProfileMode]  # none: full
 
 
 class SourceJob(TypedDict):

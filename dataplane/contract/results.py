@@ -34,6 +34,7 @@ class Output(TypedDict):
     files: list[FileEntry]
     content: list[int]
     schema: Schema
+    profile: NotRequired[str]  # `profiles.as_text`
 
 
 class Metrics(TypedDict, total=False):
@@ -100,6 +101,7 @@ class TaskResult(TypedDict):
     files: NotRequired[list[FileEntry]]
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
+    profile: NotRequired[str]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
     then: NotRequired[list[FollowingResult]]  # of a fold: in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them

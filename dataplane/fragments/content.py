@@ -125,13 +125,14 @@ def _has_map(kind: Type) -> bool:
     return not isinstance(kind, str) and (kind["type"] == "map" or any(map(_has_map, _children(kind))))
 
 
-def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:
+def content_query(schema: Schema, view: str, texts: Sequence[str] = (), added: str = "") -> str:
     """SQL text: per label, and per values of the expressions `texts`, these, the row count and the halves of both sums.
-    Halves cannot overflow below 2^31 rows."""
+    Halves cannot overflow below 2^31 rows. `added`: an expression, named, that `texts` may use."""
     halves = [f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1)]
     hashes = f"{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1"
     named = "".join(f"{text} AS k{i}, " for i, text in enumerate(texts))
-    rows = f"SELECT {LABEL}, {named}{hashes} FROM {view}"
+    source = f"(SELECT *, {added} FROM {view})" if added else view
+    rows = f"SELECT {LABEL}, {named}{hashes} FROM {source}"
     groups = ", ".join((LABEL, *(f"k{i}" for i in range(len(texts)))))
     return f"SELECT {groups}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {groups}"
 

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
+from dataplane.contract.profiles import LONGEST as LONGEST_TEXT
+from dataplane.contract.profiles import MOST_COLUMNS, ColumnCounts, Shape, Value, shape_of
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Json, Schema
 from dataplane.storage.lake import Lake
@@ -31,17 +34,40 @@ class Column:
     name: str
     kind: str
     leaf: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column's statistics in each row group of a file. `ends`: the least and the greatest value, where exact."""
+
+    column: Column
+    nulls: int
+    values: int
+    ends: tuple[Any, Any] | None
 
 
 def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
     """One file of a fragment as its footer describes it."""
+    return entry_of(path, size, read_footer(lake, path, size), schema)
+
+
+def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
+    leaves = list(read_leaves(footer, schema, INDEXED))
+    return {"path": path, "size": size, "rows": footer.num_rows, "stats": told(footer.num_rows, leaves)}
+
+
+def profiled_entry(
+    lake: Lake, path: str, size: int, schema: Schema, *, with_counts: bool
+) -> tuple[FileEntry, dict[str, ColumnCounts]]:
+    """As `file_entry`, and what a profile takes from the same look at the footer."""
     footer = read_footer(lake, path, size)
-    return {
-        "path": path,
-        "size": size,
-        "rows": footer.num_rows,
-        "stats": statistics(footer, schema),
-    }
+    if not with_counts:
+        return entry_of(path, size, footer, schema), {}
+    leaves = list(read_leaves(footer, schema, MOST_COLUMNS))
+    indexed = [leaf for leaf in leaves if leaf.column.index < INDEXED]
+    entry: FileEntry = {"path": path, "size": size, "rows": footer.num_rows, "stats": told(footer.num_rows, indexed)}
+    return entry, {leaf.column.name: counts(leaf) for leaf in leaves}
 
 
 def read_footer(lake: Lake, path: str, size: int) -> Any:
@@ -53,25 +79,88 @@ def read_footer(lake: Lake, path: str, size: int) -> Any:
 
 def statistics(footer: Any, schema: Schema) -> Json:
     """Delta's `numRecords`, `nullCount`, `minValues` and `maxValues`."""
+    return told(footer.num_rows, list(read_leaves(footer, schema, INDEXED)))
+
+
+def told(rows: int, leaves: Sequence[Leaf]) -> Json:
     nulls: dict[str, int] = {}
     lows: dict[str, Json] = {}
     highs: dict[str, Json] = {}
-    for column in _columns(schema):
-        found = [footer.row_group(i).column(column.leaf).statistics for i in range(footer.num_row_groups)]
+    for leaf in leaves:
+        nulls[leaf.column.name] = leaf.nulls
+        bounds = _bounds(leaf)
+        if bounds is not None:
+            lows[leaf.column.name], highs[leaf.column.name] = bounds
+    return {"numRecords": rows, "nullCount": nulls, "minValues": lows, "maxValues": highs}
+
+
+def counts(leaf: Leaf) -> ColumnCounts:
+    """What a profile has of one file's column."""
+    shape = shape_of(leaf.column.kind)
+    rows = leaf.nulls + leaf.values
+    ends = _scalars(shape, leaf.ends) if leaf.values else []
+    return {
+        "shape": shape,
+        "nulls": leaf.nulls,
+        "nulls_of": rows,
+        "bounds": ends or [],
+        "bounds_of": 0 if ends is None else rows,
+    }
+
+
+def _scalars(shape: Shape, ends: tuple[Any, Any] | None) -> list[Value] | None:
+    """None where they are not known, or no order of values is told."""
+    if ends is None or shape in ("size", "other"):
+        return None
+    try:
+        found = [_scalar(shape, end) for end in ends]
+    except (TypeError, ValueError):
+        return None
+    return None if any(isinstance(end, float) and not isfinite(end) for end in found) else found
+
+
+def _scalar(shape: Shape, end: Any) -> Value:
+    match shape:
+        case "decimal":
+            return format(Decimal(end), "f")
+        case "text":
+            if not isinstance(end, str):
+                raise TypeError("bytes that are no text")
+            return end[:LONGEST_TEXT]
+        case "flag":
+            return bool(end)
+        case "number" if isinstance(end, float):
+            return float(end)
+        case _:
+            return int(end)
+
+
+def read_leaves(footer: Any, schema: Schema, most: int) -> Iterator[Leaf]:
+    """Of the first columns that are of simple types, as far as files tell how many NULLs there are."""
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    for column in _columns(schema, most):
+        found = [group.column(column.leaf).statistics for group in groups]
         if any(s is None or not s.has_null_count for s in found):
             continue
-        nulls[column.name] = sum(s.null_count for s in found)
-        bounds = _bounds(column.kind, found)
-        if bounds is not None:
-            lows[column.name], highs[column.name] = bounds
-    return {"numRecords": footer.num_rows, "nullCount": nulls, "minValues": lows, "maxValues": highs}
+        valued = [s for s in found if s.num_values > 0]
+        values = sum(s.num_values for s in valued)
+        yield Leaf(column, sum(s.null_count for s in found), values, _ends(column.kind, valued))
 
 
-def _columns(schema: Schema) -> Iterator[Column]:
+def _ends(kind: str, valued: Sequence[Any]) -> tuple[Any, Any] | None:
+    if not valued or kind == "binary" or not all(s.has_min_max for s in valued):
+        return None
+    try:
+        return min(_plain(kind, s, "min") for s in valued), max(_plain(kind, s, "max") for s in valued)
+    except (ValueError, OverflowError, NotImplementedError, TypeError):
+        return None
+
+
+def _columns(schema: Schema, most: int) -> Iterator[Column]:
     leaf = 0
-    for index, field in enumerate(schema["fields"]):
-        if isinstance(field["type"], str) and field["type"] != "variant" and index < INDEXED:
-            yield Column(field["name"], field["type"], leaf)
+    for index, field in enumerate(schema["fields"][:most]):
+        if isinstance(field["type"], str) and field["type"] != "variant":
+            yield Column(field["name"], field["type"], leaf, index)
         leaf += _leaves(field["type"])
 
 
@@ -82,21 +171,24 @@ def _leaves(kind: Json) -> int:
     return sum(map(_leaves, inner + [kind[k] for k in ("elementType", "keyType", "valueType") if k in kind]))
 
 
-def _bounds(kind: str, found: Sequence[Any]) -> tuple[Json, Json] | None:
-    """The least and the greatest value as JSON; None where there is no exact one."""
-    valued = [s for s in found if s.num_values > 0]
-    if not valued or not all(s.has_min_max for s in valued) or kind in ("float", "double", "binary"):
+def _bounds(leaf: Leaf) -> tuple[Json, Json] | None:
+    """The least and the greatest value as JSON; None where there is no exact one that all readers know."""
+    kind = leaf.column.kind
+    if leaf.ends is None or kind in ("float", "double"):
         return None
     try:
-        low, high = min(_plain(kind, s, "min") for s in valued), max(_plain(kind, s, "max") for s in valued)
-        return _json(kind, low, upper=False), _json(kind, high, upper=True)
+        return _json(kind, leaf.ends[0], upper=False), _json(kind, leaf.ends[1], upper=True)
     except (ValueError, OverflowError, NotImplementedError, TypeError):
         return None
 
 
 def _plain(kind: str, found: Any, end: str) -> Any:
-    """Dates and timestamps as the numbers that files hold: days and microseconds since 1970."""
-    return getattr(found, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
+    """Dates and timestamps as the numbers that files hold: days and microseconds since 1970. ValueError for NaN: beside
+    it, the greatest number is not told."""
+    value = getattr(found, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
+    if value != value:
+        raise ValueError("NaN")
+    return value
 
 
 def _json(kind: str, value: Any, *, upper: bool) -> Json:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.profiles import ColumnCounts, Mode, Profile, Sample, merged, merged_sample, no_sample, nothing
 from dataplane.contract.results import LABEL, FileEntry, Metrics
 from dataplane.contract.schemas import Field, Schema, Type, struct_of
 from dataplane.errors import TaskFailure
@@ -22,7 +23,8 @@ from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, unsupported
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.statistics import file_entry
+from dataplane.fragments.sampling import Drawing, sample_of_table
+from dataplane.fragments.statistics import profiled_entry
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.schemas import written as schema_written
 from dataplane.spark.session import WRITING, reading_session
@@ -64,6 +66,7 @@ class Fragment:
     content: Content
     metrics: Metrics
     taken_out: Fragment | None = None
+    profile: Profile | None = None  # None: nobody asked for one
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -162,19 +165,53 @@ def _configure(session: SparkSession) -> None:
 
 
 def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
-    """Files and contents by label, from one pass per schema over the files as written.
+    """Files, contents and profiles by label, from one pass per schema over the files as written.
 
     Raises if what is read back is not what was written; files without rows are deleted.
     """
-    entries = _entries(attempt, written)
-    contents = dict.fromkeys(written, EMPTY)
+    mode = _profile_mode(attempt.claim)
+    seen = _entries(attempt, written, with_counts=mode != "off")
+    found: dict[str, _Rows] = {}
     for schema, labels in by_schema(written):
-        contents.update(_contents(attempt, schema, {label: entries[label] for label in labels if entries[label]}))
-    for label, found in entries.items():
-        rows = sum(e["rows"] for e in found)
-        if rows != contents[label].rows:
-            raise OSError(f"{rows} rows in the footers of fragment {label}, {contents[label].rows} were read")
-    return {k: Fragment(w.schema, tuple(entries[k]), contents[k], w.metrics) for k, w in written.items()}
+        entries = {label: [one.entry for one in seen[label]] for label in labels if seen[label]}
+        found |= _rows(attempt, schema, entries, with_sample=mode == "full")
+    return {label: _fragment(label, w, seen[label], found.get(label, _NO_ROWS), mode) for label, w in written.items()}
+
+
+def _profile_mode(claim: DriverClaim) -> Mode:
+    """Packs hold rows of fragments that have profiles."""
+    return claim["job"].get("profile", "full") if claim["kind"] in ("parse", "transform") else "off"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    entry: FileEntry
+    columns: dict[str, ColumnCounts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the pass over the rows of a fragment gave."""
+
+    content: Content
+    sample: Sample = field(default_factory=no_sample)
+
+
+_NO_ROWS = _Rows(EMPTY)
+
+
+def _fragment(label: str, written: Written, files: Sequence[_File], read: _Rows, mode: Mode) -> Fragment:
+    rows = sum(one.entry["rows"] for one in files)
+    if rows != read.content.rows:
+        raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
+    found = None if mode == "off" else _profile(files, read.sample)
+    entries = tuple(one.entry for one in files)
+    return Fragment(written.schema, entries, read.content, written.metrics, profile=found)
+
+
+def _profile(files: Sequence[_File], sample: Sample) -> Profile:
+    counted = merged({**nothing(), "rows": one.entry["rows"], "columns": one.columns} for one in files)
+    return {**counted, "sample": sample}
 
 
 def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
@@ -186,43 +223,60 @@ def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str
         yield written[labels[0]].schema, labels
 
 
-def _entries(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, list[FileEntry]]:
+def _entries(
+    attempt: Attempt[DriverClaim], written: Mapping[str, Written], *, with_counts: bool
+) -> dict[str, list[_File]]:
     files = [(label, path, size) for label, one in written.items() for path, size in sorted(one.files.items())]
-    entries = attempt.threads.map(lambda f: file_entry(attempt.lake, f[1], f[2], written[f[0]].schema), files)
-    result: dict[str, list[FileEntry]] = {label: [] for label in written}
+
+    def look(file: tuple[str, str, int]) -> _File:
+        label, path, size = file
+        return _File(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
+
+    result: dict[str, list[_File]] = {label: [] for label in written}
     empty: list[str] = []
-    for (label, path, _), entry in zip(files, entries, strict=True):
-        if entry["rows"]:
-            result[label].append(entry)
+    for (label, path, _), found in zip(files, attempt.threads.map(look, files), strict=True):
+        if found.entry["rows"]:
+            result[label].append(found)
         else:
             empty.append(path)
     attempt.lake.delete(empty)
     return result
 
 
-def _contents(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]]
-) -> dict[str, Content]:
+def _rows(
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, with_sample: bool
+) -> dict[str, _Rows]:
     entries = [entry for of_label in files.values() for entry in of_label]
     if not entries:
         return {}
     is_small = sum(entry["size"] for entry in entries) <= SMALL_BYTES
     has_few = sum(entry["rows"] for entry in entries) * len(schema["fields"]) <= FEW_VALUES
-    found = _of_few_rows(attempt, schema, files) if is_small and has_few and is_simple(schema) else None
-    return _by_spark(attempt, schema, files, is_small=is_small) if found is None else found
+    if is_small and has_few and is_simple(schema):
+        found = _of_few_rows(attempt, schema, files, with_sample=with_sample)
+        if found is not None:
+            return found
+    return _by_spark(attempt, schema, files, is_small=is_small, with_sample=with_sample)
 
 
 def _of_few_rows(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]]
-) -> dict[str, Content] | None:
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, with_sample: bool
+) -> dict[str, _Rows] | None:
     """None if it takes Spark to tell."""
+
+    def look(one: tuple[str, FileEntry]) -> _Rows | None:
+        table = _table(attempt, one[1])
+        known = content(schema, table)
+        if known is None:
+            return None
+        return _Rows(known, sample_of_table(schema, table, one[1]["path"]) if with_sample else no_sample())
+
     every = [(label, entry) for label, entries in files.items() for entry in entries]
-    found = dict.fromkeys(files, EMPTY)
-    contents = attempt.threads.map(lambda one: content(schema, _table(attempt, one[1])), every)
-    for (label, _), one in zip(every, contents, strict=True):
+    found = dict.fromkeys(files, _NO_ROWS)
+    for (label, _), one in zip(every, attempt.threads.map(look, every), strict=True):
         if one is None:
             return None
-        found[label] = found[label].plus(one)
+        before = found[label]
+        found[label] = _Rows(before.content.plus(one.content), merged_sample([before.sample, one.sample]))
     return found
 
 
@@ -233,13 +287,28 @@ def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
 
 
 def _by_spark(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, is_small: bool
-) -> dict[str, Content]:
+    attempt: Attempt[DriverClaim],
+    schema: Schema,
+    files: Mapping[str, Sequence[FileEntry]],
+    *,
+    is_small: bool,
+    with_sample: bool,
+) -> dict[str, _Rows]:
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(attempt.spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
     labelled = [(entry["path"], label) for label, entries in files.items() for entry in entries]
     rows = labelled_rows(attempt, session, labelled, physical(schema))
     (rows.coalesce(1) if is_small else rows).createTempView("written")
-    found = session.sql(content_query(schema, "written")).collect()
-    return {row[0]: content_of(*row[1:]) for row in found}
+    if not with_sample:
+        found = session.sql(content_query(schema, "written")).collect()
+        return {row[0]: _Rows(content_of(*row[1:])) for row in found}
+    drawing = Drawing.of(schema, sum(e["rows"] for of in files.values() for e in of), labelled[0][0])
+    query = content_query(schema, "written", [drawing.row], drawing.mark)
+    contents = dict.fromkeys(files, EMPTY)
+    drawn: dict[str, list[str]] = {label: [] for label in files}
+    for label, text, *sums in session.sql(query).collect():
+        contents[label] = contents[label].plus(content_of(*sums))
+        if text is not None:
+            drawn[label].append(text)
+    return {label: _Rows(one, drawing.sample(one.rows, drawn[label])) for label, one in contents.items()}

@@ -46,6 +46,7 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import ParseJob
+from dataplane.contract.profiles import as_text
 from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure, error_of
@@ -382,7 +383,7 @@ def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, 
         found = measured[label]
         if not isinstance(found, Fragment):
             return _result(task, found)
-        outputs[key] = {"files": list(found.files), "content": list(found.content), "schema": found.schema}
+        outputs[key] = _output(found)
     files = [file for output in outputs.values() for file in output["files"]]
     content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
     base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
@@ -410,7 +411,8 @@ def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
 
 
 def _output(fragment: Fragment) -> Output:
-    return {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
+    found: Output = {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
+    return found if fragment.profile is None else {**found, "profile": as_text(fragment.profile)}
 
 
 # --- work without fragments ---------------------------------------------------------------------

@@ -46,6 +46,7 @@ from controlplane.core.blueprint.shared_parts import SHARED
 from controlplane.core.blueprint.storage import GROUP, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.model.tasks import Size
+from dataplane.contract.profiles import Mode as ProfileMode
 
 ANY = Text()
 NO_TEXTS: tuple[str, ...] = ()
@@ -165,6 +166,12 @@ RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard",
 SORT_BY = Key(
     "sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.", example=["day", "carrier"]
 )
+PROFILE = Key(
+    "profile",
+    Choice(("full", "basic", "off")),
+    "full",
+    "What is kept of each partition's columns: basic is NULLs, least and greatest values; full also a sample of rows.",
+)
 PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
 COMPONENT = Section(
     (
@@ -184,6 +191,7 @@ COMPONENT = Section(
         VOLATILE,
         PIN,
         SORT_BY,
+        PROFILE,
         TESTS,
     ),
     one_of=("read", "transform", "write"),
@@ -205,6 +213,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
         reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
+    for profile in fields.given((PROFILE,)) if isinstance(body, Write) else ():
+        message = "a write component has no fragments of which a profile could be kept"
+        reading.problems.add(profile.place, "conflicting-keys", message, "say it of the dataset that is written")
     for tests in fields.given((TESTS,)) if isinstance(body, Read | Write) else ():
         message = "only transforms have tests"
         reading.problems.add(tests.place, "conflicting-keys", message, "test the transform that reads this dataset")
@@ -223,6 +234,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         freshness_s=fields[FRESHNESS],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
+        profile=cast("ProfileMode", fields[PROFILE]),
         sort_by=fields[SORT_BY],
         sort_places=fields.item_places(SORT_BY),
         tests=fields[TESTS],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
+from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ class Component:
     freshness_s: float | None = None  # how old the newest data may be
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
+    profile: profiles.Mode = "full"
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
     tests: tuple[Example, ...] = ()

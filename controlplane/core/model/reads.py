@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from controlplane.core.model.json_values import JsonValue
 
-How: TypeAlias = Literal["records", "changes", "query", "page", "rows-diff", "s3", "sharing"]
+How: TypeAlias = Literal["records", "changes", "query", "page", "rows-diff", "profile", "s3", "sharing"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import fragment_id
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
+from dataplane.contract.profiles import of_text
 from dataplane.contract.results import (
     TARGET_GONE,
     Measures,
@@ -172,6 +173,7 @@ class Recording:
             outputs[task][name] = fragment.id
         traces = [Trace(task, found, by=self.by, home=self.attempt.dataset) for task, found in outputs.items()]
         self.tx.put_traces(traces, fragments)
+        self.tx.put_profiles(dict(_profiles(fragments, [one for *_, one in each])))
         self._count_computed(results)
         metrics = {bytes.fromhex(r["task"]): r.get("metrics") or {} for r in results}
         self._dropped({task: told for task, told in metrics.items() if told.get("dropped_rows")})
@@ -293,6 +295,13 @@ class Recording:
     def _tell(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
             self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
+
+
+def _profiles(fragments: Iterable[Fragment], results: Iterable[TaskResult | Output]) -> Iterator[tuple[bytes, bytes]]:
+    for fragment, result in zip(fragments, results, strict=True):
+        body = of_text(result.get("profile", ""))
+        if body:
+            yield fragment.id, body
 
 
 def _keys(results: Iterable[TaskResult]) -> list[bytes]:

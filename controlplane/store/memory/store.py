@@ -399,6 +399,14 @@ class MemoryTx(
             if not self._is_stored(fragment.id):
                 self._space.fragments[fragment.id] = fragment
 
+    def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
+        for id, body in bodies.items():
+            if id not in self._space.profiles:
+                self._space.profiles[id] = body
+
+    def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
+        return pick(self._space.profiles, ids)
+
     def last_trace(self) -> int:
         return self._space.counters.get("traces", 0)
 

@@ -107,6 +107,7 @@ class NamespaceTables:
     holds: CowDict[Named, Hold] = field(default_factory=CowDict)
     problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
+    profiles: CowDict[bytes, bytes] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)
     build_traces: CowDict[bytes, tuple[float, tuple[bytes, Schema]]] = field(
         default_factory=CowDict

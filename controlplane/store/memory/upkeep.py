@@ -100,7 +100,9 @@ class MemoryCollected(MemorySnapshots):
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
         found = pick(self._space.nodes, dict.fromkeys(digests))
-        return _drop(self._space.nodes, (digest for digest, (at, _) in found.items() if at < before))
+        gone = [digest for digest, (at, _) in found.items() if at < before]
+        _drop(self._space.profiles, [digest for digest in gone if digest in self._space.profiles])
+        return _drop(self._space.nodes, gone)
 
     # --- history
 

@@ -220,6 +220,8 @@ fragments = _table(
     _text("status"),
 )
 Index("fragments_attempt", fragments.c.namespace, fragments.c.attempt)
+# Of fragments, and merged ones of tree nodes, which can be made again; digests of the two never meet.
+profiles = _table("profiles", _digest_key("id"), Column("body", Blob, nullable=False))
 traces = _table("traces", _digest_key("task"), _count("seq"), _text("by"), _text("home"), clustered=True)
 outputs = _table("outputs", _digest_key("task"), _key("suffix"), _digest("fragment"), clustered=True)
 build_traces = _table(

@@ -54,6 +54,12 @@ class SqlTraces(Part):
         found = self._among(select(column.id, column.files).where(self._mine(db.fragments)), column.id, ids)
         return {row.id: stored_files(row.files) for row in found}
 
+    def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
+        self._insert(db.profiles, [{"id": id, "body": body} for id, body in bodies.items()])
+
+    def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
+        return {row.id: bytes(row.body) for row in self._among(self._select(db.profiles), db.profiles.c.id, ids)}
+
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
         self._write_traces()
         live = select(db.attempts.c.id).where(self._mine(db.attempts))

@@ -115,7 +115,9 @@ class SqlUpkeep(Part):
         node = db.nodes.c
         old = select(node.digest).where(self._mine(db.nodes), self._dialect.among(node.digest, digests))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
-        return self._change(delete(db.nodes).where(self._mine(db.nodes), node.digest.in_(free)))
+        gone = [row.digest for row in self._rows(free)]
+        self._change_among(delete(db.profiles).where(self._mine(db.profiles)), db.profiles.c.id, gone)
+        return self._change_among(delete(db.nodes).where(self._mine(db.nodes)), node.digest, gone)
 
     # --- history
 

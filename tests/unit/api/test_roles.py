@@ -48,6 +48,8 @@ TABLE = {
     "GET /v1/branches/{branch}/datasets/{dataset}/diff": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/ranges": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/partition": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/profile": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/profile/history": VIEW,
     "GET /v1/branches/{branch}/graph": VIEW,
     "GET /v1/branches/{branch}/waves": VIEW,
     "GET /v1/branches/{branch}/waves/{wave}": VIEW,

@@ -42,6 +42,7 @@ PATHS = (
     "/datasets/shop.orders/partition?key=2025-01-03.csv",
     "/datasets/shop.grand/partition?key=",
     "/datasets/shop.orders/compare",
+    "/datasets/shop.orders/profile",
     "/datasets/shop.orders/rollback?to=1",
     "/plan",
     "/plan?flow=shop",

@@ -253,6 +253,8 @@ def _partitions(
     order = sorting(case.node.component, whole, case_sensitive=is_exact)
     if order is not None:
         job["sort_by"] = order
+    if case.node.component.profile != "full":
+        job["profile"] = case.node.component.profile
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)

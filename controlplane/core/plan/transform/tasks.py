@@ -29,6 +29,8 @@ def job_of(case: Case) -> StoredTransformJob:
     job = with_shared(logic, {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted})
     if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
         job["pairs"] = pairs
+    if case.node.component.profile != "full":
+        job["profile"] = case.node.component.profile
     return job
 
 

@@ -1,0 +1,148 @@
+"""The command that shows what the columns of a dataset are like, and where they moved. It changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options
+from controlplane.cli.output import Lines, Table, View, show
+
+if TYPE_CHECKING:  # a command that only says what it takes needs none of them
+    from controlplane.core.model.answers.profiles import (
+        ColumnHistory,
+        ColumnProfile,
+        ColumnValues,
+        ProfileAnswer,
+        ProfileHistoryAnswer,
+    )
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDEST = 32
+
+
+def add(app: typer.Typer) -> None:
+    app.command()(profile)
+
+
+def profile(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
+    column: Annotated[str | None, typer.Option(help="Only this column, with its frequent values.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Over the last generations, and where it moved.")] = False,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show what each column is like: NULLs, distinct values, extremes, histogram, frequent values, lengths."""
+    session = options.session(ctx, output)
+    dataset, slash, key = target.partition("/")
+    if history and (slash or "@" in dataset):
+        raise typer.BadParameter("--history is of a dataset: name no partition and no generation")
+    with session.connect(home) as client:
+        if history:
+            over = client.profile_history(dataset, column=column, branch=branch)
+            show(over, _history(over), session.output)
+        else:
+            value = client.profile(dataset, partition=key if slash else None, column=column, branch=branch)
+            show(value, _profile(value, is_one=column is not None), session.output)
+
+
+def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
+    heads = ("column", "type", "NULL", "distinct", "least", "greatest", "histogram")
+    rows = tuple(_row(one) for one in value["columns"])
+    parts: list[Table | Lines] = [Table("", heads, rows)]
+    if is_one:
+        parts += [part for one in value["columns"] if "values" in one for part in _details(one["values"])]
+    return [*parts, Lines(tuple(_notes(value)))]
+
+
+def _row(one: ColumnProfile) -> tuple[str, ...]:
+    kind = one["type"] if isinstance(one["type"], str) else str(one["type"]["type"])
+    nulls = "?" if one["null_share"] is None else f"{_about(one['nulls_basis'])}{one['null_share']:.1%}"
+    distinct = "?" if one["distinct"] is None else f"{_about(one['distinct_basis'])}{one['distinct']}"
+    if "values" not in one:
+        return one["name"], kind, nulls, distinct, "", "", ""
+    values = one["values"]
+    about = _about(values["bounds"])
+    ends = [_cut(f"{about}{end}") if end is not None else "" for end in (values["min"], values["max"])]
+    drawn = bars(values["histogram"]["counts"]) if values["histogram"] else ""
+    return one["name"], kind, nulls, distinct, *ends, drawn
+
+
+def _about(basis: str) -> str:
+    return "~" if basis == "sampled" else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+
+
+def bars(counts: list[int]) -> str:
+    most = max(counts, default=0) or 1
+    return "".join(BARS[min(7, count * 8 // most)] if count else " " for count in counts)
+
+
+def _details(values: ColumnValues) -> list[Table | Lines]:
+    lines: list[str] = []
+    if values["mean"] is not None and values["deviation"] is not None:
+        lines.append(f"mean {values['mean']:.6g}, standard deviation {values['deviation']:.6g}")
+    if values["quartiles"]:
+        lines.append(f"quartiles {', '.join(map(str, values['quartiles']))}")
+    if values["nan"]:
+        lines.append(f"NaN {values['nan']:.1%}")
+    if values["lengths"]:
+        found = values["lengths"]
+        lines.append(f"lengths from {found['min']} to {found['max']}, {found['mean']:.1f} on average")
+    top = tuple((_cut(str(one["value"])), f"{one['share']:.1%}", one["rows"]) for one in values["top"])
+    parts: list[Table | Lines] = [Lines(tuple(lines))] if lines else []
+    return [*parts, Table("frequent values", ("value", "share", "rows"), top)] if top else parts
+
+
+def _notes(value: ProfileAnswer) -> list[str]:
+    sample, rows = value["sample"], value["rows"]
+    lines = [f"generation {value['generation']}, {rows} rows in {value['partitions']} partitions"]
+    if sample["rows"] == rows:
+        lines[0] += "; all of them were looked at"
+    elif sample["rows"]:
+        lines.append(f"~ is of a sample: {sample['rows']} rows, drawn from {sample['of']}")
+    else:
+        lines.append("no sample: only file statistics are known")
+    if value["is_partial"]:
+        lines.append(f"{value['unprofiled_rows']} rows were not looked at yet: ask again")
+    elif value["unprofiled_rows"]:
+        lines.append(f"of {value['unprofiled_rows']} rows nothing is known: they were written without a profile")
+    if value["values_need"]:
+        lines.append(f"values are not shown: they take the permission {value['values_need']}")
+    return lines
+
+
+def _history(value: ProfileHistoryAnswer) -> View:
+    rows = tuple(_line(one) for one in value["columns"])
+    moves = tuple(
+        f"{one['name']}: generation {point['generation']}: {', '.join(point['moved'])}"
+        for one in value["columns"]
+        for point in one["points"]
+        if point["moved"]
+    )
+    more = ("some partitions were not looked at yet: ask again",) if value["is_partial"] else ()
+    table = Table("", ("column", "generations", "NULL", "mean", "moved"), rows)
+    return [table, Lines((*moves, *more) or ("no column moved",))]
+
+
+def _line(one: ColumnHistory) -> tuple[str, ...]:
+    points = one["points"]
+    span = f"{points[0]['generation']} to {points[-1]['generation']}" if points else ""
+    moved = ", ".join(str(point["generation"]) for point in points if point["moved"])
+    nulls = sparkline([point["null_share"] for point in points], low=0.0, high=1.0)
+    return one["name"], span, nulls, sparkline([point["mean"] for point in points]), moved
+
+
+def sparkline(numbers: list[float | None], low: float | None = None, high: float | None = None) -> str:
+    known = [one for one in numbers if one is not None]
+    if not known:
+        return ""
+    least, most = min(known) if low is None else low, max(known) if high is None else high
+    width = (most - least) or 1.0
+    return "".join(" " if one is None else BARS[min(7, int((one - least) / width * 8))] for one in numbers)

@@ -1,0 +1,107 @@
+"""Answers about profiles. Field names are the API's."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
+
+from dataplane.contract.schemas import Type
+
+Basis: TypeAlias = Literal["exact", "sampled", "unknown"]
+Told: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
+
+
+class ProfileSample(TypedDict):
+    """Rows that were drawn by chance, each with the same chance, out of `of` rows."""
+
+    rows: int
+    of: int
+
+
+class TopValue(TypedDict):
+    value: Told
+    share: float  # of all rows, NULLs among them
+    rows: int  # about as many, where it is of a sample
+
+
+class Histogram(TypedDict):
+    """`counts` has one number for each pair of neighbours among `edges`: rows of the sample."""
+
+    edges: list[Told]
+    counts: list[int]
+
+
+class Lengths(TypedDict):
+    """Of texts in characters, of binary values in bytes, of lists and maps in entries."""
+
+    min: int
+    mean: float
+    max: int
+
+
+class ColumnValues(TypedDict):
+    """What rows hold: for who may read rows."""
+
+    min: Told
+    max: Told
+    bounds: Basis
+    mean: float | None
+    deviation: float | None
+    quartiles: list[Told]
+    top: list[TopValue]
+    histogram: Histogram | None
+    lengths: Lengths | None
+    nan: float  # the share of NaN
+
+
+class ColumnProfile(TypedDict):
+    """`nulls`, and `distinct` values, with what they are based on."""
+
+    name: str
+    type: Type
+    nulls: int | None
+    null_share: float | None
+    nulls_basis: Basis
+    distinct: int | None
+    distinct_basis: Basis
+    values: NotRequired[ColumnValues]
+
+
+class ProfileAnswer(TypedDict):
+    """`unprofiled_rows`: of partitions of which nothing is known, or that were not looked at this time: then
+    `is_partial`, and the next look goes on. `values_need`: the permission that it takes to be told values."""
+
+    dataset: str
+    generation: int
+    partition: str | None
+    partitions: int
+    rows: int
+    unprofiled_rows: int
+    is_partial: bool
+    sample: ProfileSample
+    columns: list[ColumnProfile]
+    values_need: str | None
+
+
+class ProfilePoint(TypedDict):
+    """A column in one generation. Without `data`, `mean` is None."""
+
+    generation: int
+    at: str
+    rows: int
+    null_share: float | None
+    distinct: int | None
+    mean: float | None
+    moved: list[str]  # in words, against the generation before
+
+
+class ColumnHistory(TypedDict):
+    name: str
+    points: list[ProfilePoint]
+
+
+class ProfileHistoryAnswer(TypedDict):
+    dataset: str
+    is_partial: bool
+    columns: list[ColumnHistory]

@@ -1,0 +1,230 @@
+"""What profiles tell: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
+
+Counts and extremes of whole files are exact. All else is of a sample, and says so. Does not belong here: the form that
+merges (`dataplane.contract.profiles`), and where profiles are kept (`operations.inspect.profiles`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from math import isfinite, sqrt
+from typing import Final
+
+from controlplane.core.model.answers.profiles import (
+    Basis,
+    ColumnProfile,
+    ColumnValues,
+    Histogram,
+    Lengths,
+    Told,
+    TopValue,
+)
+from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Shape, Value, shape_of
+from dataplane.contract.schemas import Field
+
+TOP: Final = 10
+BINS: Final = 20
+MOVED_SHARE: Final = 0.05  # of NULLs: points between the shares of two generations
+MOVED_DEVIATIONS: Final = 0.5  # between the means, in standard deviations before
+FEWEST: Final = 30  # values on both sides, for their means to be compared
+_NUMERIC: Final = ("number", "decimal", "date", "time")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfile:
+    """One column of the dataset as its schema has it."""
+    name, shape = field["name"], shape_of(field["type"])
+    counts = profile["columns"].get(name)
+    is_whole = _is_whole(profile)
+    sampled = _sampled(profile, name, counts, shape)
+    known = profile["rows"] - profile.get("unprofiled", 0)
+    nulls, basis = _nulls(counts, sampled, known, is_whole=is_whole)
+    distinct = None if sampled is None else _distinct(sampled, known)
+    found: ColumnProfile = {
+        "name": name,
+        "type": field["type"],
+        "nulls": nulls,
+        "null_share": None if nulls is None or not known else nulls / known,
+        "nulls_basis": basis,
+        "distinct": distinct,
+        "distinct_basis": "unknown" if distinct is None else "exact" if is_whole else "sampled",
+    }
+    if with_values:
+        found["values"] = _values(shape, counts, sampled or (), known, is_whole=is_whole)
+    return found
+
+
+def _is_whole(profile: Profile) -> bool:
+    sample = profile["sample"]
+    return sample["below"] == WHOLE and sample["of"] == profile["rows"] == len(sample["marks"])
+
+
+def _sampled(profile: Profile, name: str, counts: ColumnCounts | None, shape: Shape) -> Sequence[Value] | None:
+    """None where nothing is known of its values: fragments have the column with several types, or there is no row."""
+    if counts is not None and counts["shape"] != shape:
+        return None
+    return profile["sample"]["values"].get(name) or None
+
+
+def _nulls(
+    counts: ColumnCounts | None, sampled: Sequence[Value] | None, known: int, *, is_whole: bool
+) -> tuple[int | None, Basis]:
+    if counts is not None and counts["nulls_of"] == known:
+        return counts["nulls"], "exact"
+    if sampled is None:
+        return None, "unknown"
+    share = sum(one is None for one in sampled) / len(sampled)
+    return round(share * known), "exact" if is_whole else "sampled"
+
+
+def _distinct(sampled: Sequence[Value], rows: int) -> int:
+    """As PostgreSQL's ANALYZE estimates it: Haas and Stokes, IBM Research Report RJ 10025, 1995, the estimator Duj1."""
+    seen = Counter(_key(one) for one in sampled if one is not None)
+    n, once = sum(seen.values()), sum(count == 1 for count in seen.values())
+    if not n:
+        return 0
+    of = max(n, round(rows * n / len(sampled)))
+    return min(of, max(len(seen), round(n * len(seen) / (n - once + once * n / of))))
+
+
+def _key(value: Value) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _values(
+    shape: Shape, counts: ColumnCounts | None, sampled: Sequence[Value], rows: int, *, is_whole: bool
+) -> ColumnValues:
+    numbers = sorted(_numbers(shape, sampled))
+    low, high, basis = _ends(shape, counts, sampled, rows, is_whole=is_whole)
+    mean, deviation = _moments(numbers) if shape in ("number", "decimal") else (None, None)
+    return {
+        "min": low,
+        "max": high,
+        "bounds": basis,
+        "mean": mean,
+        "deviation": deviation,
+        "quartiles": [_told(shape, numbers[int(at * (len(numbers) - 1))]) for at in (0.25, 0.5, 0.75)]
+        if numbers
+        else [],
+        "top": list(_top(shape, sampled, rows, is_whole=is_whole)),
+        "histogram": _histogram(shape, numbers),
+        "lengths": _lengths(shape, sampled),
+        "nan": sum(one == "NaN" for one in sampled) / len(sampled) if shape == "number" and sampled else 0.0,
+    }
+
+
+def _numbers(shape: Shape, sampled: Sequence[Value]) -> Iterator[float]:
+    if shape not in _NUMERIC:
+        return
+    for one in sampled:
+        if one is not None and not isinstance(one, list) and isfinite(number := float(one)):
+            yield number
+
+
+def _ends(
+    shape: Shape, counts: ColumnCounts | None, sampled: Sequence[Value], rows: int, *, is_whole: bool
+) -> tuple[Told, Told, Basis]:
+    if shape in ("size", "other"):
+        return None, None, "unknown"
+    if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows:
+        ends = counts["bounds"] or [None, None]
+        return _told(shape, ends[0]), _told(shape, ends[1]), "exact"
+    have = [one for one in sampled if one is not None and one not in ("NaN", "Infinity", "-Infinity")]
+    if not have:
+        return None, None, "unknown"
+    order = sorted(have, key=lambda one: _text(one) if shape == "text" else float(one))  # type: ignore[arg-type]
+    return _told(shape, order[0]), _told(shape, order[-1]), "exact" if is_whole else "sampled"
+
+
+def _moments(numbers: Sequence[float]) -> tuple[float | None, float | None]:
+    if not numbers:
+        return None, None
+    mean = sum(numbers) / len(numbers)
+    return mean, sqrt(sum((one - mean) ** 2 for one in numbers) / len(numbers))
+
+
+def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -> Iterator[TopValue]:
+    """In a sample, a value that came once says nothing."""
+    if shape in ("size", "other"):
+        return
+    seen = Counter(_key(one) for one in sampled if one is not None)
+    order = sorted(seen.items(), key=lambda found: (-found[1], str(found[0])))
+    for value, count in order[:TOP]:
+        if count > 1 or is_whole:
+            told = _told(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
+            yield {"value": told, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
+
+
+def _histogram(shape: Shape, numbers: Sequence[float]) -> Histogram | None:
+    if len(numbers) < 2 or numbers[0] == numbers[-1]:
+        return None
+    low, width = numbers[0], (numbers[-1] - numbers[0]) / BINS
+    if not isfinite(width) or width == 0:
+        return None
+    counts = [0] * BINS
+    for one in numbers:
+        counts[min(BINS - 1, int((one - low) / width))] += 1
+    return {"edges": [_told(shape, low + i * width) for i in range(BINS + 1)], "counts": counts}
+
+
+def _lengths(shape: Shape, sampled: Sequence[Value]) -> Lengths | None:
+    if shape not in ("text", "size"):
+        return None
+    found = [_length(one) for one in sampled if one is not None]
+    return {"min": min(found), "mean": sum(found) / len(found), "max": max(found)} if found else None
+
+
+def _length(value: Value) -> int:
+    if isinstance(value, list):
+        return int(value[1])
+    return len(value) if isinstance(value, str) else int(value or 0)
+
+
+def _text(value: Value) -> str:
+    return str(value[0]) if isinstance(value, list) else str(value)
+
+
+def _told(shape: Shape, value: Value) -> Told:
+    if isinstance(value, list):
+        return f"{value[0]}…"
+    if value is None or shape not in ("date", "time"):
+        return value
+    try:
+        if shape == "date":
+            return (date(1970, 1, 1) + timedelta(days=int(value))).isoformat()
+        return (_EPOCH + timedelta(microseconds=int(value))).replace(tzinfo=None).isoformat(sep=" ")
+    except OverflowError:  # a year that Python has no date of
+        return int(value)
+
+
+# --- from one generation to the next ----------------------------------------------------------------
+
+
+def moved(before: ColumnProfile | None, after: ColumnProfile, few: int) -> list[str]:
+    """In words, what moved; `few`: the values of the smaller of the two samples."""
+    if before is None:
+        return ["new column"]
+    found: list[str] = []
+    if before["type"] != after["type"]:
+        found.append("another type")
+    old, new = before["null_share"], after["null_share"]
+    if old is not None and new is not None and abs(new - old) > MOVED_SHARE:
+        found.append(f"NULL from {old:.0%} to {new:.0%}")
+    then, now = before.get("values"), after.get("values")
+    if then and now and few >= FEWEST:
+        found += _moved_mean(then, now)
+    return found
+
+
+def _moved_mean(then: ColumnValues, now: ColumnValues) -> list[str]:
+    mean, deviation = then["mean"], then["deviation"]
+    if mean is None or deviation is None or now["mean"] is None:
+        return []
+    if abs(now["mean"] - mean) <= MOVED_DEVIATIONS * deviation or now["mean"] == mean:
+        return []
+    return [f"mean from {mean:.4g} to {now['mean']:.4g}"]

@@ -1,0 +1,271 @@
+"""Profiles of datasets: those of fragments, merged along the tree; and over generations.
+
+What a tree node comes to is kept beside the node, so a second look reads what changed since the first one. One look
+reads a bounded number of leaves; the next one goes on from there. Does not belong here: what a profile tells
+(`core.profiles`), rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from controlplane.core import profiles as told
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode, NotFound
+from controlplane.core.model.addresses import Point
+from controlplane.core.model.answers.profiles import (
+    ColumnHistory,
+    ColumnProfile,
+    ProfileAnswer,
+    ProfileHistoryAnswer,
+    ProfilePoint,
+)
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Fragment
+from controlplane.core.tree.codec import Node
+from controlplane.core.tree.values import EMPTY_ROOT
+from controlplane.core.tree.walk import Ref, all_children, load, load_root
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import views
+from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.ports.store import Tx
+from dataplane.contract.profiles import (
+    LONGEST,
+    ColumnCounts,
+    Profile,
+    Value,
+    merged,
+    nothing,
+    packed,
+    shape_of,
+    unknown,
+    unpacked,
+)
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json
+
+LEAVES_A_LOOK: Final = 8  # of about 512 partitions each: two or three seconds
+GENERATIONS: Final = 20
+_BOUNDED: Final = ("number", "text", "flag")  # whose Delta statistics are values as profiles have them
+
+
+def profile(
+    ctx: Context,
+    branch: str,
+    name: str,
+    point: Point | None = None,
+    *,
+    partition: str | None = None,
+    column: str | None = None,
+    with_values: bool,
+) -> ProfileAnswer:
+    """Of one generation, the newest by default, or of one of its partitions. Raises NotFound, GenerationGone."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = state_of(tx, branch, name, point)
+        look = Look(tx)
+        found = look.at(state.root) if partition is None else look.at_key(state, partition)
+    _keep(ctx, look)
+    return {
+        "dataset": name,
+        "generation": state.generation,
+        "partition": partition,
+        "partitions": state.partitions if partition is None else 1,
+        "rows": found["rows"],
+        "unprofiled_rows": found.get("unprofiled", 0),
+        "is_partial": look.is_partial,
+        "sample": {"rows": len(found["sample"]["marks"]), "of": found["sample"]["of"]},
+        "columns": _columns(found, state, column, with_values=with_values),
+        "values_need": None if with_values else "data",
+    }
+
+
+def history(
+    ctx: Context, branch: str, name: str, *, column: str | None = None, with_values: bool
+) -> ProfileHistoryAnswer:
+    """Of the last generations, oldest first: what each column was like, and where it moved. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state_of(tx, branch, name)
+        look = Look(tx)
+        seen: list[tuple[State, Profile]] = []
+        for state in islice(_generations(tx, branch, name), GENERATIONS):
+            try:
+                seen.append((state, look.at(state.root)))
+            except CorruptNode:  # a tree that only an older state has may have been collected
+                break
+    _keep(ctx, look)
+    seen.reverse()
+    columns = _histories(seen, with_values=with_values)
+    chosen = [one for one in columns if column in (None, one["name"])]
+    if column is not None and not chosen:
+        raise NotFound(f"dataset {name} has no column {column!r} in its last {GENERATIONS} generations")
+    return {"dataset": name, "is_partial": look.is_partial, "columns": chosen}
+
+
+def _generations(tx: Tx, branch: str, name: str) -> list[State]:
+    """The newest state of each generation, the last one first."""
+    found: dict[int, State] = {}
+    for state in islice(kept_states(tx, branch, name), 5 * GENERATIONS):
+        found.setdefault(state.generation, state)
+    return list(found.values())
+
+
+def _columns(found: Profile, state: State, column: str | None, *, with_values: bool) -> list[ColumnProfile]:
+    fields = [f for f in state.schema["fields"] if column in (None, f["name"])]
+    if column is not None and not fields:
+        raise NotFound(f"dataset {state.dataset} has no column {column!r} in generation {state.generation}")
+    return [told.column(found, f, with_values=with_values) for f in fields]
+
+
+def _histories(seen: Sequence[tuple[State, Profile]], *, with_values: bool) -> list[ColumnHistory]:
+    points: dict[str, list[ProfilePoint]] = {}
+    if seen:
+        points = {f["name"]: [] for f in seen[-1][0].schema["fields"]}
+    before: Mapping[str, ColumnProfile] = {}
+    size = 0
+    for i, (state, found) in enumerate(seen):
+        columns = {c["name"]: c for c in _columns(found, state, None, with_values=True)}
+        few, size = min(size, len(found["sample"]["marks"])), len(found["sample"]["marks"])
+        for name, one in columns.items():
+            moved = told.moved(before.get(name), one, few) if i else []
+            point = _point(state, found, one, moved, with_values=with_values)
+            points.setdefault(name, []).append(point)
+        before = columns
+    return [{"name": name, "points": of} for name, of in points.items()]
+
+
+def _point(state: State, found: Profile, column: ColumnProfile, moved: list[str], *, with_values: bool) -> ProfilePoint:
+    return {
+        "generation": state.generation,
+        "at": views.instant(state.at),
+        "rows": found["rows"],
+        "null_share": column["null_share"],
+        "distinct": column["distinct"],
+        "mean": column["values"]["mean"] if with_values else None,
+        "moved": moved if with_values else [one for one in moved if not one.startswith("mean ")],
+    }
+
+
+# --- along the tree -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Look:
+    """One look at some trees. `new`: what it found of nodes, which is to be kept."""
+
+    tx: Tx
+    left: int = LEAVES_A_LOOK
+    new: dict[bytes, Profile] = field(default_factory=dict)
+    is_partial: bool = False
+
+    def at(self, root: bytes) -> Profile:
+        """Raises CorruptNode."""
+        if root == EMPTY_ROOT:
+            return nothing()
+        ref, node = load_root(self.tx, root)
+        rows = node.verify().totals.content.rows
+        if root in self.new:
+            return self.new[root]
+        kept = self.tx.profiles([root])
+        return unpacked(kept[root], rows) if root in kept else self._of(ref, node, rows)
+
+    def at_key(self, state: State, key: str) -> Profile:
+        entry = tree.lookup(self.tx, state.root, [key]).get(key)
+        if entry is None:
+            raise NotFound(f"dataset {state.dataset} has no partition {key!r} in generation {state.generation}")
+        return self._fragments([entry])
+
+    def _of(self, ref: Ref, node: Node, rows: int) -> Profile:
+        """Of a node that nothing is kept of. What is left out this time is kept neither of it nor above it."""
+        if not node.level:
+            if self.left <= 0:
+                self.is_partial = True
+                return unknown(rows)
+            self.left -= 1
+            return self._kept(node, self._fragments(list(node.columns.entries())))
+        refs = list(all_children(ref, node))
+        counts = [node.row_totals(i).content.rows for i in range(len(refs))]
+        kept = self.tx.profiles(one.digest for one in refs)
+        parts: list[Profile] = []
+        is_whole = True
+        for below, count in zip(refs, counts, strict=True):
+            if below.digest in self.new:
+                parts.append(self.new[below.digest])
+            elif below.digest in kept:
+                parts.append(unpacked(kept[below.digest], count))
+            elif self.left <= 0:
+                self.is_partial, is_whole = True, False
+                parts.append(unknown(count))
+            else:
+                [loaded] = load(self.tx, [below])
+                parts.append(self._of(below, loaded, count))
+                is_whole &= below.digest in self.new
+        found = merged(parts)
+        return self._kept(node, found) if is_whole else found
+
+    def _kept(self, node: Node, found: Profile) -> Profile:
+        self.new[node.digest] = found
+        return found
+
+    def _fragments(self, entries: Sequence[tree.Entry]) -> Profile:
+        ids = [entry.fragment for entry in entries]
+        kept = self.tx.profiles(ids)
+        others = self.tx.fragments(id for id in ids if id not in kept)
+        return merged(
+            unpacked(kept[e.fragment], e.content.rows)
+            if e.fragment in kept
+            else _of_footers(others.get(e.fragment), e.content.rows)
+            for e in entries
+        )
+
+
+def _keep(ctx: Context, look: Look) -> None:
+    """What was found, for the next look. The database may take no writes: then it is found again."""
+    if look.new:
+        with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
+            tx.put_profiles({digest: packed(one) for digest, one in look.new.items()})
+
+
+# --- fragments without a profile ------------------------------------------------------------------
+
+
+def _of_footers(fragment: Fragment | None, rows: int) -> Profile:
+    """What the statistics tell that were read off the footers when the fragment was written."""
+    if fragment is None or not all(entry["stats"] for entry in fragment.files):
+        return unknown(rows)
+    kinds = {f["name"]: f["type"] for f in fragment.schema["fields"]}
+    found = merged({**nothing(), "rows": e["rows"], "columns": dict(_counts(e, kinds))} for e in fragment.files)
+    return {**found, "rows": rows}
+
+
+def _counts(entry: FileEntry, kinds: Mapping[str, Json]) -> list[tuple[str, ColumnCounts]]:
+    stats, rows = entry["stats"], entry["rows"]
+    found: list[tuple[str, ColumnCounts]] = []
+    for name, kind in kinds.items():
+        nulls = stats.get("nullCount", {}).get(name)
+        shape = shape_of(kind)
+        ends: list[Value] = []
+        if shape in _BOUNDED and name in stats.get("minValues", {}):
+            ends = [_short(stats[key][name]) for key in ("minValues", "maxValues")]
+        is_known = bool(ends) or nulls == rows
+        found.append(
+            (
+                name,
+                {
+                    "shape": shape,
+                    "nulls": nulls or 0,
+                    "nulls_of": 0 if nulls is None else rows,
+                    "bounds": ends,
+                    "bounds_of": rows if is_known else 0,
+                },
+            )
+        )
+    return found
+
+
+def _short(value: Json) -> Value:
+    return value[:LONGEST] if isinstance(value, str) else value

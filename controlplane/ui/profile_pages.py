@@ -1,0 +1,116 @@
+"""The page of a dataset's profile, whose first part stands on the dataset's page, too.
+
+Does not belong here: what a profile tells (`core.profiles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from starlette.routing import Route
+from typing_extensions import TypedDict
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers.profiles import (
+    ColumnHistory,
+    Histogram,
+    ProfileAnswer,
+    ProfileHistoryAnswer,
+    ProfilePoint,
+)
+from controlplane.operations.inspect import audit, profiles
+from controlplane.ui.asking import Asking
+from controlplane.ui.page import Page, both, dataset_of
+from controlplane.ui.rights import may
+
+WIDTH, HEIGHT = 120, 28  # of a drawing
+
+
+class ProfilePage(TypedDict):
+    """`profile`: None where nothing is committed yet."""
+
+    dataset: str
+    profile: ProfileAnswer | None
+    history: ProfileHistoryAnswer | None
+
+
+class Bar(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    told: str
+
+
+class Dot(NamedTuple):
+    x: float
+    y: float
+    point: ProfilePoint
+
+
+class Spark(NamedTuple):
+    """A line over generations, and the points where the column moved."""
+
+    path: str
+    moves: list[Dot]
+
+
+def _profile(asked: Asking) -> ProfilePage:
+    name, with_values = dataset_of(asked), may(asked.token, "data")
+    if with_values:
+        audit.note_read(asked.context, "profile", asked.branch, name, {"page": True})
+    try:
+        found = profiles.profile(asked.context, asked.branch, name, with_values=with_values)
+    except NotFound:
+        return {"dataset": name, "profile": None, "history": None}
+    over = profiles.history(asked.context, asked.branch, name, with_values=with_values)
+    return {"dataset": name, "profile": found, "history": over}
+
+
+def _shown(asked: Asking, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    columns = page["profile"]["columns"] if page["profile"] else []
+    drawn = {c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns}
+    over = page["history"]["columns"] if page["history"] else []
+    return {"bars": drawn, "sparks": {one["name"]: spark(one) for one in over}, "width": WIDTH, "height": HEIGHT}
+
+
+def histogram(found: Histogram | None) -> list[Bar]:
+    if found is None:
+        return []
+    most, step = max(found["counts"]) or 1, WIDTH / len(found["counts"])
+    bars: list[Bar] = []
+    for i, count in enumerate(found["counts"]):
+        height = round(count / most * HEIGHT, 1)
+        told = f"{found['edges'][i]} to {found['edges'][i + 1]}: {count} of the sample"
+        bars.append(Bar(round(i * step, 1), HEIGHT - height, round(step - 1, 1), height, told))
+    return bars
+
+
+def spark(one: ColumnHistory) -> Spark | None:
+    """Of means where they are known, else of shares of NULL. None for a single generation."""
+    points = one["points"]
+    means = [point["mean"] for point in points]
+    values = means if any(mean is not None for mean in means) else [point["null_share"] for point in points]
+    if len(points) < 2 or all(value is None for value in values):
+        return None
+    dots = list(_dots(points, values))
+    path = "M" + " L".join(f"{dot.x} {dot.y}" for dot in dots)
+    return Spark(path, [dot for dot in dots if dot.point["moved"]])
+
+
+def _dots(points: Sequence[ProfilePoint], values: Sequence[float | None]) -> list[Dot]:
+    known = [value for value in values if value is not None]
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    step = (WIDTH - 8) / max(1, len(points) - 1)
+    found: list[Dot] = []
+    for i, (point, value) in enumerate(zip(points, values, strict=True)):
+        if value is not None:
+            y = HEIGHT - 4 - (value - low) / span * (HEIGHT - 8)
+            found.append(Dot(round(4 + i * step, 1), round(y, 1), point))
+    return found
+
+
+PROFILE = Page("profile.html", _profile, _shown, lambda asked: f"headgate profile {dataset_of(asked)}")
+
+ROUTES: list[Route] = [*both("/datasets/{name}/profile", PROFILE)]
