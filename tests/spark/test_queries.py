@@ -93,6 +93,12 @@ def test_a_limit_tells_that_there_are_more(world: SparkWorld) -> None:
     found = world.ask("SELECT k FROM shop.totals ORDER BY k", limit=2)
     assert (found["rows"], found["more"]) == ([[1], [2]], True)
     assert not world.ask("SELECT k FROM shop.totals", limit=3)["more"]
+    found = world.ask("SELECT k FROM shop.totals", limit=1)
+    assert (len(found["rows"]), found["more"]) == (1, True)
+    found = world.ask("SELECT id FROM range(0, 100000, 1, 8) ORDER BY id % 7, id", limit=20_000)
+    assert found["rows"][:3] == [[0], [7], [14]]
+    assert (found["total"], found["more"]) == (20_000, True)
+    assert world.ask("SELECT k FROM shop.totals", limit=0)["more"]
 
 
 VALUES = {
@@ -179,6 +185,7 @@ def test_who_leaves_a_stream_ends_its_query_and_the_process_goes_on(world: Spark
     assert pid(world) == first
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(world: SparkWorld) -> None:
     """A million rows of 1.2 GB, which is more than Spark has."""
     child, ours = pid(world), os.getpid()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NoReturn, TypeAlias
@@ -138,7 +139,7 @@ def apply(
     """
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = edit_of(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, found, sources, is_look=dry_run)
         if dry_run:
             if expected is not None:
                 _check_expected(edit, expected)
@@ -205,7 +206,7 @@ def questions(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Wis
     to further questions. Raises InvalidBlueprint."""
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = edit_of(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, found, sources, is_look=True)
         return review.of_edit(tx, branch, edit.before, edit.proposed).wishes
 
 
@@ -239,17 +240,19 @@ def edit_of(
     *,
     uids: Mapping[str, Mapping[str, str]] = NO_UIDS,
     without: Collection[str] = (),
+    is_look: bool = False,
 ) -> Edit:
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
 
-    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit.
+    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
+    is not stored, and looked at several times, so new components get the same uids each time.
     """
     live = tx.revisions(branch)
     permits.check(ctx, branch, found, _looked_at(found, sources), live)
     if any(d.problems for d in found):
         _refuse(live, _looked_at(found, sources), found, ctx.namespace)
     revisions = [
-        _next(ctx, tx, branch, d, s, live=live, brought=uids.get(d.dataflow, {}))
+        _next(ctx, tx, branch, d, s, live=live, brought=uids.get(d.dataflow, {}), is_look=is_look)
         for d, s in zip(found, sources, strict=True)
     ]
     together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
@@ -315,6 +318,12 @@ def _check_expected(edit: Edit, expected: int) -> None:
             raise StaleRevision(revision.dataflow, expected, found)
 
 
+def _foreseen(branch: str, dataflow: str) -> Callable[[], str]:
+    """Uids of nothing that is stored."""
+    numbers = itertools.count()
+    return lambda: uuid.uuid5(uuid.NAMESPACE_OID, f"{branch}/{dataflow}/{next(numbers)}").hex
+
+
 def _next(
     ctx: Context,
     tx: Tx,
@@ -323,6 +332,8 @@ def _next(
     source: Source,
     live: Mapping[str, Revision],
     brought: Mapping[str, str],
+    *,
+    is_look: bool,
 ) -> Revision:
     """The revision that this text would be: the live one if nothing differs. `brought`: uids that components have."""
     before = live.get(found.dataflow)
@@ -335,7 +346,7 @@ def _next(
         tx.known_uids(branch, found.dataflow),
         renames=_renames(before, source),
         brought=brought,
-        new=lambda: uuid.uuid4().hex,
+        new=_foreseen(branch, found.dataflow) if is_look else lambda: uuid.uuid4().hex,
     )
     number = tx.last_number(branch, found.dataflow) + 1
     return _revision(

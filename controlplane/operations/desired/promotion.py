@@ -83,7 +83,7 @@ def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> 
     """What the transform would give, as far as Spark has been asked. `unanswered`: why answers of its are missing."""
     dataset, found = proposal.answer["dataset"], drafts.read(proposal.sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = blueprints.edit_of(ctx, tx, branch, found, proposal.sources)
+        edit = blueprints.edit_of(ctx, tx, branch, found, proposal.sources, is_look=True)
         known = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
         changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
     columns = None if known.schema is None else as_ddl(known.schema)

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.serializers import FramedSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.classic.column import _to_java_column
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     CalendarIntervalType,
@@ -32,11 +33,13 @@ from pyspark.util import _local_iterator_from_socket
 from dataplane.contract.queries import Ran
 from dataplane.errors import TaskFailure
 from dataplane.query.results import BATCH_ROWS, SQL_TYPE
+from dataplane.spark.plan_trees import nodes_of
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 FEW_ROWS = 10_000
+SORT = "org.apache.spark.sql.catalyst.plans.logical.Sort"
 AS_TEXT = (NullType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
 
 
@@ -45,7 +48,7 @@ def write(found: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, che
     not there yet. `check` raises where the query is to end. Raises TaskFailure for a column that has no form here."""
     plain = _plain(found)
     schema = _schema(found.schema, plain)
-    rows = plain if limit is None else plain.limit(limit + 1)
+    rows = plain if limit is None else _first(plain, limit + 1)
     is_small = limit is not None and limit <= FEW_ROWS
     batches = _collected(rows, schema) if is_small else _spooled(rows, schema, scratch)
     written, more = 0, False
@@ -57,7 +60,22 @@ def write(found: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, che
             if left:
                 stream.write_batch(batch.slice(0, left))
             written += left
+            if more:
+                break
     return {"rows": written, "more": more}
+
+
+def _first(rows: DataFrame, limit: int) -> DataFrame:
+    """At least so many of the first rows. Without an order each partition gives its own: they are asked one after the
+    other, and none is asked that is not needed."""
+    session = rows.sparkSession
+    plan, jvm = rows._jdf.queryExecution().analyzed(), session._jvm
+    assert jvm is not None
+    if nodes_of(session, plan).of(SORT):
+        return rows.limit(limit)
+    number = session._jsparkSession.expression(_to_java_column(F.lit(limit)))
+    limited = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(number, plan)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, limited), session)
 
 
 def _plain(found: DataFrame) -> DataFrame:

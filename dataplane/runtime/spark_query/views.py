@@ -18,7 +18,7 @@ from dataplane.spark.session import query_session
 from dataplane.storage.lake import Lake, LocalLake
 
 FOR_FEW = {
-    "spark.sql.shuffle.partitions": "4",  # of two threads
+    "spark.sql.shuffle.partitions": "2",  # as many as threads
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }

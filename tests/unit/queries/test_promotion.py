@@ -150,3 +150,19 @@ def test_hidden_inputs_are_refused_whether_there_or_not(ctx: Context, hidden: st
     other = replace(ctx, principal=Principal(permissions_of(["view"]), within))
     with pytest.raises(QueryRefused, match=f"there is no dataset {hidden} that you see"):
         promotion.promote(other, "main", f"SELECT * FROM {hidden}", "report.copy")
+
+
+def test_looks_at_one_edit_ask_the_same_of_spark(ctx: Context) -> None:
+    """Also of a component whose rows hang on an order, which is told from others by its uid."""
+    sql = "SELECT *, row_number() OVER (ORDER BY price) AS place FROM shop.orders"
+    proposal = promotion.propose(ctx, "main", sql, "shop.places")
+    first, second = (blueprints.questions(ctx, "main", proposal.sources) for _ in range(2))
+    assert [wish.task.key for wish in first] == [wish.task.key for wish in second]
+    assert "shop.places" in {wish.task.dataset for wish in first}
+
+
+def test_without_an_answer_of_spark_s_the_columns_are_guessed(ctx: Context) -> None:
+    proposal = promotion.propose(ctx, "main", SQL, "shop.twice")
+    found = promotion.analysis(ctx, "main", proposal, "nobody asked")
+    assert found["columns"] == [{"name": "id", "type": "INT"}, {"name": "twice", "type": "INT"}]
+    assert (found["schema_from"], found["schema_unknown"], found["breaks"]) == ("sqlglot", "nobody asked", [])
