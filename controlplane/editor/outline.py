@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from controlplane.editor.ranges import lines_of
 
 _KEY = re.compile(r"(?P<indent> *)(?P<item>(?:- +)*)(?P<key>[A-Za-z_][\w.-]*|\"[^\"]*\"|'[^']*') *:(?P<rest> .*|$)")
-_PAIR = re.compile(r"([A-Za-z_][\w.-]*) *: *([^,{}\[\]]*)")
+_PAIR = re.compile(r" *([A-Za-z_][\w.-]*) *: *(.*)")
+_OWNER = re.compile(r"([A-Za-z_][\w.-]*) *: *$")
+_LONGEST_KEY = 200
 _BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
 
 
@@ -41,14 +43,12 @@ def spot(text: str, line: int, column: int) -> Spot:
     lines = lines_of(text)[:line]
     before = lines[-1][: column - 1] if lines else ""
     above = lines[:-1]
-    begun = re.search(r"[\w.]*$", before)
-    word = begun[0] if begun else ""
+    word = _begun(before)
     parents, block = _parents(above, _indent_of(before))
     if block:
         return Spot(_path(parents[:-1]), parents[-1].key, word, is_text=True)
-    flow = _in_braces(before)
-    if flow is not None:
-        return _of_braces(flow, parents, word)
+    if opened := _open_braces(before):
+        return _of_braces(before, opened, parents, word)
     found = _KEY.match(before)
     if found is not None:
         value = found["rest"]
@@ -57,6 +57,14 @@ def spot(text: str, line: int, column: int) -> Spot:
             _path(parents), found["key"], word, _beside(text, line, len(found["indent"] + found["item"])), is_text
         )
     return Spot(_path(parents), "", word, _beside(text, line, _indent_of(before)))
+
+
+def _begun(before: str) -> str:
+    """The word that a line ends with; dots belong to it."""
+    start = len(before)
+    while start and (before[start - 1].isalnum() or before[start - 1] in "_."):
+        start -= 1
+    return before[start:]
 
 
 def components(text: str) -> dict[str, tuple[int, int]]:
@@ -108,8 +116,8 @@ def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
     return [key for key in open_keys if key.indent < indent], False
 
 
-def _in_braces(before: str) -> str | None:
-    """The line from its innermost mapping in braces that is open; None where there is none."""
+def _open_braces(before: str) -> list[int]:
+    """Where mappings in braces begin that are still open, outermost first. Those in quotes are text."""
     opened: list[int] = []
     quote = ""
     for index, char in enumerate(before):
@@ -121,33 +129,40 @@ def _in_braces(before: str) -> str | None:
             opened.append(index)
         elif char == "}" and opened:
             opened.pop()
-    return before if opened else None
+    return opened
 
 
-def _of_braces(before: str, parents: list[_Line], word: str) -> Spot:
-    path = list(_path(parents))
-    rest = before
-    while (brace := _first_open(rest)) >= 0:
-        key = re.search(r"([A-Za-z_][\w.-]*)\"? *: *$", rest[:brace])
+def _of_braces(before: str, opened: list[int], parents: list[_Line], word: str) -> Spot:
+    path, start = list(_path(parents)), 0
+    for brace in opened:
+        key = _OWNER.search(before[max(start, brace - _LONGEST_KEY) : brace])
         if key is not None:
             path.append(key[1])
-        rest = rest[brace + 1 :]
-    beside = {found[1]: found[2].strip() for found in _PAIR.finditer(rest)}
-    value = re.search(r"(?:^|,) *([A-Za-z_][\w.-]*) *: *[^,]*$", rest)
+        start = brace + 1
+    pairs = _pairs(before[start:])
+    beside = {found[1]: found[2].strip() for pair in pairs if (found := _PAIR.match(pair))}
+    value = _PAIR.match(pairs[-1])
     if value is not None:
         return Spot(tuple(path), value[1], word, beside, value[1] in ("sql", "check"))
     return Spot(tuple(path), "", word, beside)
 
 
-def _first_open(text: str) -> int:
-    """The first brace that is never closed."""
-    opened: list[int] = []
-    for index, char in enumerate(text):
-        if char == "{":
-            opened.append(index)
-        elif char == "}" and opened:
-            opened.pop()
-    return opened[0] if opened else -1
+def _pairs(inside: str) -> list[str]:
+    """The parts between the commas of a mapping; those within lists, inner mappings and quotes part nothing."""
+    found, depth, quote, start = list[str](), 0, "", 0
+    for index, char in enumerate(inside):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        elif char == "," and depth <= 0:
+            found.append(inside[start:index])
+            start = index + 1
+    return [*found, inside[start:]]
 
 
 def _beside(text: str, line: int, indent: int) -> dict[str, str]:

@@ -110,9 +110,10 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 
 
 def extras() -> set[str]:
-    """Packages that connectors and pools need beside what everybody has."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {re.split(r"[\[<>=]", wanted)[0] for group in project["optional-dependencies"].values() for wanted in group}
+    """Packages that connectors and pools need beside what everybody has; not those of people at their desks."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = {package for name, group in groups.items() if name not in ("lsp", "notebook") for package in group}
+    return {re.split(r"[\[<>=]", package)[0] for package in wanted}
 
 
 def pinned(lock: Path) -> set[str]:
