@@ -133,6 +133,14 @@ def test_a_shared_secret_among_the_keys_signs_nothing(issuer: Issuer, issuers: J
             issuers.claims(token, issuer.url, [US])
 
 
+def test_a_weak_key_signs_nothing(issuer: Issuer, issuers: JwtIssuers) -> None:
+    issuer.keys = {"weak": key_pair("weak", "weak")}
+    with pytest.warns(jwt.InsecureKeyLengthWarning):
+        token = issuer.token(US)
+    with pytest.raises(BadIdentity, match="below"):
+        issuers.claims(token, issuer.url, [US])
+
+
 def test_curves_sign_too_and_a_key_without_an_id_is_found_where_it_is_the_only_one(
     issuer: Issuer, issuers: JwtIssuers, clock: Clock
 ) -> None:
