@@ -100,6 +100,8 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "expired": lambda i: i.token(US, iat=int(time.time()) - 600, exp=int(time.time()) - 60),
     "without an end": lambda i: i.token(US, exp=None),
     "an end that is no number": lambda i: i.token(US, exp="tomorrow"),
+    "an end beyond all numbers": lambda i: i.token(US, exp=float("inf")),
+    "times that are lists": lambda i: i.token(US, nbf=[1]),
     "not yet": lambda i: i.token(US, nbf=int(time.time()) + 600),
     "from the future": lambda i: i.token(US, iat=int(time.time()) + 600),
     "without a subject": lambda i: i.token(US, sub=None),
