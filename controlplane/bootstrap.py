@@ -401,7 +401,7 @@ class Server:
 
     def _sign_on(self) -> SignOn | None:
         """Of people, at the issuer of the settings. MissingPackage where what it needs is not installed."""
-        if self.settings.sign_on is None or self.role not in ("serve", "show"):
+        if self.settings.sign_on is None or self.role != "serve":
             return None
         from controlplane.issuers.sign_on import OidcSignOn
         from controlplane.issuers.tokens import library

@@ -32,7 +32,7 @@ def key_pair(name: str, kind: str = "RSA") -> rsa.RSAPrivateKey | ec.EllipticCur
     """One for each name; making them takes a while."""
     if kind == "EC":
         return ec.generate_private_key(ec.SECP256R1())
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return rsa.generate_private_key(public_exponent=65537, key_size=1024 if kind == "weak" else 2048)
 
 
 def public(id: str, key: Any) -> dict[str, Any]:

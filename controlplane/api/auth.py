@@ -1,5 +1,5 @@
-"""Who may call a route: each needs one permission, which its router or the route itself names; five are public,
-and one is for who has a signed link.
+"""Who may call a route: each needs one permission, which its router or the route itself names; four are public,
+one is for who has a signed link, and one for who has an identity token.
 
 A router that names none is open to administrators alone. Does not belong here: what permissions there are.
 """
@@ -26,7 +26,7 @@ from controlplane.core.rights import Permission
 
 LINK = "/v1/links/{link}/{file}"  # opened by the signature in its query, and by no token
 EXCHANGE = "/v1/tokens/exchange"  # opened by the identity token in its body
-PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json", EXCHANGE})
+PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
 
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
-from controlplane.api.auth import LINK, PUBLIC, Guarded
+from controlplane.api.auth import EXCHANGE, LINK, PUBLIC, Guarded
 from controlplane.api.calls import Answer
 from controlplane.api.examples import OF_GET
 from controlplane.api.problems import MEDIA_TYPE
@@ -43,6 +43,7 @@ QUERY = "/v1/branches/{branch}/query"
 WITHOUT_REPEAT = frozenset(
     {
         "/v1/tokens",
+        EXCHANGE,
         "/v1/s3/keys",
         "/v1/links",
         "/v1/recipients",
@@ -181,6 +182,8 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
     """What a route may answer beside its success."""
     if path == LINK:
         return {403, 404, 410, 422, 500, 503}
+    if path == EXCHANGE:
+        return {400, 401, 403, 413, 422, 500, 503}
     if path in PUBLIC:
         return {500, 503} if path == "/readyz" else {500}
     found = {401, 403, 422, 500, 503}

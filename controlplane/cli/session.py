@@ -201,12 +201,18 @@ class Service:
             yield client
 
     def _of_job(self, found: settings.Settings) -> str | None:
-        """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom to show it."""
+        """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom to show it. Raises
+        NoToken; but where the home has a token, that is left to it."""
         if found.url is None or found.job is None:
             return None
         from controlplane.cli import job_identity
 
-        return job_identity.token(self.url, found.job)
+        try:
+            return job_identity.token(self.url, found.job)
+        except NoToken:
+            if Home(found.home).token() is None:
+                raise
+            return None
 
 
 def service_of(found: settings.Settings) -> Service | None:

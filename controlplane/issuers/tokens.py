@@ -66,7 +66,7 @@ class JwtIssuers:
                 leeway=LEEWAY_S,
                 options={"require": NEEDED, "enforce_minimum_key_length": True},
             )
-        except (jwt.PyJWTError, ValueError) as e:
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:  # times may be anything that JSON has
             raise BadIdentity(f"the identity token of {issuer} is refused: {e}") from e
         return cast("JsonObject", found)
 

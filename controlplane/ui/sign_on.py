@@ -35,7 +35,7 @@ AWAY_S = 600
 AT_ONCE = 4  # requests that wait for an issuer
 CALLBACK = "/login/callback"
 OTHER = "this sign-in is over, or began in another browser: begin again"
-NARROWED = "{name} may not see pages: these tell of the whole installation, and the rule narrows its role to some names"
+NARROWED = "may see no pages: these tell of the whole installation, and the rule narrows the role to some names"
 log = logs.get("ui")
 
 
@@ -121,9 +121,7 @@ def _begun(request: Request, services: PageServices, signing: SignIn, claims: Js
         return login.form(request, onward, OTHER, 400)
     assert services.sign_on is not None
     context = Context(services.store, request_id=str(request.scope.get("headgate.request_id", "")))
-    token = trust.login(context, services.sign_on.issuer, claims)
-    if not sees_pages(token):
-        return login.form(request, onward, NARROWED.format(name=token.name), 403)
+    token = trust.login(context, services.sign_on.issuer, claims, lambda one: "" if sees_pages(one) else NARROWED)
     return login.begun(services, token, onward, is_plain=_origin(request).startswith("http:"))
 
 

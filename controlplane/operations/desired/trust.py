@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -93,6 +93,8 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
     """For a token that a program shows: its issuer, and the audiences for which rules trust that. Nothing is checked
     yet, and no issuer is asked that no rule names. Raises BadIdentity, NotTrusted."""
     named = issuers.named(text)
+    if len(named.audiences) > 1:
+        raise NotTrusted("this identity token is for several audiences, each of which could show it here")
     with ctx.store.read(ctx.namespace) as tx:
         of_issuer = [rule for rule in tx.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
     audiences = sorted({rule.audience for rule in of_issuer} & named.audiences)
@@ -109,14 +111,20 @@ def exchange(ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonOb
     return _open(ctx, "exchange", issuer, audiences, claims)
 
 
-def login(ctx: Context, issuer: str, claims: JsonObject) -> Token:
-    """The token of a person's session, whose text nobody gets. Raises NotTrusted, BadIdentity."""
-    _, token, _ = _open(ctx, "login", issuer, [""], claims)
+def login(ctx: Context, issuer: str, claims: JsonObject, why_not: Callable[[Token], str]) -> Token:
+    """The token of a person's session, whose text nobody gets. `why_not`: why such a token can have no session; empty
+    if it can. Raises NotTrusted, BadIdentity."""
+    _, token, _ = _open(ctx, "login", issuer, [""], claims, why_not)
     return token
 
 
 def _open(
-    ctx: Context, use: Use, issuer: str, audiences: Sequence[str], claims: JsonObject
+    ctx: Context,
+    use: Use,
+    issuer: str,
+    audiences: Sequence[str],
+    claims: JsonObject,
+    why_not: Callable[[Token], str] = lambda _: "",
 ) -> tuple[str, Token, TrustRule]:
     name = trust.who(use, issuer, claims)
     text = PREFIX + secrets.token_urlsafe(32)
@@ -138,6 +146,8 @@ def _open(
             within=rule.within,
             parent=PARENT[use] + rule.id,
         )
+        if reason := why_not(token):
+            raise NotTrusted(f"{name} {reason}")
         tx.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
         known = replace(ctx, actor=name)

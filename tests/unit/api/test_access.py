@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from controlplane.api import driver
 from controlplane.api.app import create_app
-from controlplane.api.auth import LINK, PUBLIC
+from controlplane.api.auth import EXCHANGE, LINK, PUBLIC
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.world import World
@@ -44,13 +44,13 @@ def asked(http: httpx2.Client, method: str, path: str) -> httpx2.Response:
     return answer
 
 
-def test_all_routes_but_four_and_that_of_links_are_closed(world: World) -> None:
+def test_all_routes_but_four_and_those_of_links_and_identity_tokens_are_closed(world: World) -> None:
     with world.http() as http:
         http.headers.pop("Authorization")
         answers = {(m, p): asked(http, m, p) for m, p in routes(world)}
-    assert {p for (_, p), a in answers.items() if a.status_code != 401} == {*PUBLIC, SIGNED}
+    assert {p for (_, p), a in answers.items() if a.status_code != 401} == {*PUBLIC, SIGNED, EXCHANGE}
     assert answers["GET", SIGNED].json()["type"] == "urn:headgate:wrong-signature"
-    closed = [a for (_, p), a in answers.items() if p not in (*PUBLIC, SIGNED)]
+    closed = [a for (_, p), a in answers.items() if p not in (*PUBLIC, SIGNED, EXCHANGE)]
     assert len(closed) > 20
     assert all(a.headers["www-authenticate"].startswith("Bearer") for a in closed)
     assert all(a.json()["type"] == "urn:headgate:unauthenticated" for a in closed)
@@ -62,7 +62,7 @@ def test_a_drivers_token_opens_drivers_routes_only(world: World) -> None:
     for (_, path), answer in answers.items():
         if path in PUBLIC:
             assert answer.status_code == 200
-        elif path.startswith("/v1/driver/"):
+        elif path.startswith("/v1/driver/") or path == EXCHANGE:
             assert answer.status_code == 422, path  # let in, and then the body is not what it should be
         else:
             assert answer.status_code == 403, path

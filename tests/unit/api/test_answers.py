@@ -17,6 +17,7 @@ import pytest
 from controlplane.api.examples import OF_GET
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
+from controlplane.issuers.tokens import JwtIssuers
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.desired import tokens
@@ -26,6 +27,7 @@ from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.schemas import Json
+from tests.issuer import issuing
 from tests.store.examples import driver
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.expectations.world import World
@@ -44,6 +46,7 @@ WITHOUT_JSON = {
     ("get", DATASET + "/log"): "a text",
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
+    ("delete", "/v1/trust/{rule}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
     ("delete", "/v1/shares/{share}"): "nothing",
     ("delete", "/v1/recipients/{recipient}"): "nothing",
@@ -142,7 +145,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
     pool = QueryPool(str(tmp_path))
     queries = Queries(pool, ResultFolder(tmp_path / "queries"))
     services = Services(
-        world.store, world.lake, wake, render, lambda *_: "", stopping=threading.Event(), queries=queries
+        world.store,
+        world.lake,
+        wake,
+        render,
+        lambda *_: "",
+        stopping=threading.Event(),
+        queries=queries,
+        issuers=JwtIssuers(),
     )
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
     headers = {"Authorization": f"Bearer {admin}"}
@@ -254,6 +264,11 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
+    with issuing() as issuer:
+        rule = {"name": "ci", "use": "exchange", "issuer": issuer.url, "audience": "us", "claims": {"sub": ["u1"]}}
+        assert called("POST", "/v1/trust", {**rule, "scopes": ["view"]})["open"] == 0
+        assert called("POST", "/v1/tokens/exchange", {"token": issuer.token("us")})["rule"] == "ci"
+    assert called("GET", "/v1/trust")["items"][0]["open"] == 1
     assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
     assert called("GET", "/v1/s3/keys")["items"]
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]

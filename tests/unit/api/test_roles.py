@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from controlplane.api.app import create_app
-from controlplane.api.auth import LINK, PUBLIC
+from controlplane.api.auth import EXCHANGE, LINK, PUBLIC
 from controlplane.core.model.access import Token
 from controlplane.core.rights import PERMISSIONS, ROLES, may
 from controlplane.operations.context import Context
@@ -114,7 +114,7 @@ TABLE = {
 
 def test_every_route_stands_in_the_table(world: World) -> None:
     there = {f"{m} {r.path}" for r in flat(create_app(world.services).routes) for m in r.methods if m != "HEAD"}
-    assert {name for name in there if name.split()[1] not in {*PUBLIC, LINK}} == set(TABLE)
+    assert {name for name in there if name.split()[1] not in {*PUBLIC, LINK, EXCHANGE}} == set(TABLE)
 
 
 def test_the_document_names_the_permission_of_each_route(world: World) -> None:

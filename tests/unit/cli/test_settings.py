@@ -94,6 +94,42 @@ def test_the_token_of_lineage_is_read_from_its_file_and_never_told(tmp_path: Pat
     assert "geheim" not in str(refused.value)
 
 
+def test_an_issuer_of_people_is_read_with_its_client(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("geheim-2\n")
+    issuer = {"HEADGATE_OIDC_ISSUER": "https://id.example.com/", "HEADGATE_OIDC_CLIENT_ID": "us"}
+    public = settings.read(environ=issuer).sign_on
+    assert public is not None
+    assert (public.issuer, public.client, public.secret) == ("https://id.example.com/", "us", None)
+    assert public.scopes == ("openid", "email", "profile")
+    more = {"HEADGATE_OIDC_CLIENT_SECRET_FILE": str(file), "HEADGATE_OIDC_SCOPES": "groups openid"}
+    found = settings.read(environ={**issuer, **more})
+    assert found.sign_on is not None
+    assert (found.sign_on.secret, found.sign_on.scopes) == ("geheim-2", ("openid", "groups"))
+    assert "geheim-2" in settings.secrets_in({}, found)
+    file.write_text("geheim 2")
+    with pytest.raises(BadSetting, match="HEADGATE_OIDC_CLIENT_SECRET_FILE") as refused:
+        settings.read(environ={**issuer, **more})
+    assert "geheim" not in str(refused.value)
+    with pytest.raises(BadSetting, match="HEADGATE_OIDC_CLIENT_ID"):
+        settings.read(environ={"HEADGATE_OIDC_ISSUER": "https://id.example.com"})
+    with pytest.raises(BadSetting, match="HEADGATE_OIDC_ISSUER"):
+        settings.read(environ={**issuer, "HEADGATE_OIDC_ISSUER": "http://id.example.com"})
+    assert settings.read(environ={}).sign_on is None
+
+
+def test_a_job_has_an_identity_where_it_has_asked_for_one() -> None:
+    github = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "geheim-3"}
+    found = settings.read(environ={**github, "HEADGATE_URL": "https://headgate.example.com"})
+    assert found.job is not None
+    assert (found.job.address, found.job.audience) == ("https://runner/", "")
+    assert "geheim-3" in settings.secrets_in({}, found)
+    assert settings.read(environ={"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "X": "1"}).job is None
+    gitlab = settings.read(environ={"HEADGATE_ID_TOKEN": "a.b.c", "HEADGATE_ID_AUDIENCE": "us"}).job
+    assert gitlab is not None
+    assert (gitlab.text, gitlab.audience) == ("a.b.c", "us")
+
+
 def test_a_token_is_never_told_and_may_end_with_its_line() -> None:
     with pytest.raises(BadSetting) as refused:
         settings.read(environ={"HEADGATE_TOKEN": "hg_secret\nsecret"})

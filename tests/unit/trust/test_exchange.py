@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,6 +15,7 @@ from controlplane.api.living import LOOK_AGAIN_S
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import NotFound
 from controlplane.core.rights import Narrowing
+from controlplane.home import Home
 from controlplane.operations.desired import tokens, trust
 from tests.unit.trust.world import AUDIENCE, JOB, Command, Trusting
 
@@ -57,6 +59,7 @@ def test_a_tag_fits_the_pattern_and_what_the_job_does_is_told_by_its_name(place:
         ({"repository": "eve/flows"}, 403, "eve/flows"),
         ({"repository": None}, 403, "no rule"),
         ({"aud": "https://other.example.com"}, 403, "https://other.example.com"),
+        ({"aud": [AUDIENCE, "https://other.example.com"]}, 403, "several audiences"),
         ({"iss": "https://evil.example.com"}, 403, "no rule trusts identity tokens of 'https://evil.example.com'"),
         ({"exp": 1}, 401, "expired"),
         ({"sub": None}, 401, "sub"),
@@ -128,6 +131,17 @@ def _keys(place: Trusting) -> list[Any]:
         return [token for token in tx.tokens() if token.scopes and token.scopes[0].startswith("s3:")]
 
 
+def test_a_token_that_came_while_its_rule_was_deleted_is_not_live(place: Trusting) -> None:
+    place.trust("ci", "exchange", MAIN, ["edit"])
+    answer = place.exchange(place.job())
+    with place.services.store.begin() as tx:
+        (rule,) = tx.trust_rules()
+        tx.drop_trust_rule(rule)
+    with bearer(place, answer) as http:
+        assert http.get("/v1/branches").status_code == 401
+    assert not tokens.is_live(place.services.store, answer.json()["id"])
+
+
 def test_a_new_rule_of_the_same_name_does_not_revive_anything(place: Trusting) -> None:
     place.trust("ci", "exchange", MAIN, ["edit"])
     answer = place.exchange(place.job())
@@ -197,7 +211,7 @@ def test_the_command_line_asks_the_runner_of_github(place: Trusting, headgate: C
 
 
 def test_a_token_of_ours_goes_first_and_without_a_rule_the_command_says_what_is_missing(
-    place: Trusting, headgate: Command
+    place: Trusting, headgate: Command, tmp_path: Path
 ) -> None:
     assert headgate("branch", "list", HEADGATE_TOKEN=place.admin, HEADGATE_ID_TOKEN="x").code == 0
     identity = place.job()
@@ -206,6 +220,10 @@ def test_a_token_of_ours_goes_first_and_without_a_rule_the_command_says_what_is_
     assert "no rule trusts identity tokens of" in refused.err
     assert f"audience {place.url}" in refused.err
     assert identity not in refused.err
+    home = Home(tmp_path / "home")
+    home.prepare()
+    home.keep_token(place.admin)
+    assert headgate("branch", "list", HEADGATE_ID_TOKEN=identity).code == 0, "the home has a token"
 
 
 def test_commands_about_rules(place: Trusting, headgate: Command) -> None:

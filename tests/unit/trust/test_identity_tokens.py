@@ -100,6 +100,8 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "expired": lambda i: i.token(US, iat=int(time.time()) - 600, exp=int(time.time()) - 60),
     "without an end": lambda i: i.token(US, exp=None),
     "an end that is no number": lambda i: i.token(US, exp="tomorrow"),
+    "an end beyond all numbers": lambda i: i.token(US, exp=float("inf")),
+    "times that are lists": lambda i: i.token(US, nbf=[1]),
     "not yet": lambda i: i.token(US, nbf=int(time.time()) + 600),
     "from the future": lambda i: i.token(US, iat=int(time.time()) + 600),
     "without a subject": lambda i: i.token(US, sub=None),
@@ -131,6 +133,14 @@ def test_a_shared_secret_among_the_keys_signs_nothing(issuer: Issuer, issuers: J
     for token in (confused(issuer), issuer.token(US)):
         with pytest.raises(BadIdentity):
             issuers.claims(token, issuer.url, [US])
+
+
+def test_a_weak_key_signs_nothing(issuer: Issuer, issuers: JwtIssuers) -> None:
+    issuer.keys = {"weak": key_pair("weak", "weak")}
+    with pytest.warns(jwt.InsecureKeyLengthWarning):
+        token = issuer.token(US)
+    with pytest.raises(BadIdentity, match="below"):
+        issuers.claims(token, issuer.url, [US])
 
 
 def test_curves_sign_too_and_a_key_without_an_id_is_found_where_it_is_the_only_one(

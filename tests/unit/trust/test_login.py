@@ -106,8 +106,10 @@ def test_a_role_that_is_narrowed_sees_no_pages_and_is_told_why(place: Trusting, 
     )
     answer = browser.get(back(browser))
     assert answer.status_code == 403
-    assert "may not see pages" in answer.text
+    assert "u1@127.0.0.1" not in answer.text
+    assert "ada@acme.com may see no pages" in answer.text
     assert not is_in(browser)
+    assert trust.listing(place.context)[0]["open"] == 0
 
 
 def test_a_session_ends_with_its_rule_and_with_its_token(place: Trusting, browser: httpx2.Client) -> None:
