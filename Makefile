@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches lock clean setup
+.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches bench-s3 lock clean setup
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -58,6 +58,9 @@ bench-branches: setup  ## what a branch costs beside 10,000 components, on SQLit
 
 bench-listings: setup  ## small folders of many dataflows, listed by one service in a second (ARGS="--flows 400")
 	@$(BIN)/python benchmarks/listings.py $(ARGS)
+
+bench-s3: setup  ## the S3 view: a listing of 100,000 keys, HEAD, and GET beside the disk (ARGS=--keep)
+	@$(BIN)/python benchmarks/s3_view.py $(ARGS)
 
 lock:  ## make requirements.lock anew from pyproject.toml
 	@scripts/lock

@@ -31,6 +31,7 @@ from dataplane.spark import jars
 from dataplane.spark.wheels import installed
 from tests.e2e.tables import by_parquet
 from tests.jars import DELTA_CONF, delta_classpath
+from tests.servers import trino
 from tests.servers.programs import by_go
 
 TESTS = Path(__file__).parents[1]
@@ -226,6 +227,23 @@ def by_spark_delta(view: View, scratch: Path) -> Tables:
     return _by_spark(view)["delta"]
 
 
+def by_trino(view: View, scratch: Path) -> Tables:
+    """Delta."""
+    properties = {
+        "s3.endpoint": view.url,
+        "s3.region": "us-east-1",
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": view.access_key,
+        "s3.aws-secret-key": view.secret_key,
+    }
+    found = {}
+    with trino.running(scratch, properties) as server:
+        for number, address in enumerate(view.addresses):
+            server.table(f"t{number}", f"s3://default/{address}")
+            found[address] = pa.Table.from_pylist(server.rows(f"SELECT * FROM t{number}"))
+    return found
+
+
 CLIENTS: Mapping[str, Reads] = {
     "boto3": by_boto3,
     "aws-cli": by_aws_cli,
@@ -240,6 +258,7 @@ CLIENTS: Mapping[str, Reads] = {
     "DuckDB, Delta": by_duckdb_delta,
     "Spark, Parquet": by_spark,
     "Spark, Delta": by_spark_delta,
+    "Trino, Delta": by_trino,
 }
 
 
