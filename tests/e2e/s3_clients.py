@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import duckdb_extension_delta  # type: ignore[import-untyped]  # a folder with the extension
@@ -29,6 +31,7 @@ from dataplane.spark import jars
 from dataplane.spark.wheels import installed
 from tests.e2e.tables import by_parquet
 from tests.jars import DELTA_CONF, delta_classpath
+from tests.servers import trino
 from tests.servers.programs import by_go
 
 TESTS = Path(__file__).parents[1]
@@ -217,11 +220,28 @@ def by_duckdb_delta(view: View, scratch: Path) -> Tables:
 
 
 def by_spark(view: View, scratch: Path) -> Tables:
-    return _by_spark(view, scratch, "parquet")
+    return _by_spark(view)["parquet"]
 
 
 def by_spark_delta(view: View, scratch: Path) -> Tables:
-    return _by_spark(view, scratch, "delta")
+    return _by_spark(view)["delta"]
+
+
+def by_trino(view: View, scratch: Path) -> Tables:
+    """Delta."""
+    properties = {
+        "s3.endpoint": view.url,
+        "s3.region": "us-east-1",
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": view.access_key,
+        "s3.aws-secret-key": view.secret_key,
+    }
+    found = {}
+    with trino.running(scratch, properties) as server:
+        for number, address in enumerate(view.addresses):
+            server.table(f"t{number}", f"s3://default/{address}")
+            found[address] = pa.Table.from_pylist(server.rows(f"SELECT * FROM t{number}"))
+    return found
 
 
 CLIENTS: Mapping[str, Reads] = {
@@ -238,6 +258,7 @@ CLIENTS: Mapping[str, Reads] = {
     "DuckDB, Delta": by_duckdb_delta,
     "Spark, Parquet": by_spark,
     "Spark, Delta": by_spark_delta,
+    "Trino, Delta": by_trino,
 }
 
 
@@ -255,15 +276,15 @@ def _by_duckdb(view: View, relation: str) -> Tables:
         return {address: connection.execute(query).to_arrow_table() for address, query in queries.items()}
 
 
-def _by_spark(view: View, scratch: Path, form: str) -> Tables:
-    folders = {address: scratch / str(number) for number, address in enumerate(view.addresses)}
+@lru_cache(maxsize=1)
+def _by_spark(view: View) -> Mapping[str, Tables]:
+    """In both forms, since a session takes longer to start than to read."""
     conf = DELTA_CONF | {
         "spark.driver.extraClassPath": f"{delta_classpath()}{os.pathsep}{jars.classpath(jars.S3)}",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.hadoop.fs.s3a.endpoint": view.url,
@@ -273,9 +294,17 @@ def _by_spark(view: View, scratch: Path, form: str) -> Tables:
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
     }
-    asked = [(f"s3a://default/{address}", (form, str(folder))) for address, folder in folders.items()]
-    _run([sys.executable, "-c", BY_SPARK, json.dumps([conf, asked])], {"PYSPARK_PYTHON": sys.executable})
-    return _read(folders)
+    with TemporaryDirectory() as name:
+        scratch = Path(name)
+        conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+        found = {form: _named(view, scratch / form) for form in ("parquet", "delta")}
+        asked = [
+            (f"s3a://default/{address}", (form, str(folder)))
+            for form, folders in found.items()
+            for address, folder in folders.items()
+        ]
+        _run([sys.executable, "-c", BY_SPARK, json.dumps([conf, asked])], {"PYSPARK_PYTHON": sys.executable})
+        return {form: _read(folders) for form, folders in found.items()}
 
 
 def _downloaded(view: View, scratch: Path, requirements: str, script: str) -> Tables:
@@ -285,8 +314,13 @@ def _downloaded(view: View, scratch: Path, requirements: str, script: str) -> Ta
     return _read(folders)
 
 
+def _named(view: View, scratch: Path) -> dict[str, Path]:
+    """A folder for each address, which is not made yet."""
+    return {address: scratch / str(number) for number, address in enumerate(view.addresses)}
+
+
 def _folders(view: View, scratch: Path) -> dict[str, Path]:
-    folders = {address: scratch / str(number) for number, address in enumerate(view.addresses)}
+    folders = _named(view, scratch)
     for folder in folders.values():
         folder.mkdir()
     return folders
