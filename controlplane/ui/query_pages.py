@@ -47,8 +47,9 @@ HEX = frozenset("0123456789abcdef")
 
 def _query(asked: Asking) -> QueryPage:
     """Nothing is run: what a link brings is only shown."""
-    page = _empty(asked.request.query_params.get("q", "")[:SQL_MOST])
-    table, opened = asked.query("table"), asked.query("of")
+    given = asked.request.query_params
+    page = _empty(given.get("q", "")[:SQL_MOST])
+    table, opened = given.get("table", ""), given.get("of", "")
     if DATASET.fullmatch(table):
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):

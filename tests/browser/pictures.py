@@ -9,6 +9,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ PICTURES = ROOT / "docs" / "pictures"
 HEADGATE = (sys.executable, "-m", "controlplane")
 WIDE, HIGH = 1280, 800
 SMALLER = (960, 600)  # the recording
-COLOURS = 64
+COLOURS = 192
 QUERY = """SELECT carrier, count(*) AS late, round(avg(arr_delay)) AS minutes
 FROM flights.delays
 WHERE late
@@ -55,10 +56,11 @@ def main() -> None:
 def service(home: Path) -> Iterator[None]:
     """A service of the home, until all is photographed."""
     command = [*HEADGATE, "serve", "--home", str(home), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
         try:
-            process.stdout.readline()  # its address: it answers
+            process.stderr.readline()  # its address: it answers
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # so that it never waits for a reader
             yield
         finally:
             process.terminate()

@@ -265,6 +265,10 @@ if (stream) {
   follow();
 }
 
+// --- what a tab asked before ends with its session
+
+if (location.pathname === "/login") sessionStorage.clear();
+
 // --- the editor, on the pages that have one
 
 const field = document.querySelector("[data-editor]");

@@ -19,7 +19,7 @@ from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, world_in
 from tests.unit.ui.world import HOSTILE, Pages
 
-ROWS = 250
+ROWS, OTHERS = 250, 9  # rows, and branches beside one
 SHOP = """\
 dataflow: shop
 components:
@@ -36,7 +36,8 @@ def asked_home(folder: Path) -> Iterator[tuple[Pages, World]]:
         blueprints.apply(world.ctx, "main", [blueprints.Source("/shop.yaml", SHOP, {})])
         cells = [(k, HOSTILE[k] if k < len(HOSTILE) else f"v{k}") for k in range(ROWS)]
         world.commit({"a": rows(*cells)})
-        branches.create(world.ctx, "dev")
+        for name in ("dev", *(f"try-{i}" for i in range(OTHERS))):
+            branches.create(world.ctx, name)
         lake = open_lake(str(folder))
         services = Services(world.store, lake, Wake(), lambda _: iter(()), lambda *_: "", queries=world.queries)
         token, _ = tokens.create(Context(world.store), "ada", ("admin",))
