@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite, sqrt
-from typing import Final
+from typing import Final, cast
 
 from controlplane.core.model.answers.profiles import (
     Basis,
@@ -21,6 +21,7 @@ from controlplane.core.model.answers.profiles import (
     Told,
     TopValue,
 )
+from controlplane.core.model.json_values import JsonValue
 from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Shape, Value, shape_of
 from dataplane.contract.schemas import Field
 
@@ -44,7 +45,7 @@ def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfil
     distinct = None if sampled is None else _distinct(sampled, known)
     found: ColumnProfile = {
         "name": name,
-        "type": field["type"],
+        "type": cast("JsonValue", field["type"]),
         "nulls": nulls,
         "null_share": None if nulls is None or not known else nulls / known,
         "nulls_basis": basis,

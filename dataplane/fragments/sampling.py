@@ -139,10 +139,16 @@ def _cut(kept: str, length: int) -> Value:
 
 
 def sample_of_table(schema: Schema, table: pa.Table, name: str) -> Sample:
-    """Of one file's rows. `name` of the file: by it, which rows are drawn."""
-    rows = table.num_rows
-    if not rows:
+    """Of one file's rows. `name` of the file: by it, which rows are drawn. None of them where one holds bytes that are
+    no text, or a value that Python has not: a profile fails no task."""
+    try:
+        return _drawn(schema, table, name) if table.num_rows else no_sample()
+    except (ValueError, ArithmeticError, pa.ArrowException):
         return no_sample()
+
+
+def _drawn(schema: Schema, table: pa.Table, name: str) -> Sample:
+    rows = table.num_rows
     few = TABLE_VALUES // len(schema["fields"]) + 1
     wanted = min(max(few, int(rows * TABLE_SHARE)), FRAGMENT_ROWS, rows)
     chance = random.Random(sha256(name.encode()).digest())  # nothing is kept secret by it
