@@ -19,9 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
-
-from pyspark.sql import SparkSession
+from typing import Any
 
 from dataplane.contract.profiles import packed
 from dataplane.fragments.attempt import Attempt
@@ -130,7 +128,7 @@ def main() -> None:
             print(found["hll_cpu_s of one of 2,000,000 rows"])
         finally:
             bench.threads.shutdown()
-            stop(cast("SparkSession", bench.spark))
+            stop(bench.spark)
     if wanted.json:
         wanted.json.write_text(json.dumps(found, indent=2) + "\n")
 
