@@ -40,7 +40,7 @@ CASES = {  # rows, fragments
     "20 of 1,000 rows": (20_000, 20),
     "one of 100 rows": (100, 1),
 }
-REPEATS = 7
+REPEATS = 5
 
 
 class Bench:

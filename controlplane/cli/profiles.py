@@ -102,7 +102,9 @@ def _details(values: ColumnValues) -> list[Table | Lines]:
 
 def _notes(value: ProfileAnswer) -> list[str]:
     sample, rows = value["sample"], value["rows"]
-    lines = [f"generation {value['generation']}, {rows} rows in {value['partitions']} partitions"]
+    count = value["partitions"]
+    parts = f"{count} {'partition' if count == 1 else 'partitions'}"
+    lines = [f"generation {value['generation']}, {rows} rows in {parts}"]
     if sample["rows"] == rows:
         lines[0] += "; all of them were looked at"
     elif sample["rows"]:

@@ -27,6 +27,7 @@ from dataplane.contract.schemas import Field
 
 TOP: Final = 10
 BINS: Final = 20
+FREQUENT: Final = 5  # times that a value is in a sample, before it is told as frequent
 MOVED_SHARE: Final = 0.05  # of NULLs: points between the shares of two generations
 MOVED_DEVIATIONS: Final = 0.5  # between the means, in standard deviations before
 FEWEST: Final = 30  # values on both sides, for their means to be compared
@@ -150,13 +151,13 @@ def _moments(numbers: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -> Iterator[TopValue]:
-    """In a sample, a value that came once says nothing."""
+    """In a sample, a value that came a few times says nothing."""
     if shape in ("size", "other"):
         return
     seen = Counter(_key(one) for one in sampled if one is not None)
     order = sorted(seen.items(), key=lambda found: (-found[1], str(found[0])))
     for value, count in order[:TOP]:
-        if count > 1 or is_whole:
+        if count >= FREQUENT or is_whole:
             told = _told(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
             yield {"value": told, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
 
