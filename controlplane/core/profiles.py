@@ -73,7 +73,7 @@ def _sampled(profile: Profile, name: str, counts: ColumnCounts | None, shape: Sh
 def _nulls(
     counts: ColumnCounts | None, sampled: Sequence[Value] | None, known: int, *, is_whole: bool
 ) -> tuple[int | None, Basis]:
-    if counts is not None and counts["nulls_of"] == known:
+    if counts is not None and counts["nulls_of"] == known > 0:
         return counts["nulls"], "exact"
     if sampled is None:
         return None, "unknown"
@@ -133,7 +133,7 @@ def _ends(
 ) -> tuple[Told, Told, Basis]:
     if shape in ("size", "other"):
         return None, None, "unknown"
-    if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows:
+    if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows > 0:
         ends = counts["bounds"] or [None, None]
         return _told(shape, ends[0]), _told(shape, ends[1]), "exact"
     have = [one for one in sampled if one is not None and one not in ("NaN", "Infinity", "-Infinity")]
