@@ -59,7 +59,7 @@ def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
 
 
 def _row(one: ColumnProfile) -> tuple[str, ...]:
-    kind = one["type"] if isinstance(one["type"], str) else str(one["type"]["type"])
+    kind = str(one["type"]["type"]) if isinstance(one["type"], dict) else str(one["type"])
     nulls = "?" if one["null_share"] is None else f"{_about(one['nulls_basis'])}{one['null_share']:.1%}"
     distinct = "?" if one["distinct"] is None else f"{_about(one['distinct_basis'])}{one['distinct']}"
     if "values" not in one:
@@ -102,7 +102,9 @@ def _details(values: ColumnValues) -> list[Table | Lines]:
 
 def _notes(value: ProfileAnswer) -> list[str]:
     sample, rows = value["sample"], value["rows"]
-    lines = [f"generation {value['generation']}, {rows} rows in {value['partitions']} partitions"]
+    count = value["partitions"]
+    parts = f"{count} {'partition' if count == 1 else 'partitions'}"
+    lines = [f"generation {value['generation']}, {rows} rows in {parts}"]
     if sample["rows"] == rows:
         lines[0] += "; all of them were looked at"
     elif sample["rows"]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite, sqrt
-from typing import Final
+from typing import Final, cast
 
 from controlplane.core.model.answers.profiles import (
     Basis,
@@ -21,11 +21,13 @@ from controlplane.core.model.answers.profiles import (
     Told,
     TopValue,
 )
+from controlplane.core.model.json_values import JsonValue
 from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Shape, Value, shape_of
 from dataplane.contract.schemas import Field
 
 TOP: Final = 10
 BINS: Final = 20
+FREQUENT: Final = 5  # times that a value is in a sample, before it is told as frequent
 MOVED_SHARE: Final = 0.05  # of NULLs: points between the shares of two generations
 MOVED_DEVIATIONS: Final = 0.5  # between the means, in standard deviations before
 FEWEST: Final = 30  # values on both sides, for their means to be compared
@@ -44,7 +46,7 @@ def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfil
     distinct = None if sampled is None else _distinct(sampled, known)
     found: ColumnProfile = {
         "name": name,
-        "type": field["type"],
+        "type": cast("JsonValue", field["type"]),
         "nulls": nulls,
         "null_share": None if nulls is None or not known else nulls / known,
         "nulls_basis": basis,
@@ -71,7 +73,7 @@ def _sampled(profile: Profile, name: str, counts: ColumnCounts | None, shape: Sh
 def _nulls(
     counts: ColumnCounts | None, sampled: Sequence[Value] | None, known: int, *, is_whole: bool
 ) -> tuple[int | None, Basis]:
-    if counts is not None and counts["nulls_of"] == known:
+    if counts is not None and counts["nulls_of"] == known > 0:
         return counts["nulls"], "exact"
     if sampled is None:
         return None, "unknown"
@@ -131,7 +133,7 @@ def _ends(
 ) -> tuple[Told, Told, Basis]:
     if shape in ("size", "other"):
         return None, None, "unknown"
-    if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows:
+    if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows > 0:
         ends = counts["bounds"] or [None, None]
         return _told(shape, ends[0]), _told(shape, ends[1]), "exact"
     have = [one for one in sampled if one is not None and one not in ("NaN", "Infinity", "-Infinity")]
@@ -149,13 +151,13 @@ def _moments(numbers: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -> Iterator[TopValue]:
-    """In a sample, a value that came once says nothing."""
+    """In a sample, a value that came a few times says nothing."""
     if shape in ("size", "other"):
         return
     seen = Counter(_key(one) for one in sampled if one is not None)
     order = sorted(seen.items(), key=lambda found: (-found[1], str(found[0])))
     for value, count in order[:TOP]:
-        if count > 1 or is_whole:
+        if count >= FREQUENT or is_whole:
             told = _told(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
             yield {"value": told, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
 

@@ -69,10 +69,15 @@ def _profile(asked: Asking) -> ProfilePage:
 
 
 def _shown(asked: Asking, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return drawn(page)
+
+
+def drawn(page: ProfilePage) -> Mapping[str, Any]:
+    """Histograms and lines of the columns, by name."""
     columns = page["profile"]["columns"] if page["profile"] else []
-    drawn = {c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns}
+    bars = {c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns}
     over = page["history"]["columns"] if page["history"] else []
-    return {"bars": drawn, "sparks": {one["name"]: spark(one) for one in over}, "width": WIDTH, "height": HEIGHT}
+    return {"bars": bars, "sparks": {one["name"]: spark(one) for one in over}, "width": WIDTH, "height": HEIGHT}
 
 
 def histogram(found: Histogram | None) -> list[Bar]:

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 Mode: TypeAlias = Literal["off", "basic", "full"]
@@ -212,7 +213,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return _is_whole(value) or isinstance(value, float) or value in ("NaN", "Infinity", "-Infinity")
+    if isinstance(value, float):
+        return isfinite(value)
+    return _is_whole(value) or value in ("NaN", "Infinity", "-Infinity")
 
 
 def _is_text(value: object) -> bool:

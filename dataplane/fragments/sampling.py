@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dataplane.contract.profiles import LONGEST, MOST_COLUMNS, WHOLE, Sample, Shape, Value, no_sample, shape_of
 from dataplane.contract.schemas import Json, Schema
@@ -139,45 +139,47 @@ def _cut(kept: str, length: int) -> Value:
 
 
 def sample_of_table(schema: Schema, table: pa.Table, name: str) -> Sample:
-    """Of one file's rows. `name` of the file: by it, which rows are drawn."""
-    rows = table.num_rows
-    if not rows:
+    """Of one file's rows. `name` of the file: by it, which rows are drawn. None of them where one holds bytes that are
+    no text, or a value that Python has not: a profile fails no task."""
+    try:
+        return _drawn(schema, table, name) if table.num_rows else no_sample()
+    except (ValueError, ArithmeticError, pa.ArrowException):
         return no_sample()
+
+
+def _drawn(schema: Schema, table: pa.Table, name: str) -> Sample:
+    rows = table.num_rows
     few = TABLE_VALUES // len(schema["fields"]) + 1
     wanted = min(max(few, int(rows * TABLE_SHARE)), FRAGMENT_ROWS, rows)
-    chance = random.Random(sha256(name.encode()).digest())  # nothing is kept secret by it
+    chance = random.Random(name)  # nothing is kept secret by it
     below = WHOLE if wanted == rows else max(1, int(wanted / rows * WHOLE))
-    places = range(rows) if wanted == rows else sorted(chance.sample(range(rows), wanted))
-    marks = [int(chance.random() * below) for _ in places]
-    order = sorted(range(len(marks)), key=marks.__getitem__)
-    taken = table if wanted == rows else table.take(pa.array(places, pa.int64()))
+    marks = sorted(int(chance.random() * below) for _ in range(wanted))
+    places = pa.array(chance.sample(range(rows), wanted), pa.int64())  # in an order by chance, as marks are sorted
     values: dict[str, list[Value]] = {}
     for i, field in enumerate(sampled_columns(schema)):
-        found = _values(shape_of(field["type"]), taken.column(i))
-        values[field["name"]] = [found[at] for at in order]
-    return {"of": rows, "below": below, "marks": [marks[at] for at in order], "values": values}
+        values[field["name"]] = _values(shape_of(field["type"]), table.column(i).take(places))
+    return {"of": rows, "below": below, "marks": marks, "values": values}
 
 
 def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
+    """Of whole columns, as far as can be: a call for each value takes longer than all the rest."""
     if shape == "time":
         return column.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
     if shape == "date":
         return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    if shape == "size":
+        return pc.binary_length(column).to_pylist()  # type: ignore[no-any-return]
     found = column.to_pylist()
-    if shape == "flag" or (shape == "number" and pa.types.is_integer(column.type)):
-        return found  # type: ignore[no-any-return]
     if pa.types.is_float32(column.type):
         found = [None if one is None else float(str(np.float32(one))) for one in found]  # as Spark writes it
-    return [None if one is None else _plain(shape, one) for one in found]
+    if pa.types.is_floating(column.type):
+        return found if _are_finite(found) else [None if one is None else _float(one) for one in found]
+    if shape == "decimal":
+        return [None if one is None else format(one, "f") for one in found]
+    if shape == "text" and any(len(one) > LONGEST for one in found if one is not None):
+        return [None if one is None else _cut(one[:LONGEST], len(one)) for one in found]
+    return found  # type: ignore[no-any-return]
 
 
-def _plain(shape: Shape, value: Any) -> Value:
-    match shape:
-        case "number":
-            return _float(value)
-        case "text":
-            return _cut(value[:LONGEST], len(value))
-        case "size":
-            return len(value)
-        case _:
-            return format(value, "f")
+def _are_finite(values: Sequence[float | None]) -> bool:
+    return isfinite(sum(filter(None, values)))  # an overflow only takes the longer way

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from controlplane.core.errors import Fenced, NotFound
@@ -43,6 +43,7 @@ from dataplane.contract.identity import MASK, Content, label_of
 from dataplane.contract.jobs import AnalyseJob, CheckJob, DropRule, FragmentJob, TransformJob, WriteJob
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.listings import SourceObject
+from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Sample, as_text, no_sample, shape_of
 from dataplane.contract.results import (
     MANIFEST,
     REASON,
@@ -141,6 +142,35 @@ class Taken:
     driver: str
     claim: Claim
     works: Mapping[str, Work]
+
+
+def _profile(schema: Schema, rows: Fragment, mode: str) -> Profile:
+    """Of all rows: whole numbers are numbers, whatever else there is counts as texts."""
+    count = len(rows.rows)
+    columns: dict[str, ColumnCounts] = {}
+    values: dict[str, list[Any]] = {}
+    for i, column in enumerate(schema["fields"]):
+        shape = shape_of(column["type"])
+        found = [None if row[i] is None else row[i] if shape == "number" else str(row[i]) for row in rows.rows]
+        have: list[Any] = [one for one in found if one is not None]
+        known = shape in ("number", "text")
+        columns[column["name"]] = {
+            "shape": shape,
+            "nulls": count - len(have),
+            "nulls_of": count,
+            "bounds": [min(have), max(have)] if have and known else [],
+            "bounds_of": count if known else 0,
+        }
+        values[column["name"]] = found if known else [None] * count
+    marks = [int.from_bytes(hashlib.sha256(repr(row).encode()).digest()[:4], "big") for row in rows.rows]
+    order = sorted(range(count), key=marks.__getitem__)
+    sample: Sample = {
+        "of": count,
+        "below": WHOLE,
+        "marks": [marks[i] for i in order],
+        "values": {name: [of[i] for i in order] for name, of in values.items()},
+    }
+    return {"rows": count, "columns": columns, "sample": sample if mode == "full" else no_sample()}
 
 
 @dataclass(slots=True)
@@ -371,6 +401,8 @@ class Engine:
         label = label_of(bytes.fromhex(task["task"])) + key
         kept = self._output(claim, label, rows)
         result["schema"], result["content"], result["files"] = kept["schema"], kept["content"], kept["files"]
+        if "profile" in kept:
+            result["profile"] = kept["profile"]
         if any(d.get("quarantine") for d in _drops(claim["job"])):
             result["quarantine"] = self._output(claim, f"{label}-q", taken_out)
 
@@ -381,7 +413,9 @@ class Engine:
         if rows.rows:
             self.lake.put_if_absent(path, body)
             files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": {}}]
-        return {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
+        found: Output = {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
+        mode = claim["job"].get("profile", "full") if claim["kind"] in ("parse", "transform") else "off"
+        return found if mode == "off" else {**found, "profile": as_text(_profile(found["schema"], rows, mode))}
 
     def _deal(self, claim: TransformClaim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
         """An output for each key."""

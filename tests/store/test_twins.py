@@ -155,6 +155,7 @@ REMEMBERED = [
     call(lambda k, n: lambda tx: tx.put_memo(d(k), {"schema": n}), small, small),
     call(lambda k, n: lambda tx: tx.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}), small, small),
     call(lambda ns: lambda tx: tx.forget_memos(digests(ns)), numbers),
+    call(lambda ns, n: lambda tx: tx.put_profiles({d(x): str(n).encode() for x in ns}), numbers, small),
 ]
 CLAIMS = [
     call(
@@ -274,7 +275,7 @@ def look(tx: Tx) -> list[object]:
         [tx.source_partitions(k, map(str, range(4))) for k in ALL],
         [(tx.publications(b), tx.publications(b, ["flights.a"]), tx.targets(b)) for b in ASKED],
         tx.branch_publications(),
-        [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL)],
+        [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL), tx.profiles(ALL)],
         [tx.tasks(ALL), tx.backlog(), tx.backlog(["large"]), tx.attempts(), [tx.demanding(k) for k in ALL]],
         [tx.branches_of(ALL), tx.branches_of([]), [tx.demand_counts(b) for b in ASKED]],
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],

@@ -6,7 +6,7 @@ from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
-from dataplane.contract.schemas import Type
+from controlplane.core.model.json_values import JsonValue
 
 Basis: TypeAlias = Literal["exact", "sampled", "unknown"]
 Told: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
@@ -59,7 +59,7 @@ class ColumnProfile(TypedDict):
     """`nulls`, and `distinct` values, with what they are based on."""
 
     name: str
-    type: Type
+    type: JsonValue  # Spark's JSON of a type
     nulls: int | None
     null_share: float | None
     nulls_basis: Basis

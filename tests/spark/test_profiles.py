@@ -1,0 +1,116 @@
+"""Profiles of fragments as Spark writes them: by footers, by the pass over the rows, and by tables in memory."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from controlplane.core import profiles as told
+from dataplane.contract.profiles import WHOLE, Profile, merged, unpacked
+from dataplane.contract.results import TaskResult
+from dataplane.spark.job_counts import counts
+from tests.spark.conftest import Lake, done, query
+
+HOSTILE = "<script>\\u0000\\'\\\"\\u202E"
+TYPED = f"""
+SELECT CAST(v AS INT) AS i, CAST(v AS BIGINT) * 4000000000 AS l, CAST(v AS DECIMAL(12,2)) / 4 AS d,
+  IF(v = 3, CAST('NaN' AS DOUBLE), v / 2D) AS f, CAST(v / 10 AS FLOAT) AS g, v > 2 AS b,
+  IF(v = 1, NULL, concat('x', v, '{HOSTILE}')) AS s, repeat('é', 70 + v) AS long, CAST(repeat('b', v) AS BINARY) AS bin,
+  DATE'2020-02-29' + CAST(v AS INT) AS day, TIMESTAMP'2020-01-01 00:00:00.000001' + make_interval(0,0,0,0,v) AS at,
+  TIMESTAMP_NTZ'1960-01-01 00:00:00' AS ntz, CAST(NULL AS STRING) AS nothing, 1 AS `odd ``name`
+FROM VALUES (1), (2), (3), (4) AS t(v)
+"""
+NESTED = f"SELECT *, array(i, NULL) AS list, IF(i = 2, NULL, struct(i AS a)) AS st, map('k', i) AS m FROM ({TYPED})"
+
+
+def profile_of(result: TaskResult) -> Profile:
+    body = base64.b64decode(done(result)["profile"])
+    rows = result["content"][0]
+    found = unpacked(body, rows)
+    assert "unprofiled" not in found
+    return found
+
+
+def run(lake: Lake, sql: str, **job: Any) -> TaskResult:
+    [result] = lake.run("transform", query(sql, **job), [{"slots": {}}])
+    return result
+
+
+@pytest.mark.parametrize("sql", [TYPED, NESTED], ids=["in memory", "by Spark"])
+def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
+    result = run(lake, sql)
+    found = profile_of(result)
+    assert (found["sample"]["below"], found["sample"]["of"]) == (WHOLE, 4)
+    columns = {f["name"]: told.column(found, f, with_values=True) for f in result["schema"]["fields"]}
+    ends = {name: (c["values"]["min"], c["values"]["max"], c["values"]["bounds"]) for name, c in columns.items()}
+    assert ends["i"] == (1, 4, "exact")
+    assert ends["l"] == (4_000_000_000, 16_000_000_000, "exact")
+    assert ends["d"][2] == "exact"
+    assert [float(str(one)) for one in ends["d"][:2]] == [0.25, 1.0]
+    assert ends["f"] == (0.5, 2.0, "exact")
+    assert columns["f"]["values"]["nan"] == 0.25
+    assert [round(float(str(one)), 6) for one in ends["g"][:2]] == [0.1, 0.4]
+    assert sorted(found["sample"]["values"]["g"], key=str) == [0.1, 0.2, 0.3, 0.4]
+    assert ends["b"] == (False, True, "exact")
+    assert ends["s"][0] == "x2<script>\0'\"\u202e"
+    assert (columns["s"]["nulls"], columns["s"]["distinct"], columns["s"]["nulls_basis"]) == (1, 3, "exact")
+    assert columns["long"]["values"]["lengths"] == {"min": 71, "mean": 72.5, "max": 74}
+    assert str(columns["long"]["values"]["top"][0]["value"]) == "é" * 64 + "…"
+    assert columns["bin"]["values"]["lengths"] == {"min": 1, "mean": 2.5, "max": 4}
+    assert ends["day"] == ("2020-03-01", "2020-03-04", "exact")
+    assert ends["at"] == ("2020-01-01 01:00:00.000001", "2020-01-01 04:00:00.000001", "exact")
+    assert ends["ntz"] == ("1960-01-01 00:00:00", "1960-01-01 00:00:00", "exact")
+    assert (columns["nothing"]["nulls"], columns["nothing"]["distinct"], ends["nothing"][:2]) == (4, 0, (None, None))
+    assert ends["odd `name"] == (1, 1, "exact")
+    if sql == NESTED:
+        assert columns["list"]["values"]["lengths"] == {"min": 2, "mean": 2.0, "max": 2}
+        assert (columns["st"]["nulls"], columns["m"]["nulls"]) == (1, 0)
+
+
+def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) -> None:
+    sql = "SELECT id, IF(id % 4 = 0, NULL, id % 10) AS k, array(id) AS a FROM range(0, 300000, 1, 3)"
+    jobs = {}
+    for mode in ("off", "full"):
+        claim = lake.claim("transform", query(sql, profile=mode), [{"slots": {}}])
+        [result] = lake.executor.run(claim)
+        jobs[mode] = counts(lake.spark, claim["attempt"])["spark_jobs"]
+        if mode == "off":
+            assert "profile" not in result
+    assert jobs["full"] == jobs["off"]
+    found = profile_of(result)
+    sample = found["sample"]
+    assert sample["of"] == 300_000
+    assert 900 <= len(sample["marks"]) <= 1024  # about 4,000 values were drawn, of three columns: those are cut
+    assert max(sample["marks"]) < sample["below"] < WHOLE
+    ids = [int(str(one)) for one in sample["values"]["id"]]
+    assert len(set(ids)) == len(ids)
+    assert abs(sum(ids) / len(ids) - 150_000) < 15_000  # over five standard errors
+    assert abs(sum(one is None for one in sample["values"]["k"]) / len(ids) - 0.25) < 0.07
+    assert (found["columns"]["k"]["nulls"], found["columns"]["id"]["bounds"]) == (75_000, [0, 299_999])
+
+
+@pytest.mark.parametrize("more", ["", ", array(1) AS a"], ids=["in memory", "by Spark"])
+def test_bytes_that_are_no_text_and_far_years_fail_nothing(lake: Lake, more: str) -> None:
+    sql = f"SELECT CAST(X'FF41' AS STRING) AS s, DATE'+12000-01-01' AS day, 9e300D AS big {more}"
+    result = run(lake, sql)
+    found = profile_of(result)
+    assert (result["content"][0], found["rows"], found["columns"]["s"]["nulls"]) == (1, 1, 0)
+    for field in result["schema"]["fields"]:
+        told.column(found, field, with_values=True)
+
+
+def test_basic_has_no_sample(lake: Lake) -> None:
+    found = profile_of(run(lake, TYPED, profile="basic"))
+    assert found["sample"]["of"] == 0
+    assert found["columns"]["i"]["bounds"] == [1, 4]
+
+
+def test_one_file_and_several_files_come_to_the_same_counts(lake: Lake) -> None:
+    parts = [profile_of(run(lake, f"SELECT * FROM ({TYPED}) WHERE i {which}")) for which in ("< 3", ">= 3")]
+    whole, both = profile_of(run(lake, TYPED)), merged(parts)
+    for one in (both, whole):  # beside NaN, footers tell no extremes: which file has it does not matter
+        del one["columns"]["f"]
+    assert both["columns"] == whole["columns"]
+    assert sorted(map(str, both["sample"]["values"]["s"])) == sorted(map(str, whole["sample"]["values"]["s"]))
