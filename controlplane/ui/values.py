@@ -25,7 +25,7 @@ from controlplane.core.model.answers.components import (
     DataflowText,
     RevisionEntry,
 )
-from controlplane.core.model.answers.explore import Wave, WaveAnswer, WavesAnswer
+from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.json_values import JsonValue
 
 
@@ -122,6 +122,7 @@ class RecordsShown(TypedDict):
 class DatasetPage(TypedDict):
     """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
 
+    `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen."""
 
     dataset: DatasetAnswer | TargetStatus
@@ -131,6 +132,7 @@ class DatasetPage(TypedDict):
     code: ComponentCode | None
     history: HistoryAnswer | None
     partitions: PartitionsAnswer | None
+    ranges: RangesAnswer | None
     checks: ChecksAnswer | None
     records: RecordsShown | None
     changed: DataDifference | None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from typing_extensions import TypeIs
 
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import (
     DataDifference,
@@ -40,7 +40,8 @@ from controlplane.operations.inspect import (
 )
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
-from controlplane.ui import moments
+from controlplane.ui import moments, ranges
+from controlplane.ui.ranges import Within
 from controlplane.ui.values import (
     BlueprintPage,
     CatalogueEntry,
@@ -70,9 +71,9 @@ NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
 WAVES = 6
 CATALOGUE = 100
 GENERATIONS = 30
+HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
-CELLS = 400
 RECORDS = 20
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 KEYS: Mapping[str, str] = {
@@ -260,9 +261,16 @@ def _has(entry: CatalogueEntry, word: str) -> bool:
 
 
 def dataset(
-    ctx: Context, branch: str, name: str, render: RenderRecords, *, chosen: int | None, with_records: bool
+    ctx: Context,
+    branch: str,
+    name: str,
+    render: RenderRecords,
+    *,
+    chosen: int | None,
+    within: Within,
+    with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are told. Raises NotFound."""
+    """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
     found = datasets.dataset(ctx, branch, name)
     known = components.whole(ctx, branch)
     why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
@@ -275,26 +283,39 @@ def dataset(
         "code": known.code_of(name),
         "history": None,
         "partitions": None,
+        "ranges": None,
         "checks": None,
         "records": None,
         "changed": None,
     }
     if not is_dataset(found):
         return page
-    page["history"] = history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
-    page["changed"] = _changed(ctx, branch, name, [entry["generation"] for entry in history["items"]], chosen)
+    page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
     page["checks"] = datasets.checks(ctx, branch, name)
     if found["generation"]:
-        page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
+        _add_partitions(ctx, branch, page, found, chosen, within)
         if with_records:
             page["records"] = _records(ctx, branch, name, render)
     return page
 
 
-def _changed(ctx: Context, branch: str, name: str, known: Sequence[int], chosen: int | None) -> DataDifference | None:
+def _add_partitions(
+    ctx: Context, branch: str, page: DatasetPage, found: DatasetAnswer, chosen: int | None, within: Within
+) -> None:
+    """Of many, ranges that are read off the upper nodes of their tree."""
+    name = found["name"]
+    known = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
+    before = next((number for number in known if chosen in known and chosen is not None and number < chosen), None)
+    if found["partitions"] > ranges.CELLS or not within.is_all:
+        page["ranges"] = ranges.found(ctx, branch, name, within, chosen, before)
+        return
+    page["changed"] = _changed(ctx, branch, name, chosen, before)
+    page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
+
+
+def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: int | None) -> DataDifference | None:
     """Since the generation before it; None where that is not known, as of the first one."""
-    before = next((number for number in known if chosen is not None and number < chosen), None)
-    if chosen not in known or chosen is None or before is None:
+    if chosen is None or before is None:
         return None
     wish = data_diff.Wish(limit=CHANGED)
     points = {"one": Generation(before), "other": Generation(chosen)}
@@ -314,7 +335,7 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
         audit.note_read(ctx, "page", branch, name, {"generation": found.generation, "limit": RECORDS})
         text = b"".join(render(found.wanted))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
-    except (OSError, NotFound, ValueError):
+    except (OSError, NotFound, CorruptNode, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 
