@@ -21,7 +21,6 @@ from controlplane.ui.ranges import Within
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
     BlueprintPage,
-    CataloguePage,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -62,12 +61,6 @@ def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
         "worst": views.WORST_FIRST,
         "chooses": f"/flows/{page['summary']['name']}?" + (f"wave={quote(wave['id'])}&on=" if wave else "on="),
     }
-
-
-def _catalogue(asked: Asking) -> CataloguePage:
-    return views.catalogue(
-        asked.context, asked.branch, query=asked.query("q"), state=asked.query("state"), after=asked.query("after")
-    )
 
 
 def _dataset_value(asked: Asking) -> DatasetPage:
@@ -153,7 +146,6 @@ HOME = Page("home.html", _home, _states, lambda _: "headgate status")
 FLOWS = Page("flows.html", _flows, _states, lambda _: "headgate status")
 FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
 BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda asked: f"headgate status {flow_of(asked)}")
-DATASETS = Page("datasets.html", _catalogue, _states, lambda _: "headgate status")
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_command)
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help")
 
@@ -163,7 +155,6 @@ ROUTES: list[Route] = [
     *both("/flows", FLOWS),
     *both("/flows/{name}/blueprint", BLUEPRINT),
     *both("/flows/{name}", FLOW_PAGE),
-    *both("/datasets", DATASETS),
     *both("/datasets/{name}", DATASET_PAGE),
     *both("/help/keys", HELP),
 ]

@@ -7,7 +7,7 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-FOLDERS = "flows|datasets|branches|activity|attempts|checks|sources|settings|plan|actions|help|static"
+FOLDERS = "flows|datasets|branches|activity|attempts|checks|sources|settings|plan|bulk|actions|help|static"
 PAGES = re.compile(rf"/(index\.json)?|/({FOLDERS})(\.json|/.*)?|/(login|logout|open|favicon\.ico)")
 PROGRAMS = re.compile(r"/(v1|schema)/.*|/(metrics|livez|readyz|openapi\.json)")
 

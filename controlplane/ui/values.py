@@ -20,7 +20,6 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.answers.components import (
     ComponentCode,
-    ComponentEntry,
     ComponentsAnswer,
     DataflowText,
     RevisionEntry,
@@ -91,25 +90,6 @@ class FlowPage(TypedDict):
     waves: WavesAnswer
     moment: WaveAnswer | None
     stuck: list[str]
-
-
-class CatalogueEntry(ComponentEntry):
-    """A component and how it stands. `partitions`, `rows`: None of a copy."""
-
-    state: State
-    partitions: int | None
-    rows: int | None
-
-
-class CataloguePage(TypedDict):
-    """`next`: the `after` of the next page."""
-
-    query: str
-    state: str
-    total: int
-    found: int
-    items: list[CatalogueEntry]
-    next: str | None
 
 
 class RecordsShown(TypedDict):

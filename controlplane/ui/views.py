@@ -23,7 +23,7 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
-from controlplane.core.model.answers.components import ComponentEntry, DataflowText
+from controlplane.core.model.answers.components import DataflowText
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
@@ -44,8 +44,6 @@ from controlplane.ui import moments, ranges
 from controlplane.ui.ranges import Within
 from controlplane.ui.values import (
     BlueprintPage,
-    CatalogueEntry,
-    CataloguePage,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -69,7 +67,6 @@ WORST_FIRST: tuple[State, ...] = (
 )
 NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
 WAVES = 6
-CATALOGUE = 100
 GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
@@ -218,46 +215,6 @@ def _states(found: StatusAnswer) -> dict[str, State]:
     return {
         thing["name"]: thing["state"] for flow in found["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
     }
-
-
-def catalogue(ctx: Context, branch: str, query: str, state: str, after: str) -> CataloguePage:
-    """A page of datasets and copies in order of names. Words are looked for in names and descriptions; `tag:`, `owner:`
-    and `state:` begin words that are looked for there."""
-    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
-    things = {t["name"]: t for flow in found["dataflows"] for t in (*flow["datasets"], *flow["targets"])}
-    every = [_entry(one, things[one["name"]]) for one in known.entries() if one["name"] in things]
-    words = query.lower().split()
-    hits = [e for e in every if state in ("", e["state"]) and all(_has(e, word) for word in words)]
-    page = [entry for entry in hits if entry["name"] > after][: CATALOGUE + 1]
-    following = page[CATALOGUE - 1]["name"] if len(page) > CATALOGUE else None
-    return {
-        "query": query,
-        "state": state,
-        "total": len(every),
-        "found": len(hits),
-        "items": page[:CATALOGUE],
-        "next": following,
-    }
-
-
-def _entry(one: ComponentEntry, thing: Mapping[str, object]) -> CatalogueEntry:
-    return {
-        **one,
-        "state": cast("State", thing["state"]),
-        "partitions": cast("int | None", thing.get("partitions")),
-        "rows": cast("int | None", thing.get("rows")),
-    }
-
-
-def _has(entry: CatalogueEntry, word: str) -> bool:
-    field, colon, value = word.partition(":")
-    if colon and field == "tag":
-        return value in (tag.lower() for tag in entry["tags"])
-    if colon and field == "owner":
-        return value in entry["owner"].lower()
-    if colon and field == "state":
-        return value == entry["state"]
-    return word in f"{entry['name']} {entry['description']}".lower()
 
 
 def dataset(
