@@ -127,6 +127,10 @@ ACTIONS: Mapping[str, Action] = {
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
     "roll-back": Action("operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
+    "pause-chosen": Action("operate", None, "All that was chosen is paused."),
+    "resume-chosen": Action("operate", None, "All that was chosen goes on."),
+    "retry-chosen": Action("operate", None, "What failed of all that was chosen is tried again."),
+    "compute-again-chosen": Action("operate", None, "All that was chosen is computed again."),
     "apply": Action("edit", None, "It is stored, and computed where something changed."),
     "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
     "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
@@ -134,6 +138,11 @@ ACTIONS: Mapping[str, Action] = {
     "branch": Action("edit", _branch, "The branch is there."),
     "merge": Action("edit", _merge, "It is merged."),
 }
+
+
+def chosen_name(wish: str) -> str:
+    """Of the action that does it for several."""
+    return f"{wish}-chosen"
 
 
 async def ask(request: Request) -> Response:

@@ -23,6 +23,8 @@ from controlplane.core.redaction import redacted
 from controlplane.ui import (
     actions,
     branch_pages,
+    bulk_pages,
+    catalogue_pages,
     login,
     page,
     pages,
@@ -70,6 +72,8 @@ class PagesApp:
     def __init__(self, services: PageServices) -> None:
         self._app = Starlette(
             routes=[
+                *bulk_pages.ROUTES,
+                *catalogue_pages.ROUTES,
                 *pages.ROUTES,
                 *past_pages.ROUTES,
                 *profile_pages.ROUTES,

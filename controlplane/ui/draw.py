@@ -218,12 +218,16 @@ class CellMap:
     size: int = CELL
     is_calendar: bool = field(default=False)
 
+    @property
+    def has_ranges(self) -> bool:
+        return any(one.cell.count > 1 for one in self.cells)
+
 
 def cells(found: Sequence[Cell]) -> CellMap:
     """A calendar where each key is of one day; else squares in the order of keys."""
     days = _days(found)
     steps = _steps(found)
-    if len(days) < DAYS_FROM or (max(days) - min(days)).days > CALENDAR_YEARS * 366:
+    if not are_days(found):
         drawn = tuple(
             DrawnCell(cell, (i % WIDE) * (CELL + GAP), (i // WIDE) * (CELL + GAP), steps[i])
             for i, cell in enumerate(found)
@@ -231,6 +235,12 @@ def cells(found: Sequence[Cell]) -> CellMap:
         rows = (len(found) + WIDE - 1) // WIDE
         return CellMap(drawn, (), min(WIDE, len(found)) * (CELL + GAP), rows * (CELL + GAP))
     return _calendar(days, found, steps)
+
+
+def are_days(found: Sequence[Cell]) -> bool:
+    """Whether they make a calendar."""
+    days = _days(found)
+    return len(days) >= DAYS_FROM and (max(days) - min(days)).days <= CALENDAR_YEARS * 366
 
 
 def _days(found: Sequence[Cell]) -> dict[date, int]:

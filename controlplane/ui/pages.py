@@ -17,10 +17,10 @@ from controlplane.ui import pictures, views
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing
+from controlplane.ui.ranges import Within
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
     BlueprintPage,
-    CataloguePage,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -28,6 +28,7 @@ from controlplane.ui.values import (
     KeysPage,
 )
 
+LONGEST_KEY = 20_000
 NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
@@ -62,19 +63,26 @@ def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
     }
 
 
-def _catalogue(asked: Asking) -> CataloguePage:
-    return views.catalogue(
-        asked.context, asked.branch, query=asked.query("q"), state=asked.query("state"), after=asked.query("after")
-    )
-
-
 def _dataset_value(asked: Asking) -> DatasetPage:
     with_records = may(asked.token, "data")
     name = dataset_of(asked)
     chosen = number_of(asked.query("gen"))
     return views.dataset(
-        asked.context, asked.branch, name, asked.services.render, chosen=chosen, with_records=with_records
+        asked.context,
+        asked.branch,
+        name,
+        asked.services.render,
+        chosen=chosen,
+        within=_within(asked),
+        with_records=with_records,
     )
+
+
+def _within(asked: Asking) -> Within:
+    """Keys may be longer than what anybody would type."""
+    given = asked.request.query_params
+    after, last = given.get("from"), given.get("to")
+    return Within(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
 
 
 def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:
@@ -85,6 +93,7 @@ def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:
         "loss": (found["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
+        "within": _within(asked),
         "causes_found": list(told_causes(page["why"]["tree"])),
         "first_with": _first_with(page),
         "numbers": NUMBERS,
@@ -124,12 +133,20 @@ def _flow_command(asked: Asking) -> str:
     return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {flow_of(asked)}"
 
 
+def _dataset_command(asked: Asking) -> str:
+    within, name = _within(asked), dataset_of(asked)
+    if within.is_all:
+        return f"headgate why {name}"
+    told = [f"--from {shlex.quote(within.after)}"] if within.after is not None else []
+    told += [f"--to {shlex.quote(within.last)}"] if within.last is not None else []
+    return " ".join(["headgate ranges", name, *told])
+
+
 HOME = Page("home.html", _home, _states, lambda _: "headgate status")
 FLOWS = Page("flows.html", _flows, _states, lambda _: "headgate status")
 FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
 BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda asked: f"headgate status {flow_of(asked)}")
-DATASETS = Page("datasets.html", _catalogue, _states, lambda _: "headgate status")
-DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, lambda asked: f"headgate why {dataset_of(asked)}")
+DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_command)
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 
 
@@ -138,7 +155,6 @@ ROUTES: list[Route] = [
     *both("/flows", FLOWS),
     *both("/flows/{name}/blueprint", BLUEPRINT),
     *both("/flows/{name}", FLOW_PAGE),
-    *both("/datasets", DATASETS),
     *both("/datasets/{name}", DATASET_PAGE),
     *both("/help/keys", HELP),
 ]

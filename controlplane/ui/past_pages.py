@@ -24,12 +24,11 @@ from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
-from controlplane.ui.pages import NUMBERS, told_causes
+from controlplane.ui.pages import LONGEST_KEY, NUMBERS, told_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown
 from controlplane.ui.views import GENERATIONS, RECORDS
 
-LONGEST_KEY = 20_000
 COMPARED_S = 30.0
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from controlplane.core.model.answers import State
 from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.explore import WaveCommit
-from controlplane.ui import draw
+from controlplane.ui import draw, ranges
 from controlplane.ui.values import DatasetPage, FlowPage
 from controlplane.ui.views import is_dataset
 
@@ -137,7 +138,26 @@ def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
 NEIGHBOURS = 24
 
 
+def address_of(cell: draw.Cell, chosen: str = "") -> str:
+    """Behind the address of its dataset: of the partition, or of a look into the range. `chosen`: of a generation."""
+    if cell.count == 1:
+        return f"/partition?key={quote(cell.last, safe='')}"
+    after = f"from={quote(cell.first, safe='')}&" if cell.first else ""
+    return f"?{chosen}{after}to={quote(cell.last, safe='')}#partitions"
+
+
+def words_of(cell: draw.Cell) -> str:
+    rows = f"{cell.rows:,} rows"
+    if cell.count == 1:
+        return f"{cell.last or 'the whole'}: {rows}"
+    if not cell.count:
+        return f"up to {cell.last}: all that was there is gone"
+    return f"{cell.count:,} partitions up to {cell.last}: {rows}"
+
+
 def of_partitions(page: DatasetPage) -> draw.CellMap:
+    if page["ranges"] is not None:
+        return draw.cells(ranges.cells_of(page["ranges"]))
     found = page["partitions"]
     if found is None or not is_dataset(page["dataset"]):
         return draw.CellMap()

@@ -6,7 +6,8 @@ Does not belong here: what a page shows (`views`, `pages`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from starlette.responses import HTMLResponse
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
-from controlplane.ui import draw, moments, static_files
+from controlplane.ui import draw, moments, pictures, static_files
 from controlplane.ui.branch_links import within
 
 THEMES = ("light", "dark")
@@ -51,6 +52,8 @@ def environment() -> Environment:
     )
     env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
     env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.filters.update(lit=lit)
+    env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
     return env
@@ -78,6 +81,15 @@ def _capital(text: str) -> str:
     """With a capital, unless it begins with a name as of a file."""
     first = text.partition(" ")[0]
     return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
+
+
+def lit(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
+    """The text in parts, and whether each is one of the words, without regard to case. Letters stay as they are."""
+    if not words:
+        return [(text, False)]
+    longest_first = sorted(set(words), key=len, reverse=True)
+    parts = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text, flags=re.IGNORECASE)
+    return [(part, number % 2 == 1) for number, part in enumerate(parts) if part]
 
 
 def _compact(value: JsonValue) -> str:

@@ -20,12 +20,11 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.answers.components import (
     ComponentCode,
-    ComponentEntry,
     ComponentsAnswer,
     DataflowText,
     RevisionEntry,
 )
-from controlplane.core.model.answers.explore import Wave, WaveAnswer, WavesAnswer
+from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.json_values import JsonValue
 
 
@@ -93,25 +92,6 @@ class FlowPage(TypedDict):
     stuck: list[str]
 
 
-class CatalogueEntry(ComponentEntry):
-    """A component and how it stands. `partitions`, `rows`: None of a copy."""
-
-    state: State
-    partitions: int | None
-    rows: int | None
-
-
-class CataloguePage(TypedDict):
-    """`next`: the `after` of the next page."""
-
-    query: str
-    state: str
-    total: int
-    found: int
-    items: list[CatalogueEntry]
-    next: str | None
-
-
 class RecordsShown(TypedDict):
     """The first rows of a dataset. `problem`: why there are none to be seen."""
 
@@ -122,6 +102,7 @@ class RecordsShown(TypedDict):
 class DatasetPage(TypedDict):
     """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
 
+    `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen."""
 
     dataset: DatasetAnswer | TargetStatus
@@ -131,6 +112,7 @@ class DatasetPage(TypedDict):
     code: ComponentCode | None
     history: HistoryAnswer | None
     partitions: PartitionsAnswer | None
+    ranges: RangesAnswer | None
     checks: ChecksAnswer | None
     records: RecordsShown | None
     changed: DataDifference | None

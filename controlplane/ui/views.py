@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from typing_extensions import TypeIs
 
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import (
     DataDifference,
@@ -23,7 +23,7 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
-from controlplane.core.model.answers.components import ComponentEntry, DataflowText
+from controlplane.core.model.answers.components import DataflowText
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
@@ -40,11 +40,10 @@ from controlplane.operations.inspect import (
 )
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
-from controlplane.ui import moments
+from controlplane.ui import moments, ranges
+from controlplane.ui.ranges import Within
 from controlplane.ui.values import (
     BlueprintPage,
-    CatalogueEntry,
-    CataloguePage,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -68,11 +67,10 @@ WORST_FIRST: tuple[State, ...] = (
 )
 NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
 WAVES = 6
-CATALOGUE = 100
 GENERATIONS = 30
+HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
-CELLS = 400
 RECORDS = 20
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 KEYS: Mapping[str, str] = {
@@ -220,50 +218,17 @@ def _states(found: StatusAnswer) -> dict[str, State]:
     }
 
 
-def catalogue(ctx: Context, branch: str, query: str, state: str, after: str) -> CataloguePage:
-    """A page of datasets and copies in order of names. Words are looked for in names and descriptions; `tag:`, `owner:`
-    and `state:` begin words that are looked for there."""
-    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
-    things = {t["name"]: t for flow in found["dataflows"] for t in (*flow["datasets"], *flow["targets"])}
-    every = [_entry(one, things[one["name"]]) for one in known.entries() if one["name"] in things]
-    words = query.lower().split()
-    hits = [e for e in every if state in ("", e["state"]) and all(_has(e, word) for word in words)]
-    page = [entry for entry in hits if entry["name"] > after][: CATALOGUE + 1]
-    following = page[CATALOGUE - 1]["name"] if len(page) > CATALOGUE else None
-    return {
-        "query": query,
-        "state": state,
-        "total": len(every),
-        "found": len(hits),
-        "items": page[:CATALOGUE],
-        "next": following,
-    }
-
-
-def _entry(one: ComponentEntry, thing: Mapping[str, object]) -> CatalogueEntry:
-    return {
-        **one,
-        "state": cast("State", thing["state"]),
-        "partitions": cast("int | None", thing.get("partitions")),
-        "rows": cast("int | None", thing.get("rows")),
-    }
-
-
-def _has(entry: CatalogueEntry, word: str) -> bool:
-    field, colon, value = word.partition(":")
-    if colon and field == "tag":
-        return value in (tag.lower() for tag in entry["tags"])
-    if colon and field == "owner":
-        return value in entry["owner"].lower()
-    if colon and field == "state":
-        return value == entry["state"]
-    return word in f"{entry['name']} {entry['description']}".lower()
-
-
 def dataset(
-    ctx: Context, branch: str, name: str, render: RenderRecords, *, chosen: int | None, with_records: bool
+    ctx: Context,
+    branch: str,
+    name: str,
+    render: RenderRecords,
+    *,
+    chosen: int | None,
+    within: Within,
+    with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are told. Raises NotFound."""
+    """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
     found = datasets.dataset(ctx, branch, name)
     known = components.whole(ctx, branch)
     why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
@@ -276,26 +241,39 @@ def dataset(
         "code": known.code_of(name),
         "history": None,
         "partitions": None,
+        "ranges": None,
         "checks": None,
         "records": None,
         "changed": None,
     }
     if not is_dataset(found):
         return page
-    page["history"] = history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS)
-    page["changed"] = _changed(ctx, branch, name, [entry["generation"] for entry in history["items"]], chosen)
+    page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
     page["checks"] = datasets.checks(ctx, branch, name)
     if found["generation"]:
-        page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=CELLS)
+        _add_partitions(ctx, branch, page, found, chosen, within)
         if with_records:
             page["records"] = _records(ctx, branch, name, render)
     return page
 
 
-def _changed(ctx: Context, branch: str, name: str, known: Sequence[int], chosen: int | None) -> DataDifference | None:
+def _add_partitions(
+    ctx: Context, branch: str, page: DatasetPage, found: DatasetAnswer, chosen: int | None, within: Within
+) -> None:
+    """Of many, ranges that are read off the upper nodes of their tree."""
+    name = found["name"]
+    known = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
+    before = next((number for number in known if chosen in known and chosen is not None and number < chosen), None)
+    if found["partitions"] > ranges.CELLS or not within.is_all:
+        page["ranges"] = ranges.found(ctx, branch, name, within, chosen, before)
+        return
+    page["changed"] = _changed(ctx, branch, name, chosen, before)
+    page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
+
+
+def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: int | None) -> DataDifference | None:
     """Since the generation before it; None where that is not known, as of the first one."""
-    before = next((number for number in known if chosen is not None and number < chosen), None)
-    if chosen not in known or chosen is None or before is None:
+    if chosen is None or before is None:
         return None
     wish = data_diff.Wish(limit=CHANGED)
     points = {"one": Generation(before), "other": Generation(chosen)}
@@ -315,7 +293,7 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
         audit.note_read(ctx, "page", branch, name, {"generation": found.generation, "limit": RECORDS})
         text = b"".join(render(found.wanted))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
-    except (OSError, NotFound, ValueError):
+    except (OSError, NotFound, CorruptNode, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 

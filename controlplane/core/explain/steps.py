@@ -25,6 +25,7 @@ Partitions: TypeAlias = Sequence[str] | None  # those that are asked about; None
 WALKED = 1_000  # states of a dataset among which one is looked for
 GENERATIONS = 50  # in which a change of one partition is looked for
 MOST = 1_000  # changes that are read one by one
+WINDOW = 4  # nodes at a time for them: where all has changed, so many have that many keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,11 @@ def differences(nodes: NodeStore, old: bytes, new: bytes, partitions: Partitions
 
 
 def _diff(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, bool, bool]]:
-    return ((c.key, c.before is not None, c.after is not None) for c in tree.diff(nodes, old, new))
+    return ((c.key, c.before is not None, c.after is not None) for c in tree.diff(nodes, old, new, window=WINDOW))
 
 
 def _diff_keys(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, bool, bool]]:
-    return ((c.key, c.before, c.after) for c in tree.diff_keys(nodes, old, new))
+    return ((c.key, c.before, c.after) for c in tree.diff_keys(nodes, old, new, window=WINDOW))
 
 
 def _of_partitions(nodes: NodeStore, old: bytes, new: bytes, partitions: Sequence[str]) -> Differences:

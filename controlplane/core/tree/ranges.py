@@ -84,13 +84,14 @@ def ranges(
     start: str | None = None,
     stop: str | None = None,
     cells: int = 400,
+    most_reads: int = MOST_READS,
 ) -> list[Range]:
-    """At most `cells` ranges in key order, as fine as can be told by MOST_READS nodes. `start` and `stop`: those with
+    """At most `cells` ranges in key order, as fine as can be told by `most_reads` nodes. `start` and `stop`: those with
     keys greater than the one, and up to the other; a range that these cut is told whole. What `against` alone has
     behind the last key is one more range, without partitions. Where one node has become two, both differ."""
     bounds = _Bounds(start, stop)
     new, old = _top(nodes, root, bounds), _top(nodes, against, bounds)
-    left = MOST_READS - len({root, against} - {None, EMPTY_ROOT})
+    left = most_reads - len({root, against} - {None, EMPTY_ROOT})
     while old.level > new.level and len(old.items) <= left:
         left -= len(old.items)
         old.lower(nodes, bounds)

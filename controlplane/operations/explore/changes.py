@@ -13,6 +13,7 @@ from controlplane.operations.explore.counted import Counted
 
 MOST_CHANGES: Final = 1_000  # of one generation that are counted
 MOST_READS: Final = 2_000  # tree nodes, for one answer
+WINDOW: Final = 4  # of them at a time: where all has changed, so many have as many keys as are counted
 
 
 @dataclass(slots=True)
@@ -20,14 +21,15 @@ class Counting:
     """Differences of some pairs of roots, as long as not too much was read for them."""
 
     nodes: Counted
+    most_reads: int = MOST_READS
 
     def between(self, before: bytes, after: bytes) -> Changes | None:
         """None where too much was read already, or a tree is damaged."""
-        if self.nodes.reads >= MOST_READS:
+        if self.nodes.reads >= self.most_reads:
             return None
         found: dict[ChangeKind, int] = {"added": 0, "changed": 0, "removed": 0}
         try:
-            for change in islice(tree.diff(self.nodes, before, after), MOST_CHANGES + 1):
+            for change in islice(tree.diff(self.nodes, before, after, window=WINDOW), MOST_CHANGES + 1):
                 found[kind_of(change)] += 1
         except CorruptNode:
             return None

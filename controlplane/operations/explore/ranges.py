@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.explore import PartitionRange, RangesAnswer
-from controlplane.core.tree.ranges import Range
+from controlplane.core.tree.ranges import MOST_READS, Range
 from controlplane.core.tree.ranges import ranges as ranges_of
 from controlplane.operations.context import Context
 from controlplane.operations.explore.counted import Counted
@@ -26,15 +26,16 @@ def ranges(
     after: str | None = None,
     last: str | None = None,
     cells: int = CELLS,
+    most_reads: int = MOST_READS,
 ) -> RangesAnswer:
     """Of one generation, the newest by default; compared with that of `against`, if one is meant. `after` and `last`:
-    of a range that was told, to look into it. Raises NotFound, GenerationGone."""
+    of a range that was told, to look into it. `most_reads`: tree nodes. Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point)
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = Counted(tx)
         root = None if other is None else other.root
-        found = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells)
+        found = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
     return {
         "dataset": name,
         "generation": state.generation,

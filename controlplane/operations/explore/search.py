@@ -17,7 +17,7 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
-from controlplane.core.plan import Decision
+from controlplane.core.plan import Decision, Plan
 from controlplane.core.search import Facts, Match, Word
 from controlplane.operations.context import Context
 from controlplane.operations.explore.graph import kind_of
@@ -32,7 +32,9 @@ SHOWN_KEYS: Final = 3  # of a dataset
 
 
 @dataclass(slots=True)
-class _Hit:
+class Hit:
+    """A dataset or copy that may be found. `matches`: the best first."""
+
     decision: Decision
     facts: Facts
     matches: list[Match]
@@ -46,24 +48,32 @@ class _Hit:
 
 def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAnswer:
     """Those with all of the words, the best first; all of them in order of their names without a word."""
-    words = words_in.words_of(query)
-    notes: list[str] = []
     with ctx.looking(branch) as (plan, facts):
-        decisions: Sequence[Decision] = plan.decisions
-        if any(word.field == "state" for word in words):
-            decisions = as_known(ctx, facts.tx, facts, decisions)  # what pages show, not what the plan knows alone
-        found = [_looked_through(words, decision, facts) for decision in decisions]
-        hits = [hit for hit in found if not hit.missing]
-        candidates = [hit for hit in found if _may_be_partition(hit)]
-        hits += _with_partitions(candidates, facts, notes)
-        hits.sort(key=lambda hit: hit.rank)
-        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in hits[:limit]])
-        items = [_told(hit, decision, facts) for hit, decision in zip(hits, shown, strict=False)]
-    return {"query": query, "items": items, "total": len(hits), "notes": notes}
+        found, notes = hits(ctx, plan, facts, query)
+        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in found[:limit]])
+        items = [_told(hit, decision, facts) for hit, decision in zip(found, shown, strict=False)]
+    return {"query": query, "items": items, "total": len(found), "notes": notes}
 
 
-def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> _Hit:
-    hit = _Hit(decision, _facts(decision, facts), [], [])
+def hits(
+    ctx: Context, plan: Plan, facts: StoreSnapshot, query: str, *, as_shown: bool = False
+) -> tuple[list[Hit], list[str]]:
+    """All of them, the best first, and what was not looked at. `as_shown`: with the states that pages show, not those
+    that the plan alone knows."""
+    words, notes = words_in.words_of(query), list[str]()
+    decisions: Sequence[Decision] = plan.decisions
+    if as_shown or any(word.field == "state" for word in words):
+        decisions = as_known(ctx, facts.tx, facts, decisions)
+    looked = [_looked_through(words, decision, facts) for decision in decisions]
+    found = [hit for hit in looked if not hit.missing]
+    candidates = [hit for hit in looked if _may_be_partition(hit)]
+    found += _with_partitions(candidates, facts, notes)
+    found.sort(key=lambda hit: hit.rank)
+    return found, notes
+
+
+def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> Hit:
+    hit = Hit(decision, _facts(decision, facts), [], [])
     for word in words:
         matches = words_in.matches(word, hit.facts)
         hit.matches += matches
@@ -92,12 +102,12 @@ def _facts(decision: Decision, facts: StoreSnapshot) -> Facts:
 # --- partitions -----------------------------------------------------------------------------------
 
 
-def _may_be_partition(hit: _Hit) -> bool:
+def _may_be_partition(hit: Hit) -> bool:
     """One word, of no kind, is found nowhere else."""
     return len(hit.missing) == 1 and hit.missing[0].field is None
 
 
-def _with_partitions(candidates: Sequence[_Hit], facts: StoreSnapshot, notes: list[str]) -> list[_Hit]:
+def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: list[str]) -> list[Hit]:
     """Those that have a partition whose key begins with the word that is missing."""
     there = [hit for hit in candidates if facts.state(hit.facts.name) is not None]
     looked = there[:MOST_KEYED]
@@ -112,7 +122,7 @@ def _with_partitions(candidates: Sequence[_Hit], facts: StoreSnapshot, notes: li
     for hit in looked:
         keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
         if keys:
-            found.append(_Hit(hit.decision, hit.facts, [*hit.matches, *keys], []))
+            found.append(Hit(hit.decision, hit.facts, [*hit.matches, *keys], []))
     return found
 
 
@@ -125,7 +135,7 @@ def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]
     return [words_in.of_partition(entry.key) for entry in entries]
 
 
-def _told(hit: _Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
+def _told(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
     node = facts.desired.nodes[hit.facts.name]
     shown = hit.matches[:SHOWN_MATCHES]
     return {

@@ -182,7 +182,7 @@ def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
     if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):
         return []
     try:
-        found = list(islice(tree.diff(world.nodes, before.root, first.root), SHOWN_KEYS + 1))
+        found = list(islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1))
     except CorruptNode:
         return []
     return [{"partition": one.key, "change": kind_of(one)} for one in found]

@@ -27,6 +27,8 @@ from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
+from controlplane.operations.explore.changes import MOST_READS, Counting
+from controlplane.operations.explore.counted import Counted
 from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.time_travel import state_of
@@ -110,10 +112,17 @@ def partitions(
 
 
 def history(
-    ctx: Context, branch: str, name: str, *, before: int | None, limit: int, point: Point | None = None
+    ctx: Context,
+    branch: str,
+    name: str,
+    *,
+    before: int | None,
+    limit: int,
+    point: Point | None = None,
+    most_reads: int = MOST_READS,
 ) -> HistoryAnswer:
     """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before.
-    `point`: those up to it."""
+    `point`: those up to it. `most_reads`: tree nodes that changes are counted from."""
     with ctx.looking(branch) as (plan, facts):
         if point is not None:
             newest = state_of(facts.tx, branch, name, point).seq
@@ -126,7 +135,8 @@ def history(
             del firsts[states[-1].generation]  # it may go on
         shown = list(firsts.values())[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
-        of_past = generations.Earlier.of(facts.tx, branch, name, states, is_all=is_all)
+        counting = Counting(Counted(facts.nodes), most_reads)  # neighbours have roots in common: planning keeps them
+        of_past = generations.Earlier.of(facts.tx, counting, branch, name, states, is_all=is_all)
         told = {s.seq: of_past.told(s) for s in shown}
     items: list[GenerationEntry] = [
         {

@@ -14,7 +14,6 @@ from controlplane.core.explain.audit import Audit
 from controlplane.core.model.answers.datasets import Changes
 from controlplane.core.model.states import State
 from controlplane.operations.explore.changes import Counting
-from controlplane.operations.explore.counted import Counted
 from controlplane.ports.store import Tx
 
 SEARCHED_STATES: Final = 200  # before those of a page, for a generation with the same rows
@@ -39,12 +38,14 @@ class Earlier:
     audit: Audit
 
     @classmethod
-    def of(cls, tx: Tx, branch: str, name: str, states: Sequence[State], *, is_all: bool) -> Earlier:
+    def of(
+        cls, tx: Tx, counting: Counting, branch: str, name: str, states: Sequence[State], *, is_all: bool
+    ) -> Earlier:
         """`states`: of a page. `is_all`: no earlier ones are kept."""
         more = () if is_all or not states else tx.history(branch, name, SEARCHED_STATES, states[-1].seq)
         flow = name.partition(".")[0]
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch, [flow]))
-        return cls([*states, *more], Counting(Counted(tx)), audit)
+        return cls([*states, *more], counting, audit)
 
     def told(self, state: State) -> Told:
         """Of the first state of a generation."""

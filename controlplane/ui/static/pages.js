@@ -41,11 +41,14 @@ document.addEventListener("keydown", (event) => {
   const isWalk = node?.ownerSVGElement?.matches("[data-graph]") && event.key.startsWith("Arrow");
   if (isWalk) { walk(node, event.key); event.preventDefault(); }
   else if (wasG && PLACES[event.key]) location.assign(within(PLACES[event.key]));
-  else if (event.key === "/") { event.preventDefault(); document.querySelector(".search input")?.focus(); }
+  else if (event.key === "/") { event.preventDefault(); search()?.focus(); }
   else if (event.key === "?") location.assign(within("/help/keys"));
   else if (event.key === "f") all("[data-graph]").forEach((graph) => zoom(graph, "fit"));
   wasG = event.key === "g";
 });
+
+// A page that is about searching has a field of its own.
+const search = () => document.querySelector("form[data-search] input[type=search]") ?? document.querySelector(".search input");
 
 const place = (node) => node.transform.baseVal[0].matrix;
 
@@ -137,6 +140,46 @@ document.addEventListener("keydown", (event) => {
   closeMenus(null);
   menu.querySelector("summary").focus();
 });
+
+// --- search as one types: the address says what is looked for, and the list is asked for again
+
+const TYPED_MS = 200;
+let typed = null;
+
+document.addEventListener("input", (event) => {
+  const form = event.target.closest?.("form[data-search]");
+  if (!form) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => lookFor(form), TYPED_MS);
+});
+
+function lookFor(form) {
+  const path = form.getAttribute("action"), list = document.getElementById(form.dataset.search);
+  const fields = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+  const branch = new URLSearchParams(location.search).get("branch");
+  if (branch) fields.set("branch", branch);
+  history.replaceState(history.state, "", fields.size ? `${path}?${fields}` : path);
+  fields.set("part", form.dataset.search);
+  list.setAttribute("hx-get", `${path}?${fields}`);
+  list.dispatchEvent(new CustomEvent("moved"));
+}
+
+// --- several at once: what is chosen, counted
+
+const boxes = (form) => all(`input[type=checkbox][form="${form}"]`);
+
+document.addEventListener("change", (event) => {
+  const form = event.target.dataset?.all ?? event.target.getAttribute("form");
+  if (event.target.dataset?.all) boxes(form).forEach((one) => { one.checked = event.target.checked; });
+  if (form) count(form);
+});
+
+function count(form) {
+  const every = boxes(form), chosen = every.filter((one) => one.checked).length;
+  const words = document.querySelector(`#${form} [data-chosen]`), whole = document.querySelector(`[data-all="${form}"]`);
+  if (words) words.textContent = chosen ? `${chosen} chosen:` : "Of what is chosen:";
+  if (whole) { whole.checked = chosen === every.length; whole.indeterminate = chosen > 0 && chosen < every.length; }
+}
 
 // --- times in the reader's zone
 
@@ -284,6 +327,7 @@ document.addEventListener("htmx:after:request", (event) => {
 document.addEventListener("htmx:error", (event) => event.detail.ctx?.sourceElement?.classList?.add("old"));
 document.addEventListener("htmx:after:swap", () => {
   localTimes(document);
+  all("form[data-bulk]").forEach((form) => count(form.id));
   all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));
 });
 localTimes(document);

@@ -29,6 +29,8 @@ PATHS = (
     "/flows/shop?wave=shop.rev1",
     "/flows/shop/blueprint",
     "/datasets",
+    "/datasets?q=dear%20order&kind=sql",
+    "/bulk?do=compute-again&on=shop.dear&on=shop.export&on=other",
     "/datasets/shop.orders",
     "/datasets/shop.told",
     "/datasets/shop.strict",

@@ -18,6 +18,7 @@ from controlplane.core.model.states import Cause
 NodeKind: TypeAlias = Literal["read", "sql", "python", "write", "quarantine"]
 Collapse: TypeAlias = Literal["flow", "tag"]
 EdgeMode: TypeAlias = Literal["each", "by", "all", "previous", "copy", "quarantine"]
+FacetName: TypeAlias = Literal["state", "kind", "flow", "owner", "tag"]
 MatchField: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "partition"]
 
 
@@ -242,3 +243,50 @@ class SearchAnswer(TypedDict):
     items: list[SearchHit]
     total: int
     notes: list[str]
+
+
+class CatalogueHit(TypedDict):
+    """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is committed.
+    `matches`: where words were found, the first of `more` and these."""
+
+    name: str
+    kind: NodeKind
+    state: State
+    reason: str | None
+    description: str
+    owner: str
+    tags: list[str]
+    partitions: int | None
+    rows: int | None
+    matches: list[SearchMatch]
+    more: int
+
+
+class FacetValue(TypedDict):
+    """How many of the datasets that were found have this value."""
+
+    value: str
+    count: int
+    is_chosen: bool
+
+
+class Facet(TypedDict):
+    """What datasets have in common: its most frequent values, the chosen one among them. They are counted as if none
+    was chosen of this facet."""
+
+    name: FacetName
+    values: list[FacetValue]
+
+
+class Catalogue(TypedDict):
+    """Datasets with all words and chosen values. `total`: all that there are; `found`: those that fit; `next`: how many
+    to skip for the next page. `notes`: what was not looked at."""
+
+    query: str
+    chosen: dict[FacetName, str]
+    total: int
+    found: int
+    items: list[CatalogueHit]
+    facets: list[Facet]
+    notes: list[str]
+    next: int | None

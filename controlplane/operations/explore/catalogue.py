@@ -1,0 +1,97 @@
+"""A catalogue: datasets and copies by words and by what they have in common, with counts of what would be left.
+
+It is looked through what planning has at hand, as a search is. Changes nothing. Does not belong here: where words are
+found (`search`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, get_args
+
+from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Facet, FacetName, FacetValue
+from controlplane.operations.context import Context
+from controlplane.operations.explore.graph import kind_of
+from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits
+from controlplane.operations.planning.snapshot import StoreSnapshot
+
+PAGE: Final = 100
+VALUES: Final = 10  # of a facet, the most frequent ones
+FACETS: Final[Sequence[FacetName]] = get_args(FacetName)
+
+
+def catalogue(
+    ctx: Context, branch: str, query: str, chosen: Mapping[FacetName, str], *, skip: int = 0, limit: int = PAGE
+) -> Catalogue:
+    """Those with all of the words and of the chosen values, the best first. `skip`: how many of them were shown."""
+    with ctx.looking(branch) as (plan, facts):
+        found, notes = hits(ctx, plan, facts, query, as_shown=True)
+        values = {hit.facts.name: _values(hit, facts) for hit in found}
+        fitting = [hit for hit in found if _fits(values[hit.facts.name], chosen)]
+        page = fitting[skip : skip + limit]
+        return {
+            "query": query,
+            "chosen": dict(chosen),
+            "total": len(plan.decisions),
+            "found": len(fitting),
+            "items": [_told(hit, facts) for hit in page],
+            "facets": _facets(values.values(), chosen),
+            "notes": notes,
+            "next": skip + limit if len(fitting) > skip + limit else None,
+        }
+
+
+def _values(hit: Hit, facts: StoreSnapshot) -> Mapping[FacetName, Sequence[str]]:
+    """What a hit has of each facet."""
+    known = hit.facts
+    return {
+        "state": (hit.decision.status,),
+        "kind": (kind_of(facts.desired.nodes[known.name]),),
+        "flow": (known.name.partition(".")[0],),
+        "owner": (known.owner,) if known.owner else (),
+        "tag": known.tags,
+    }
+
+
+def _fits(values: Mapping[FacetName, Sequence[str]], chosen: Mapping[FacetName, str]) -> bool:
+    return all(value in values[name] for name, value in chosen.items())
+
+
+def _facets(every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[FacetName, str]) -> list[Facet]:
+    """Each counts what fits all that is chosen of the others."""
+    counts: dict[FacetName, Counter[str]] = {name: Counter() for name in FACETS}
+    for values in every:
+        wrong = [name for name, value in chosen.items() if value not in values[name]]
+        if len(wrong) > 1:
+            continue
+        for name in wrong or FACETS:
+            counts[name].update(values[name])
+    return [{"name": name, "values": _told_values(counts[name], chosen.get(name))} for name in FACETS]
+
+
+def _told_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
+    """The chosen one is always among them."""
+    ranked = sorted(counts, key=lambda value: (-counts[value], value))
+    shown = ranked[:VALUES]
+    if chosen is not None and chosen not in shown:
+        shown.append(chosen)
+    return [{"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown]
+
+
+def _told(hit: Hit, facts: StoreSnapshot) -> CatalogueHit:
+    known, state = hit.facts, facts.state(hit.facts.name)
+    shown = hit.matches[:SHOWN_MATCHES]
+    return {
+        "name": known.name,
+        "kind": kind_of(facts.desired.nodes[known.name]),
+        "state": hit.decision.status,
+        "reason": hit.decision.reason or None,
+        "description": known.description,
+        "owner": known.owner,
+        "tags": list(known.tags),
+        "partitions": None if state is None else state.partitions,
+        "rows": None if state is None else state.rows,
+        "matches": [{"field": match.field, "text": match.text} for match in shown],
+        "more": len(hit.matches) - len(shown),
+    }

@@ -1,0 +1,155 @@
+"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing.
+
+Does not belong here: doing it (`desired.controls`), and the plan of an edit (`overview`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, assert_never
+
+from controlplane.core.compile.nodes import Sink, paused_by
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers.wishes import ForeseenItem, ForeseenWish
+from controlplane.core.model.past_attempts import Cost
+from controlplane.core.model.tasks import TaskState
+from controlplane.core.plan import Decision, Plan
+from controlplane.operations.context import Context
+from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
+
+Wish: TypeAlias = Literal["pause", "resume", "retry", "compute-again"]
+UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
+
+
+def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> ForeseenWish:
+    """Of datasets, copies and dataflows by their names. Raises NotFound."""
+    with ctx.looking(branch) as (plan, facts):
+        look = _Look.of(ctx, plan, facts, wish, names)
+        items = [look.item(name) for name in names]
+        meant = set(look.members)
+        readers = facts.desired.graph.downstream(meant) - meant
+    tasks, seconds = sum(one["tasks"] for one in items), [one["seconds"] for one in items]
+    known = [one for one in seconds if one is not None]
+    return {
+        "wish": wish,
+        "items": items,
+        "tasks": tasks,
+        "seconds": round(sum(known), 1) if known else None,
+        "readers": len(readers),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of all that is meant. `members`: datasets and copies, those of dataflows among them."""
+
+    facts: StoreSnapshot
+    wish: Wish
+    members: Mapping[str, Decision]
+    tasks: Mapping[str, Mapping[TaskState, int]]
+    costs: Mapping[str, Cost]
+    paused: frozenset[str]
+
+    @classmethod
+    def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, wish: Wish, names: Sequence[str]) -> _Look:
+        wanted = {member for name in names for member in _members(facts, name)}
+        chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in wanted))
+        tasks = facts.tx.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
+        costs = facts.tx.past_costs(facts.branch, sorted(wanted)) if wish == "compute-again" else {}
+        paused = facts.tx.paused(facts.branch)
+        return cls(facts, wish, {d.dataset: d for d in chosen}, tasks, costs, paused)
+
+    def item(self, name: str) -> ForeseenItem:
+        own = [self.members[one] for one in _members(self.facts, name) if one in self.members]
+        state = own[0].status if len(own) == 1 else None
+        tasks, seconds, sentence = self._told(name, own)
+        return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
+
+    def _told(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+        """Tasks, what they took before, and in words; no tasks and nothing is to be done go together."""
+        match self.wish:
+            case "pause":
+                return self._pause(own)
+            case "resume":
+                return self._resume(name, own)
+            case "retry":
+                return self._retry(own)
+            case "compute-again":
+                return self._compute_again(own)
+            case _:
+                assert_never(self.wish)
+
+    def _pause(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+        if own and all(one.status == "paused" for one in own):
+            return 0, None, "it is paused already"
+        count = sum(self._count(one.dataset, UNDER_WAY) for one in own)
+        what = f"; {_tasks(count)} of it {'is' if count == 1 else 'are'} taken back" if count else ""
+        return count, None, f"nothing more of it is begun{what}; what is committed stays readable"
+
+    def _resume(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+        resting = [one for one in own if one.status in ("paused", "held")]
+        if not resting:
+            return 0, None, "it is not paused: nothing changes"
+        still = {by for one in resting if (by := self._still(one.dataset, name)) is not None}
+        if still:
+            return 0, None, f"some or all of it stays paused, by {', '.join(sorted(still))}"
+        held = sum(one.status == "held" for one in resting)
+        if held:
+            return 0, None, "it leaves the rows that it was rolled back to, and follows its inputs again"
+        return 0, None, "it goes on from where it was"
+
+    def _still(self, dataset: str, name: str) -> str | None:
+        """What else than a pause of `name` keeps it paused."""
+        lifted = {one for one in self.paused if name in (one, one.partition(".")[0])}
+        if self.facts.desired.nodes[dataset].component.paused:
+            return "its blueprint"
+        return min(paused_by(dataset) & (self.paused - lifted), default=None)
+
+    def _retry(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+        names = {one.dataset for one in own}
+        above = self.facts.desired.graph.upstream(names) - names
+        count, upstream = (sum(self._count(one, ("failed",)) for one in some) for some in (names, above))
+        if not count + upstream:
+            return 0, None, "no task of it, or of what it reads, failed: only listings that failed are made again"
+        beside = f", {upstream} of them of what it reads" if upstream else ""
+        return (
+            count + upstream,
+            None,
+            f"{_tasks(count + upstream)} that failed {_is(count + upstream)} tried again{beside}",
+        )
+
+    def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+        made = [one.dataset for one in own if not isinstance(self.facts.desired.nodes[one.dataset], Sink)]
+        if not made:
+            return 0, None, "a copy is not computed: it follows its dataset"
+        states = [(name, state) for name in made if (state := self.facts.state(name)) is not None]
+        partitions, rows = (
+            (sum(n) for n in zip(*((s.partitions, s.rows) for _, s in states), strict=True)) if states else (0, 0)
+        )
+        took = [self.costs[name].seconds * state.partitions for name, state in states if name in self.costs]
+        words = f"{partitions:,} partition{'' if partitions == 1 else 's'} with {rows:,} rows are computed once more"
+        return partitions, round(sum(took), 1) if took else None, words
+
+    def _count(self, dataset: str, states: Iterable[TaskState]) -> int:
+        counts = self.tasks.get(dataset, {})
+        return sum(counts.get(state, 0) for state in states)
+
+
+def _members(facts: StoreSnapshot, name: str) -> list[str]:
+    """Of a dataflow all that it has. Raises NotFound."""
+    try:
+        return targeted(facts.desired, name)
+    except NotFound:
+        if facts.tx.revisions(facts.branch, [name]):
+            return []  # a dataflow that does not compile
+        raise
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"

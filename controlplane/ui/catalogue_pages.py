@@ -1,0 +1,64 @@
+"""The page of all datasets: words, what they have in common, and where the words were found.
+
+Does not belong here: which datasets are found (`operations.explore.catalogue`), what a page is (`page`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from controlplane.core import search
+from controlplane.core.model.answers.explore import Catalogue, FacetName
+from controlplane.operations.explore.catalogue import FACETS, catalogue
+from controlplane.ui.asking import Asking
+from controlplane.ui.names import number_of
+from controlplane.ui.page import Page, both
+
+IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "tag", "owner"})  # these have columns of their own
+LABELS: Mapping[FacetName, str] = {
+    "state": "State",
+    "kind": "Kind",
+    "flow": "Dataflow",
+    "owner": "Owner",
+    "tag": "Tag",
+}
+
+
+def _chosen(asked: Asking) -> dict[FacetName, str]:
+    return {name: value for name in FACETS if (value := asked.query(name))}
+
+
+def _catalogue(asked: Asking) -> Catalogue:
+    skip = number_of(asked.query("skip")) or 0
+    return catalogue(asked.context, asked.branch, asked.query("q"), _chosen(asked), skip=skip)
+
+
+def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    def address(name: str | None = None, value: str | int = "") -> str:
+        """Of this page with another value of a facet, or another page."""
+        chosen: dict[str, str] = {str(facet): one for facet, one in page["chosen"].items()}
+        fields = {"q": page["query"], **chosen, **({} if name is None else {name: str(value)})}
+        told = urlencode({name: value for name, value in fields.items() if value})
+        return f"/datasets?{told}" if told else "/datasets"
+
+    return {
+        "address": address,
+        "labels": LABELS,
+        "plain": IN_PLAIN_SIGHT,
+        "words": [word.text for word in search.words_of(page["query"]) if word.field != "state"],
+    }
+
+
+def _command(asked: Asking) -> str:
+    words = [asked.query("q")] if asked.query("q") else []
+    words += [f"{name}:{value}" for name, value in _chosen(asked).items() if name in search.PREFIXES]
+    return f"headgate search {' '.join(map(shlex.quote, words))}".rstrip() if words else "headgate status"
+
+
+DATASETS = Page("datasets.html", _catalogue, _shown, _command)
+ROUTES: list[Route] = [*both("/datasets", DATASETS)]

@@ -1,0 +1,66 @@
+"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found.
+
+Does not belong here: how ranges are read (`operations.explore.ranges`), and cells (`pictures`, `draw`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from controlplane.core.model.addresses import Generation
+from controlplane.core.model.answers.explore import RangesAnswer
+from controlplane.operations.context import Context
+from controlplane.operations.explore import ranges
+from controlplane.ui import draw
+
+CELLS: Final = 400  # more partitions are told as ranges
+READS: Final = 48  # tree nodes: of the 100 of a page
+DAYS: Final = 1_100  # three years of them are a calendar all the same
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Keys greater than `after`, up to and with `last`; None: from the first, to the last."""
+
+    after: str | None = None
+    last: str | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return self.after is None and self.last is None
+
+
+def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None) -> RangesAnswer:
+    """Of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises NotFound,
+    GenerationGone."""
+    point = Generation(chosen) if chosen is not None and before is not None else None
+    against = Generation(before) if point is not None and before is not None else None
+
+    def look(cells: int) -> RangesAnswer:
+        return ranges.ranges(
+            ctx,
+            branch,
+            name,
+            point,
+            against=against,
+            after=within.after,
+            last=within.last,
+            cells=cells,
+            most_reads=READS,
+        )
+
+    some = look(CELLS)
+    number = sum(one["partitions"] for one in some["items"])
+    if CELLS < number <= DAYS:
+        every = look(DAYS)
+        if draw.are_days(cells_of(every)):
+            return every
+    return some
+
+
+def cells_of(found: RangesAnswer) -> list[draw.Cell]:
+    return [
+        draw.Cell(one["after"] or "", one["last"], one["partitions"], one["rows"], bool(one["differs"]))
+        for one in found["items"]
+    ]

@@ -1,0 +1,180 @@
+"""Datasets with many partitions: shown as ranges that one looks into, from a few nodes of the tree."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from sqlalchemy import event
+
+from controlplane.core import tree
+from controlplane.core.tree import Entry
+from controlplane.operations.desired import controls
+from controlplane.store.sql.store import SqlStore
+from controlplane.ui.ranges import CELLS
+from dataplane.contract.identity import Content
+from tests.unit.expectations.world import World
+from tests.unit.tree.test_ranges import Planted
+from tests.unit.ui.world import Pages, pages
+
+DATASET = "shop.told"
+PATH = f"/datasets/{DATASET}"
+MOST_NODES = 100
+HTML_BYTES = 30_000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Pages]:
+    with pages(tmp_path, url=f"sqlite:///{tmp_path}/metadata.db") as found:
+        controls.pause(found.world.ctx, "main", DATASET)  # or else planning would look at what it has now
+        yield found
+
+
+def commit(world: World, root: bytes, partitions: int) -> None:
+    """As the next generation."""
+    with world.store.begin() as tx:
+        state = tx.states("main", [DATASET])[DATASET]
+        rows, seq, generation = 10 * partitions, state.seq + 1, state.generation + 1
+        tx.commit_state(
+            replace(state, seq=seq, generation=generation, root=root, partitions=partitions, rows=rows), state.seq
+        )
+
+
+def fragment(world: World, number: int = 0) -> bytes:
+    """One that there is."""
+    with world.store.read() as tx:
+        entries = tree.scan(tx, tx.states("main", ["shop.orders"])["shop.orders"].root)
+        return next(islice(entries, number, None)).fragment
+
+
+def built(world: World, keys: Iterable[str]) -> bytes:
+    some = fragment(world)
+    with world.store.begin() as tx:
+        return tree.build(tx, (Entry(key, some, Content(10, 1, 1)) for key in keys))
+
+
+def edited(world: World, root: bytes, key: str) -> bytes:
+    other = fragment(world, 1)
+    with world.store.begin() as tx:
+        return tree.edit(tx, root, [(key, Entry(key, other, Content(10, 2, 2)))])
+
+
+@contextmanager
+def counted(world: World) -> Iterator[list[int]]:
+    """Nodes that are asked of the database."""
+    reads: list[int] = []
+    assert isinstance(world.store, SqlStore)
+    engine = world.store._engines.reader
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+        if "FROM nodes" in statement:
+            reads.append(sum(isinstance(value, bytes) for value in parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield reads
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def value(http: httpx2.Client, query: str = "") -> Any:
+    answer = http.get(f"{PATH}.json{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def looked_into(item: Any) -> str:
+    after = f"from={item['after']}&" if item["after"] else ""
+    return f"?{after}to={item['last']}"
+
+
+def test_a_page_of_100_million_partitions_reads_a_few_nodes(home: Pages) -> None:
+    """All others of its tree are not there."""
+    nodes = Planted()
+    with home.world.store.begin() as tx:
+        tx.put_nodes(nodes.blobs)
+    commit(home.world, nodes.root, 100_000_000)
+    commit(home.world, edited(home.world, nodes.root, nodes.key(0)), 100_000_000)
+    with home.http() as http, counted(home.world) as reads:
+        page = http.get(PATH)
+        assert page.status_code == 200
+        assert 0 < sum(reads) <= MOST_NODES
+        assert page.text.count('class="c') > 300
+        assert len(gzip.compress(page.content)) <= HTML_BYTES
+        found = value(http)
+        assert (found["partitions"], found["changed"]) == (None, None)
+        assert sum(one["partitions"] for one in found["ranges"]["items"]) > 99_000_000
+        reads.clear()
+        inside = value(http, looked_into(found["ranges"]["items"][0]))["ranges"]["items"]
+        assert sum(reads) <= MOST_NODES
+        assert len(inside) > 200
+        assert sum(one["partitions"] for one in inside) == found["ranges"]["items"][0]["partitions"]
+
+
+def test_generations_of_many_partitions_cost_few_nodes_each(home: Pages) -> None:
+    keys = [f"{n:06}" for n in range(20_000)]
+    root = built(home.world, keys)
+    for n in range(30):
+        commit(home.world, root, len(keys))
+        root = edited(home.world, root, keys[n * 600])
+    with home.http() as http, counted(home.world) as reads:
+        assert http.get(PATH).status_code == 200
+        assert 0 < sum(reads) <= MOST_NODES
+        reads.clear()
+        page = http.get(f"{PATH}?gen=31")
+        assert 0 < sum(reads) <= MOST_NODES
+    assert len(re.findall(r'class="c\d new', page.text)) == 1, "what a generation changed is outlined"
+
+
+def test_one_looks_into_a_range_down_to_its_partitions(home: Pages) -> None:
+    commit(home.world, built(home.world, [f"{n:06}" for n in range(20_000)]), 20_000)
+    with home.http() as http:
+        items = value(http)["ranges"]["items"]
+        assert len(items) <= CELLS
+        assert sum(one["partitions"] for one in items) == 20_000
+        item = items[7]
+        found = value(http, looked_into(item))["ranges"]["items"]
+        assert [one["partitions"] for one in found] == [1] * item["partitions"]
+        page = http.get(f"{PATH}{looked_into(item)}").text
+        assert f"{PATH}/partition?key={found[0]['last']}" in page
+        assert f"headgate ranges {DATASET} --from {item['after']} --to {item['last']}" in page
+        following = re.search(r'href="([^"]*)">The next ones', http.get(PATH).text)
+        assert following is not None
+        behind = value(http, following[1].partition("#")[0].removeprefix(PATH))["ranges"]["items"]
+        assert behind[0]["after"] == items[99]["last"]
+        assert "No partition lies there" in http.get(f"{PATH}?from=999999").text
+
+
+def test_two_years_of_days_are_a_calendar(home: Pages) -> None:
+    days = [str(date(2023, 1, 1) + timedelta(days=n)) for n in range(730)]
+    commit(home.world, built(home.world, days), len(days))
+    with home.http() as http:
+        page = http.get(PATH)
+        assert "one cell is one day" in page.text
+        assert page.text.count('<rect class="c') == 730 + 5, "and the scale"
+        assert len(gzip.compress(page.content)) <= HTML_BYTES
+    commit(home.world, built(home.world, sorted(f"k{n}" for n in range(730))), 730)
+    with home.http() as http:
+        assert "one cell is a range of keys" in http.get(PATH).text
+
+
+def test_hostile_keys_stay_texts(home: Pages) -> None:
+    keys = sorted(f"\"><script>{n:04}</script>&to='x'" for n in range(500))
+    commit(home.world, built(home.world, keys), len(keys))
+    with home.http() as http:
+        for query in ("", f"?from={keys[3]}", f"?to={keys[9]}"):
+            page = http.get(f"{PATH}{query}")
+            assert page.status_code == 200
+            assert "<script>0" not in page.text
+        item = value(http)["ranges"]["items"][1]
+        address = re.search(rf'href="{PATH}(\?from=[^"]+)"', http.get(PATH).text)
+        assert address is not None
+        found = value(http, address[1].replace("&amp;", "&").partition("#")[0])["ranges"]["items"]
+        assert (found[0]["after"], found[-1]["last"]) == (item["after"], item["last"])
