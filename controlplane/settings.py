@@ -165,9 +165,12 @@ def _token(text: str) -> str:
     return text
 
 
+_SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")  # of sources; the latter of other namespaces than `default`
+
+
 def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
     """What must never be told: secrets of sources, our tokens, the password of the database."""
-    found = [value for name, value in environ.items() if name.startswith("HEADGATE_SECRET_")]
+    found = [value for name, value in environ.items() if name.startswith(_SECRETS)]
     try:
         password = urlsplit(settings.database_url).password or ""
     except ValueError:  # opening it tells what is wrong

@@ -13,7 +13,7 @@ SHORTEST = 4  # characters: shorter values would be found in every other word
 _CREDENTIALS = re.compile(
     r"(?P<url>://[^/\s:@]*:)[^/\s@]+(?=@)"
     r"|(?P<query>[?&;](?:password|pwd|sig|token|sslpassword)=)[^&;\s]+"
-    r"|(?P<ours>\bhg_)[A-Za-z0-9_-]{20,}",
+    r"|(?P<ours>\bhg_)(?:[a-z][a-z0-9-]{2,39}\.)?[A-Za-z0-9_-]{20,}",
     re.IGNORECASE,
 )
 

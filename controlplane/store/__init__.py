@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from controlplane.core.errors import MissingPackage
 from controlplane.ports.store import Store
 
-HEAD = "0021"  # the newest migration
+HEAD = "0023"  # the newest migration
 MEMORY = "memory:"
 
 

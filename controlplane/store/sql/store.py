@@ -24,6 +24,7 @@ from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.links import SqlLinks
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
+from controlplane.store.sql.namespaces import SqlNamespaces
 from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
@@ -52,6 +53,7 @@ class SqlTx(
     SqlAlerts,
     SqlLinks,
     SqlShares,
+    SqlNamespaces,
 ):
     """All parts over one connection."""
 

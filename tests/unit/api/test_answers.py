@@ -45,6 +45,7 @@ WITHOUT_JSON = {
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
+    ("delete", "/v1/namespaces/{namespace}"): "nothing",
     ("delete", "/v1/shares/{share}"): "nothing",
     ("delete", "/v1/recipients/{recipient}"): "nothing",
 }
@@ -252,6 +253,9 @@ def test_answers_are_as_described(place: Place) -> None:
     with place.services.queries.running.running("test", ID, Cancel()):
         assert called("DELETE", BRANCH + "/query/{query}")["cancelled"] == ID
 
+    assert called("POST", "/v1/namespaces", {"name": "team-a"})["name"] == "team-a"
+    assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == ["default", "team-a"]
+    assert called("GET", "/v1/namespaces/{namespace}", namespace="team-a")["by"]
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
     assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
