@@ -19,7 +19,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Read rows": ("preview", "records", "changes", "query", "sql", "promote", "link", "s3", "share", "recipient"),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch"),
-    "Look after the installation": ("token", "audit", "gc", "fsck", "db", "notify"),
+    "Look after the installation": ("token", "namespace", "audit", "gc", "fsck", "db", "notify"),
 }
 """Every command stands in one of them, the more usual ones first."""
 
