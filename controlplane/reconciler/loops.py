@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from controlplane import logs
 from controlplane.core.errors import PoolUnavailable
@@ -19,12 +20,12 @@ from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.desired import namespaces
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
-from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
 from controlplane.reconciler.wake import Ends, Wake
 
 LOOK_S = 5.0  # at the longest: who makes a namespace wakes the loop of `default`
 PAUSE_S = 0.5  # between two looks: `default` is woken for much else
+BEGINNING = "loop"  # the unit that begins to serve a namespace
 log = logs.get("reconciler")
 
 
@@ -49,18 +50,28 @@ class Served:
     thread: threading.Thread
 
 
+class Loop(Protocol):
+    """What serves one namespace."""
+
+    def run(self, stop: Ends) -> None: ...
+
+
 class Loops:
     """`serving` makes the loop of a namespace, and ends all that belongs to it."""
 
     def __init__(
         self,
         store: Store,
-        serving: Callable[[str], AbstractContextManager[Reconciler]],
+        serving: Callable[[str], AbstractContextManager[Loop]],
         pool: SharedPool,
         fair: FairShare,
         wake: Wake,
         troubles: Troubles,
+        *,
+        look_s: float = LOOK_S,
+        pause_s: float = PAUSE_S,
     ) -> None:
+        self._look_s, self._pause_s = look_s, pause_s
         self._store, self._serving, self._pool, self._fair = store, serving, pool, fair
         self._wake, self._troubles = wake, troubles
         self._served: dict[str, Served] = {}
@@ -90,8 +101,8 @@ class Loops:
                 self._look(term)
             except Exception as e:  # noqa: BLE001  # whatever it is, namespaces that are served go on
                 log.warning("namespaces cannot be looked at", reason=str(e))
-            self._pausing.wait(PAUSE_S)
-            self._wake.wait(LOOK_S, seen)
+            self._pausing.wait(self._pause_s)
+            self._wake.wait(self._look_s, seen)
 
     def _look(self, over: Ends) -> None:
         there = set(namespaces.names(self._store)) - {DEFAULT}
@@ -101,7 +112,8 @@ class Loops:
         self._troubles.keep_only(there)
         for name in sorted(there):
             served = self._served.get(name)
-            if not over.is_set() and (served is None or not served.thread.is_alive()):
+            is_served = served is not None and served.thread.is_alive()
+            if not is_served and not over.is_set() and not self._troubles.of(name).is_waiting(BEGINNING):
                 self._begin(name, over)
 
     def _begin(self, name: str, over: Ends) -> None:
@@ -111,16 +123,17 @@ class Loops:
         thread.start()
 
     def _serve(self, name: str, term: Term) -> None:
-        """One that cannot begin is tried again at the next look."""
+        """One that cannot begin is tried again, after waits that grow."""
         troubles = self._troubles.of(name)
         try:
             with self._serving(name) as loop:
+                troubles.succeeded(BEGINNING)
                 log.info("a namespace is served", namespace=name)
                 loop.run(term)
         except Deposed as e:
             log.warning("deposed", namespace=name, reason=str(e))
-        except Exception as e:
-            log.exception("the loop of a namespace failed", namespace=name, error=str(e))
+        except Exception as e:  # noqa: BLE001  # whatever it is, it is this namespace's alone
+            troubles.failed(BEGINNING, e)
             troubles.pass_failed(e)
 
     def _end(self, name: str) -> None:

@@ -119,6 +119,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "wave": "shop.rev1",
         "other": "dev",
         "query": ID,
+        "namespace": "team-a",
         "share": "sales",
         "table": "shop.orders",
     }
@@ -255,7 +256,7 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("POST", "/v1/namespaces", {"name": "team-a"})["name"] == "team-a"
     assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == ["default", "team-a"]
-    assert called("GET", "/v1/namespaces/{namespace}", namespace="team-a")["by"]
+    assert called("GET", "/v1/namespaces/{namespace}")["by"]
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
     assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
