@@ -14,7 +14,7 @@ class Namespaces(Protocol):
     """Of a transaction in `default` alone, which knows the others."""
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All but `default`, by name."""
+        """All but `default`, by name, also those that have ended."""
 
     def put_namespace(self, namespace: Namespace) -> None:
         """Insert, or replace that of the same name."""
@@ -22,5 +22,5 @@ class Namespaces(Protocol):
     def is_in_use(self, namespace: str) -> bool:
         """Whether there is a live dataflow, a branch or an attempt in it."""
 
-    def drop_namespace(self, namespace: str) -> None:
-        """With every row that it has: tokens, audit, events and all."""
+    def empty_namespace(self, namespace: str) -> None:
+        """Drop every row that it has: tokens, audit, events and all."""

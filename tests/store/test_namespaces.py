@@ -32,9 +32,10 @@ def test_what_ends_goes_whole_and_alone(world: World) -> None:
             tx.put_share(share("a"))
     with world.begin() as tx:
         assert not tx.is_in_use(team)
-        tx.drop_namespace(team)
+        tx.put_namespace(Namespace(team, "alice", 1.0, ended=2.0))
+        tx.empty_namespace(team)
     with world.read() as tx:
-        assert [one.name for one in tx.namespaces()] == [beside]
+        assert {one.name: one.ended for one in tx.namespaces()} == {team: 2.0, beside: None}
     with world.store.read(team) as tx:
         assert tx.shares() == ()
         assert tx.last_event() == 0

@@ -25,11 +25,12 @@ _RESERVED: Final = frozenset({"main", "v1"})
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """One beside `default`, as it was made."""
+    """One beside `default`, as it was made. `ended`: when it was deleted; its name is not given again."""
 
     name: str
     actor: str
     at: float
+    ended: float | None = None
 
 
 def is_name(text: str) -> bool:

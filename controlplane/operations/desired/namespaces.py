@@ -1,6 +1,7 @@
 """Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
 
-A namespace begins with a token for its first administrator. Does not belong here: what is in one.
+A namespace begins with a token for its first administrator. The name of one that was deleted is not given again: what
+other processes and clients still have of it must not come to mean something else. Does not belong here: what is in one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from controlplane.ports.store import Store, Tx
 def names(store: Store) -> list[str]:
     """All there are, `default` first."""
     with store.read() as tx:
-        return [DEFAULT, *(one.name for one in tx.namespaces())]
+        return [DEFAULT, *(one.name for one in tx.namespaces() if one.ended is None)]
 
 
 def create(ctx: Context, name: str) -> NamespaceEntry:
@@ -38,7 +39,10 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
             "lower-case letters, digits and single hyphens, the first one a letter, such as team-a"
         )
     with ctx.store.begin() as tx:
-        if name == DEFAULT or _find(tx, name) is not None:
+        found = _find(tx, name)
+        if found is not None and found.ended is not None:
+            raise NameTaken(f"there was a namespace {name}, and names are not given again; choose another one")
+        if found is not None or name == DEFAULT:
             raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
         made = Namespace(name, ctx.actor, tx.now())
         tx.put_namespace(made)
@@ -51,7 +55,7 @@ def listing(ctx: Context) -> list[NamespaceEntry]:
     """All of them for administrators of the installation, `default` first. Raises NotAdministered."""
     _require(ctx)
     with ctx.store.read() as tx:
-        found = tx.namespaces()
+        found = [one for one in tx.namespaces() if one.ended is None]
     return [_entry(ctx.store, one) for one in (Namespace(DEFAULT, "", 0.0), *found)]
 
 
@@ -69,13 +73,14 @@ def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
     if name == DEFAULT:
         raise NamespaceInUse("default is the namespace of the installation itself, and stays")
     with ctx.store.begin() as tx:
-        _one(tx, name)
+        found = _one(tx, name)
         if tx.is_in_use(name):
             raise NamespaceInUse(
                 f"namespace {name} is in use: delete its dataflows and branches with a token of it (headgate delete, "
                 "headgate branch delete), and try again once no work is under way"
             )
-        tx.drop_namespace(name)
+        tx.empty_namespace(name)
+        tx.put_namespace(replace(found, ended=tx.now()))
         _note(ctx, tx, "namespace.delete", name, before={"name": name})
     lake.delete_prefix(name)
     ctx.wake()
@@ -117,7 +122,7 @@ def _find(tx: Tx, name: str) -> Namespace | None:
 
 def _one(tx: Tx, name: str) -> Namespace:
     found = Namespace(DEFAULT, "", 0.0) if name == DEFAULT else _find(tx, name)
-    if found is None:
+    if found is None or found.ended is not None:
         raise NotFound(f"there is no namespace {name[:100]}; `headgate namespace list` has them")
     return found
 

@@ -19,6 +19,5 @@ class MemoryNamespaces(MemoryPart):
         has_flows = any(is_live for _, is_live in space.dataflows.values())
         return has_flows or bool(space.branches) or bool(space.attempts)
 
-    def drop_namespace(self, namespace: str) -> None:
-        self._space.namespaces.pop(namespace, None)
+    def empty_namespace(self, namespace: str) -> None:
         self.dropped.add(namespace)

@@ -27,7 +27,7 @@ class MemoryPart:
         self._namespace = namespace
         self._now = now
         self.spaces: Mapping[str, NamespaceTables] = {}  # every namespace, as it was when this began
-        self.dropped: set[str] = set()  # namespaces that end with this transaction
+        self.dropped: set[str] = set()  # namespaces that are empty after this transaction
 
     def now(self) -> float:
         return self._now

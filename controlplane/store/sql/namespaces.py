@@ -17,7 +17,8 @@ class SqlNamespaces(Part):
         return tuple(sorted((_namespace(row) for row in rows), key=lambda one: one.name))
 
     def put_namespace(self, namespace: Namespace) -> None:
-        self._upsert(db.namespaces, [{"name": namespace.name, "actor": namespace.actor, "at": namespace.at}])
+        row = {"name": namespace.name, "actor": namespace.actor, "at": namespace.at, "ended": namespace.ended}
+        self._upsert(db.namespaces, [row])
 
     def is_in_use(self, namespace: str) -> bool:
         live = select(db.dataflows.c.dataflow).where(db.dataflows.c.namespace == namespace, db.dataflows.c.is_live)
@@ -26,11 +27,10 @@ class SqlNamespaces(Part):
         ]
         return any(self._row(look.limit(1)) is not None for look in looks)
 
-    def drop_namespace(self, namespace: str) -> None:
+    def empty_namespace(self, namespace: str) -> None:
         for table in db.metadata.sorted_tables:
             self._change(delete(table).where(table.c.namespace == namespace))
-        self._delete(db.namespaces, name=namespace)
 
 
 def _namespace(row: Row[Any]) -> Namespace:
-    return Namespace(row.name, row.actor, row.at)
+    return Namespace(row.name, row.actor, row.at, row.ended)

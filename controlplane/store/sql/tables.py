@@ -438,7 +438,7 @@ messages = _table(
 
 # --- the installation: rows of the namespace `default` ----------------------------------------------
 
-namespaces = _table("namespaces", _key("name"), _text("actor"), _time("at"))
+namespaces = _table("namespaces", _key("name"), _text("actor"), _time("at"), _time("ended", nullable=True))
 
 # --- leases of what one process does at a time ------------------------------------------------------
 

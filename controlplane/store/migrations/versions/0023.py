@@ -19,5 +19,6 @@ def _text(name: str) -> sa.Column[Any]:
 
 def upgrade() -> None:
     at = sa.Column("at", sa.Double, nullable=False)
+    ended = sa.Column("ended", sa.Double, nullable=True)
     primary = sa.PrimaryKeyConstraint("namespace", "name", name="namespaces_pkey")
-    op.create_table("namespaces", _text("namespace"), _text("name"), _text("actor"), at, primary)
+    op.create_table("namespaces", _text("namespace"), _text("name"), _text("actor"), at, ended, primary)
