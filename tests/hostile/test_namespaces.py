@@ -204,6 +204,41 @@ def test_no_answer_tells_of_another_namespace(place: Place) -> None:
     assert asked > 300
 
 
+def page_paths(of: Side) -> list[str]:
+    """Pages and their JSON, with names and ids of somebody's."""
+    flow, (attempt, *_) = of.flow, ids_of(of)
+    named = [
+        f"/flows/{flow}",
+        f"/flows/{flow}/blueprint",
+        f"/flows/shop?on={flow}.salaries",
+        f"/datasets/{flow}.salaries",
+        f"/datasets/{flow}.salaries/partition?key=a.csv",
+        f"/datasets/{flow}.salaries/compare",
+        f"/datasets/shop.doubled?branch={of.branch}",
+        f"/branches/main...{of.branch}",
+        f"/activity?flow={flow}",
+        f"/attempts/{attempt}",
+        f"/datasets?q={flow}",
+    ]
+    plain = ["/", "/flows", "/flows/shop", "/datasets", "/activity", "/branches", "/checks", "/sources", "/plan"]
+    return [*named, *plain, "/datasets/shop.doubled", "/settings/tokens", "/settings/care"]
+
+
+def test_no_page_tells_of_another_namespace(place: Place) -> None:
+    for who, whose in place.pairs:
+        own_marks = 0
+        with place.http(who) as http:
+            for path in page_paths(whose):
+                found = http.get(path, headers={"Accept": "text/html"})
+                told = found.text
+                for sent in (*whose.names.values(), *ids_of(whose)):  # a page may say what it was asked for
+                    told = told.replace(sent, "") if sent in path or path.startswith("/settings") else told
+                assert not whose.marks.search(told), path
+                own_marks += bool(who.marks.search(told))
+            assert f"namespace {TEAM}" in http.get("/").text or who.namespace == "default"
+        assert own_marks >= 4
+
+
 def test_the_same_name_is_ones_own(place: Place) -> None:
     for who, whose in place.pairs:
         with place.http(who) as http:
