@@ -113,8 +113,7 @@ class _Gauges(Collector):
             attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             behind = export_cursor.behind(tx) if self._exports else None
-        with self._store.read() as tx:
-            lease, now = tx.lease(LOOP), tx.now()
+            lease, now = tx.lease(LOOP), tx.now()  # of `default`, which all share
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
