@@ -29,7 +29,7 @@ from benchmarks.processes import cpu_of, environment
 from controlplane.bootstrap import Server
 from controlplane.client import Document, Headgate
 from controlplane.drivers.local import LocalPool
-from controlplane.ports.pool import DriverPool
+from controlplane.ports.pool import NamespacedPool
 from controlplane.settings import read
 
 RESULTS = Path(__file__).parent / "results" / "listings.json"
@@ -42,7 +42,7 @@ AT_A_TIME = 50
 class WithoutSpark(Server):
     """A control plane whose pool has workers only."""
 
-    def _made_pool(self, nudge: Callable[[], None] | None) -> DriverPool:
+    def _made_pool(self, nudge: Callable[[], None] | None) -> NamespacedPool:
         pool = super()._made_pool(nudge)
         assert isinstance(pool, LocalPool)
         pool.shares = tuple(share for share in pool.shares if share.kind == "worker")

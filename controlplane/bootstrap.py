@@ -12,9 +12,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.issuers import SignOn
     from controlplane.ports.lake import Publisher
-    from controlplane.ports.pool import DriverPool
+    from controlplane.ports.pool import DriverPool, NamespacedPool
     from controlplane.ports.queries import QueryEngine
     from controlplane.ports.store import Store
     from controlplane.reconciler.exporting import Exporting
     from controlplane.reconciler.leader import FencedStore
     from controlplane.reconciler.loop import Progress, Reconciler
+    from controlplane.reconciler.shared_pool import FairShare
     from controlplane.reconciler.wake import Ends, Wake
 
 Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
@@ -195,7 +196,7 @@ class Server:
     def interrupt(self) -> None:
         """Begin to end: claims, streams and the loop return soon. Any thread may call it."""
         self.stopping.set()
-        self.wake.notify()
+        self.wake.notify_all()
 
     @property
     def drivers_started(self) -> int:
@@ -239,9 +240,9 @@ class Server:
         return self._open_pool()
 
     def _open_pool(self) -> TrackedPool:
-        return TrackedPool(self._made_pool(self.wake.notify))
+        return TrackedPool(self._made_pool(self.wake.notify_all))
 
-    def _made_pool(self, nudge: Callable[[], None] | None) -> DriverPool:
+    def _made_pool(self, nudge: Callable[[], None] | None) -> NamespacedPool:
         if self.settings.pool == "none":
             return ExternalPool()
         if self.settings.pool == "kubernetes":
@@ -265,7 +266,7 @@ class Server:
         with closing(self._made_pool(None)) as reading:
             return reading.log(driver, lines)
 
-    def _kubernetes(self, nudge: Callable[[], None] | None) -> DriverPool:
+    def _kubernetes(self, nudge: Callable[[], None] | None) -> NamespacedPool:
         try:
             from controlplane.drivers.cluster import Api
             from controlplane.drivers.kubernetes import KubernetesPool
@@ -279,10 +280,12 @@ class Server:
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
 
     def _mint(self, driver: str) -> str:
-        """A token for one driver of the pool."""
+        """A token for one driver of the pool, in the namespace that its id tells."""
+        from controlplane.core.model import namespaces
         from controlplane.operations.desired import tokens
 
-        text, _ = tokens.create(self.context("pool"), f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
+        theirs = replace(self.context("pool"), namespace=namespaces.of_id(driver))
+        text, _ = tokens.create(theirs, f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
         return text
 
     def context(self, actor: str) -> Context:
@@ -315,7 +318,9 @@ class Server:
             ends.callback(loop.close)
             return loop.settle(self.stopping, again)
 
-    def _export(self, store: Store, ends: ExitStack, within_s: float = 0.0) -> Exporting | None:
+    def _export(
+        self, store: Store, ends: ExitStack, within_s: float = 0.0, *, namespace: str = "default"
+    ) -> Exporting | None:
         """Send events of lineage until the end, which waits so long for what is still to be sent."""
         if self.settings.openlineage is None:
             return None
@@ -326,7 +331,7 @@ class Server:
         sink = open_sink(self.settings.openlineage, self.settings.openlineage_token)
         ends.callback(sink.close)
         count = partial(self.counters.add, "openlineage_events")
-        exporting = Exporting(Export(store, "default", sink, self.settings.lake, count), self.troubles)
+        exporting = Exporting(Export(store, namespace, sink, self.settings.lake, count), self.troubles.of(namespace))
         exporting.start()
         ends.callback(exporting.close, within_s)
         return exporting
@@ -337,7 +342,16 @@ class Server:
         if exporting is not None:
             exporting.nudge()
 
-    def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
+    def _reconciler(
+        self,
+        store: Store,
+        publisher: Publisher,
+        pool: DriverPool,
+        *,
+        namespace: str = "default",
+        fair: FairShare | None = None,
+        **options: Any,
+    ) -> Reconciler:
         from controlplane.lake.objects import open_lake
         from controlplane.operations.context import Context
         from controlplane.operations.work.claims import LEASE_S
@@ -345,10 +359,20 @@ class Server:
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
-        context = Context(store, actor="reconciler", wake=self.wake.notify)
+        wake, troubles = self.wake.of(namespace), self.troubles.of(namespace)
+        context = Context(store, namespace, actor="reconciler", wake=wake.notify)
         silent_s = max(0.0, self.settings.silent_s - LEASE_S)
-        fleet = Fleet(context, open_lake(self.settings.lake), pool, self.troubles, silent_s)
-        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, notify=self.notify, **options)
+        fleet = Fleet(context, open_lake(self.settings.lake), pool, troubles, silent_s, fair=fair)
+        return Reconciler(
+            store,
+            fleet,
+            publisher,
+            wake,
+            namespace=namespace,
+            packages=self._packages(namespace),
+            notify=self.notify,
+            **options,
+        )
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -374,7 +398,7 @@ class Server:
             unready=self._unready,
             is_alive=lambda: self.failure is None and self._is_working(),
             troubles=self.troubles,
-            packages=self._forget,
+            packages=self._packages,
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
@@ -461,11 +485,12 @@ class Server:
 
         return Hearing()
 
-    def _forget(self, needed: Collection[str]) -> int:
-        """Of packages that drivers of this home installed."""
-        from controlplane.drivers.folders import forget
+    def _packages(self, namespace: str) -> Callable[[Collection[str]], int]:
+        """Forgets packages that drivers of this home installed for a namespace."""
+        from controlplane.drivers.folders import forget, own_of
 
-        return forget(self._drivers_own, needed, time.time())
+        home = own_of(self._drivers_own, namespace)
+        return lambda needed: forget(home, needed, time.time())
 
     @cached_property
     def counters(self) -> Counters:
@@ -477,7 +502,7 @@ class Server:
         return self._loop is None or self._loop.is_alive()
 
     def _unready(self) -> str:
-        return self.troubles.stuck if self._is_working() else "the loop has ended"
+        return self.troubles.stuck_everywhere if self._is_working() else "the loop has ended"
 
     @cached_property
     def troubles(self) -> Troubles:
@@ -492,7 +517,7 @@ class Server:
 
         if self.settings.pool == "kubernetes":
             _read_pools(self.settings)  # one that cannot be used is told now
-        candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
+        candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify_all)
         self._loop = threading.Thread(
             target=self._guarded,
             args=["the loop", partial(candidate.run, self.stopping)],
@@ -509,6 +534,8 @@ class Server:
     def _lead(self, store: FencedStore, over: Ends) -> None:
         """Drivers and the writer of tables belong to a term: the next one may be another process's."""
         from controlplane.lake.publisher import DeltaPublisher
+        from controlplane.reconciler.loops import Loops
+        from controlplane.reconciler.shared_pool import FairShare, SharedPool
 
         with ExitStack() as ends:
             publisher = DeltaPublisher(self.settings.lake, may_commit=store.check)
@@ -516,10 +543,24 @@ class Server:
             pool = self._open_pool()
             ends.callback(pool.close)
             _start_worker(pool)
-            exporting = self._export(store, ends)
-            loop = self._reconciler(store, publisher, pool, on_progress=lambda _: self._passed(exporting))
-            ends.callback(loop.close)
-            loop.run(over)
+            shared, fair = SharedPool(pool), FairShare()
+
+            @contextmanager
+            def serving(namespace: str) -> Iterator[Reconciler]:
+                with ExitStack() as parts:
+                    exporting = self._export(store, parts, namespace=namespace)
+                    loop = self._reconciler(
+                        store,
+                        publisher,
+                        shared.of(namespace),
+                        namespace=namespace,
+                        fair=fair,
+                        on_progress=lambda _: self._passed(exporting),
+                    )
+                    parts.callback(loop.close)
+                    yield loop
+
+            Loops(store, serving, shared, fair, self.wake, self.troubles).run(over)
 
 
 def _end_at_last(ended: threading.Event) -> None:
@@ -538,13 +579,21 @@ class TrackedPool:
     Children are started from one thread that lives as long as they may: on Linux they end with it.
     """
 
-    def __init__(self, pool: DriverPool) -> None:
+    def __init__(self, pool: NamespacedPool) -> None:
         self._pool, self.name, self.outlives, self.shares = pool, pool.name, pool.outlives, pool.shares
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
         self.drivers: set[str] = set()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
-        self._hand.submit(self._pool.scale, kind, wanted, size, busy).result()
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = "default",
+    ) -> None:
+        self._hand.submit(self._pool.scale, kind, wanted, size, busy, namespace=namespace).result()
 
     def end(self, driver: str, reason: str) -> None:
         self._pool.end(driver, reason)
@@ -569,7 +618,15 @@ class ExternalPool:
     outlives = True
     shares: tuple[Share, ...] = ()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = "default",
+    ) -> None:
         """Not ours to start."""
 
     def end(self, driver: str, reason: str) -> None:

@@ -81,6 +81,7 @@ from controlplane.core.model.answers.explore import (
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
+from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
@@ -867,21 +868,41 @@ class Headgate:
         dataflows: Iterable[str] = (),
         datasets: Iterable[str] = (),
         branches: Iterable[str] = (),
+        namespace: str | None = None,
     ) -> NewTokenAnswer:
         """Make a token; its text is under `token`, in this answer only. `scopes`: roles (docs/rights.md), or `driver`.
-        The others are patterns of names that it is narrowed to."""
+        `namespace`: another one than ours. The others are patterns of names that it is narrowed to."""
         within = {"dataflows": list(dataflows), "datasets": list(datasets), "branches": list(branches)}
         body: JsonObject = {"name": name, "scopes": list(scopes), "ttl_s": ttl_s, "within": cast("JsonObject", within)}
+        if namespace is not None:
+            body["namespace"] = namespace
         return cast("NewTokenAnswer", self._post("/v1/tokens", body))
+
+    def create_namespace(self, name: str) -> NamespaceEntry:
+        """An empty namespace. For administrators of the installation, as all about namespaces."""
+        return cast("NamespaceEntry", self._post("/v1/namespaces", {"name": name}))
+
+    def namespaces(self) -> list[NamespaceEntry]:
+        """All namespaces, `default` first."""
+        return cast("NamespacesAnswer", self._get("/v1/namespaces"))["items"]
+
+    def namespace(self, name: str) -> NamespaceEntry:
+        """One namespace."""
+        return cast("NamespaceEntry", self._get(f"/v1/namespaces/{_segment(name)}"))
+
+    def delete_namespace(self, name: str) -> None:
+        """End a namespace without dataflows."""
+        _value(self._http.delete(f"/v1/namespaces/{_segment(name)}"))
 
     def tokens(self) -> list[TokenEntry]:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
         return found["items"]
 
-    def exchange(self, identity: str) -> ExchangeAnswer:
-        """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust. Its own token is not looked
-        at."""
-        return cast("ExchangeAnswer", self._post("/v1/tokens/exchange", {"token": identity}))
+    def exchange(self, identity: str, namespace: str = "default") -> ExchangeAnswer:
+        """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust of the namespace. Its own
+        token is not looked at."""
+        body: JsonObject = {"token": identity, "namespace": namespace}
+        return cast("ExchangeAnswer", self._post("/v1/tokens/exchange", body))
 
     def create_trust(
         self,

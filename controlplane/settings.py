@@ -47,6 +47,7 @@ class JobIdentity:
     address: str = ""
     password: str = ""
     audience: str = ""  # empty: the URL of the service
+    namespace: str = "default"  # whose rules of trust are asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ def _job(given: Mapping[str, str], environ: Mapping[str, str]) -> JobIdentity | 
         environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
         environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
         given.get("ID_AUDIENCE", "").strip(),
+        given.get("NAMESPACE", "default").strip(),
     )
     return found if found.text or (found.address and found.password) else None
 
@@ -226,9 +228,12 @@ def _token(text: str) -> str:
     return text
 
 
+_SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")  # of sources; the latter of other namespaces than `default`
+
+
 def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
     """What must never be told: secrets of sources, our tokens, the password of the database."""
-    found = [value for name, value in environ.items() if name.startswith("HEADGATE_SECRET_")]
+    found = [value for name, value in environ.items() if name.startswith(_SECRETS)]
     try:
         password = urlsplit(settings.database_url).password or ""
     except ValueError:  # opening it tells what is wrong

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from controlplane.api import narrowing, problems
 from controlplane.api.description import allowed, describe
-from controlplane.api.feed import Feed
+from controlplane.api.feed import Feeds
 from controlplane.api.routes import (
     alerts,
     audit,
@@ -24,6 +24,7 @@ from controlplane.api.routes import (
     explore,
     lineage,
     links,
+    namespaces,
     operate,
     past_runs,
     profiles,
@@ -58,6 +59,7 @@ ROUTERS = (
     runs,
     tokens,
     trust,
+    namespaces,
     s3_keys,
     links,
     session_links,
@@ -74,7 +76,7 @@ ROUTERS = (
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
     app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.services, app.state.feed = services, Feed(services)
+    app.state.services, app.state.feeds = services, Feeds(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log

@@ -102,19 +102,19 @@ class DriverApp:
         def work() -> Response:  # decoding megabytes is nothing for the event loop
             return handle(DriverCall(self._services, context, token, _decoded(raw), gone, came))
 
-        watching = asyncio.ensure_future(self._watch(request.receive, gone))
+        watching = asyncio.ensure_future(self._watch(request.receive, gone, token.namespace))
         try:
             limiter = threads.claims if handle is _claim else threads.drivers
             return await to_thread.run_sync(work, limiter=limiter)
         finally:
             watching.cancel()
 
-    async def _watch(self, receive: Receive, gone: threading.Event) -> None:
+    async def _watch(self, receive: Receive, gone: threading.Event, namespace: str) -> None:
         """Notice that the driver hangs up, so that no work is handed to the dead."""
         while (await receive())["type"] != "http.disconnect":
             pass
         gone.set()
-        self._services.wake.notify()
+        self._services.wake.of(namespace).notify()
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _claim(call: DriverCall) -> Response:
 def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
     lake, given = call.services.lake.uri, call.services.kinds
     asked = kinds if given is None else [kind for kind in kinds if kind in given]
-    if not asked:
+    if not asked or tokens.is_draining(call.token):
         return None
     return claims.claim(call.context, call.driver, contract, asked, sizes=sizes, without=without, lake=lake)
 
@@ -151,7 +151,7 @@ def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None])
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits. A token that has
     ended meanwhile gets no work."""
     end, known = call.at + wait_s, call.at
-    wake, stopping = call.services.wake, call.services.stopping
+    wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count
         if (now := time.monotonic()) - known > KNOWN_S:
@@ -173,7 +173,8 @@ def _require_live(call: DriverCall) -> None:
 def _heartbeat(call: DriverCall) -> Response:
     """Extend leases; the answer says what is fenced and whether to end."""
     attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
-    return JSONResponse(claims.heartbeat(call.context, call.driver, attempts))
+    drain = tokens.is_draining(call.token)
+    return JSONResponse(claims.heartbeat(call.context, call.driver, attempts, drain=drain))
 
 
 def _report(call: DriverCall) -> Response:

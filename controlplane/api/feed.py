@@ -1,4 +1,4 @@
-"""One reader of events per process, and any number of streams that wait for it in the event loop.
+"""One reader of events per process and namespace, and any number of streams that wait for it in the event loop.
 
 The reader looks into the store once per change and keeps the newest events of all branches as text. A stream is a
 cursor into that text, and skips other branches: it buffers nothing, and holds no thread. A stream that is further
@@ -23,6 +23,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.answers import EventRecord
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview
 
@@ -51,9 +52,9 @@ class _Kept(NamedTuple):
 class Feed:
     """What is called from the event loop only, but for `_look` and `_page`."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, namespace: str = DEFAULT) -> None:
         self._services = services
-        self._context = Context(services.store)
+        self._context, self._news = Context(services.store, namespace), services.wake.of(namespace)
         self._reader = CapacityLimiter(1)
         self._reading: asyncio.Task[None] | None = None
         self._streams = Counter[str]()
@@ -161,12 +162,12 @@ class Feed:
 
     def _look(self, is_first: bool) -> list[_Kept] | int:
         """New events, or none after a while; the first time, only the id of the newest."""
-        seen = self._services.wake.count
+        seen = self._news.count
         if is_first:
             return self._last()
         found = overview.events(self._context, None, self._newest, BATCH)
         if not found:
-            self._services.wake.wait(LOOK_AGAIN_S, seen)
+            self._news.wait(LOOK_AGAIN_S, seen)
         return [_Kept(event["id"], event["branch"], _text(event)) for event in found]
 
     def _keep(self, found: list[_Kept] | int) -> None:
@@ -207,6 +208,19 @@ class Feed:
             await future
         finally:
             del self._waiting[future]
+
+
+class Feeds:
+    """A feed for each namespace that has streams. Called from the event loop only."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._feeds = dict[str, Feed]()
+
+    def of(self, namespace: str) -> Feed:
+        if namespace not in self._feeds:
+            self._feeds[namespace] = Feed(self._services, namespace)
+        return self._feeds[namespace]
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -14,7 +14,6 @@ from anyio import to_thread
 from fastapi import Query
 
 from controlplane.api.calls import Call
-from controlplane.api.services import Services
 from controlplane.core.compile.nodes import Source
 from controlplane.core.review import Wish
 from controlplane.operations.desired import blueprints
@@ -43,7 +42,7 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
 
 
 def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:
-    wait_until(call.services, timeout_s, lambda: not listing_requests.open_of(call.context, requests))
+    wait_until(call, timeout_s, lambda: not listing_requests.open_of(call.context, requests))
     return listing_requests.end(call.context, requests, timeout_s)
 
 
@@ -73,7 +72,7 @@ def _ask(
         asked |= {wish.task.dataset for wish in wishes}
         layer = _Layer(call, branch, wishes)
         layer.ask()
-        wait_until(call.services, deadline - time.monotonic(), layer.is_over)
+        wait_until(call, deadline - time.monotonic(), layer.is_over)
         if layer.missing:
             return layer.no_driver or UNANALYSED.format(timeout_s=timeout_s)
     return ""
@@ -99,13 +98,14 @@ class _Layer:
         return bool(reason)
 
 
-def wait_until(services: Services, timeout_s: float, is_done: Callable[[], bool]) -> None:
+def wait_until(call: Call, timeout_s: float, is_done: Callable[[], bool]) -> None:
     """Look at once, after each notice, and now and then; until it is done, the time is up, or this process ends."""
     deadline, pause_s = time.monotonic() + timeout_s, SOONEST_S
-    while not services.stopping.is_set():
-        seen = services.wake.count
+    wake = call.services.wake.of(call.context.namespace)
+    while not call.services.stopping.is_set():
+        seen = wake.count
         left = deadline - time.monotonic()
         if is_done() or left <= 0:
             return
-        services.wake.wait(min(left, pause_s), seen)
+        wake.wait(min(left, pause_s), seen)
         pause_s = min(2 * pause_s, LATEST_S)

@@ -12,7 +12,9 @@ from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
 from controlplane.core.model.leases import LOOP
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations import export_cursor
+from controlplane.operations.desired import namespaces
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
@@ -37,14 +39,18 @@ def render(
     troubles: Troubles,
     late_s: float = 0.0,
     *,
+    namespace: str = DEFAULT,
     exports: bool = False,
 ) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
-    listing that is the latest is behind. `exports`: events of lineage are sent."""
+    listing that is the latest is behind. `exports`: events of lineage are sent. Counts of this process are about the
+    whole installation, and told in `default` alone."""
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states, troubles, late_s, exports=exports))
+    if namespace == DEFAULT:
+        ProcessCollector(registry=registry)
+        registry.register(_Counted(counters))
+        registry.register(_Waiting(store))
+    registry.register(_Gauges(store, states, troubles, late_s, namespace=namespace, exports=exports))
     return generate_latest(registry)
 
 
@@ -70,22 +76,44 @@ NOTHING = dict.fromkeys(sorted(DRIVER_KINDS | WORKER_KINDS), 0)
 NOBODY = {"driver": 0, "worker": 0}
 
 
+class _Waiting(Collector):
+    """Work of each namespace, which shares drivers with the others."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        words = "Queued and running tasks by namespace."
+        family = GaugeMetricFamily("headgate_namespace_tasks", words, labels=["namespace"])
+        for name in namespaces.names(self._store):
+            with self._store.read(name) as tx:
+                family.add_metric([name], sum(tx.backlog().values()))
+        yield family
+
+
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
     def __init__(
-        self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float, *, exports: bool
+        self,
+        store: Store,
+        states: Mapping[str, int],
+        troubles: Troubles,
+        late_s: float,
+        *,
+        namespace: str,
+        exports: bool,
     ) -> None:
         self._store, self._states, self._troubles, self._late_s = store, states, troubles, late_s
-        self._exports = exports
+        self._namespace, self._exports = namespace, exports
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        with self._store.read() as tx:
+        with self._store.read(self._namespace) as tx:
             backlog = tx.backlog()
             attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
-            lease, now = tx.lease(LOOP), tx.now()
             behind = export_cursor.behind(tx) if self._exports else None
+            lease, now = tx.lease(LOOP), tx.now()  # of `default`, which all share
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)

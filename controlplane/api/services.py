@@ -40,6 +40,9 @@ class Wake(Protocol):
 
     def notify(self) -> None: ...
 
+    def of(self, namespace: str) -> Wake:
+        """The one that tells of changes in this namespace."""
+
     @property
     def count(self) -> int:
         """To be read before looking: `wait` returns at once if a notice came after it."""
@@ -86,7 +89,7 @@ class Services:
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
     is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
     planners: Planners = field(default_factory=Planners)
-    packages: Forget | None = None
+    packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     notify: tuple[Channel, ...] = ()  # channels of the installation
@@ -118,16 +121,17 @@ class Services:
         return self.turns[hash(key) % TURNS]
 
     def context(self, token: Token, request_id: str) -> Context:
-        """For the operation that a request asks for."""
+        """For the operation that a request asks for, in the namespace of its token."""
+        namespace = token.namespace
         return Context(
             store=self.store,
-            namespace="default",
+            namespace=namespace,
             actor=token.subject or token.name,
             request_id=request_id,
-            wake=self.wake.notify,
+            wake=self.wake.of(namespace).notify,
             lake=self.lake.uri,
             planners=self.planners,
-            troubles=self.troubles,
+            troubles=self.troubles.of(namespace),
             notify=self.notify,
             principal=token.principal,
             exports=self.exports,

@@ -23,7 +23,7 @@ def token(url: str, job: JobIdentity) -> str:
     identity = job.text or _of_github(job, audience)
     with Headgate(url, "none") as client:
         try:
-            return client.exchange(identity)["token"]
+            return client.exchange(identity, job.namespace)["token"]
         except ApiError as e:
             hint = f"set HEADGATE_TOKEN, or have a rule of trust made (audience {audience})"
             raise NoToken(f"{url} takes no identity token of this job: {e}; {hint}") from e

@@ -61,6 +61,7 @@ def create(
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
+    namespace: Annotated[str | None, typer.Option(help="Another namespace than one's own.", show_default=False)] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")] = None,
     ttl_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None,
     home: options.Home = None,
@@ -71,7 +72,15 @@ def create(
     ttl_s = ttl_of(expires, ttl_s)
     roles = [one.value for one in role]
     with session.connect(home) as client:
-        value = client.create_token(name, roles, ttl_s=ttl_s, dataflows=dataflow, datasets=dataset, branches=branch)
+        value = client.create_token(
+            name,
+            roles,
+            ttl_s=ttl_s,
+            dataflows=dataflow,
+            datasets=dataset,
+            branches=branch,
+            namespace=namespace,
+        )
     show(value, _made(value), session.output)
 
 
@@ -141,7 +150,8 @@ def audit(
 def _made(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
     expires = f", ends {views.time_of(value['expires'])}" if value["expires"] else ""
-    what = "; ".join(part for part in (", ".join(value["scopes"]), within_words(value["within"])) if part)
+    of = "" if value["namespace"] == "default" else f"namespace {value['namespace']}"
+    what = "; ".join(part for part in (", ".join(value["scopes"]), within_words(value["within"]), of) if part)
     words = f"{value['id']} {value['name']} ({what}){expires}; the token is shown only now"
     return [Lines((value["token"], words))]
 

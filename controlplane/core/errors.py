@@ -66,6 +66,24 @@ class NotFound(HeadgateError):
     code = "not-found"
 
 
+class BadNamespace(HeadgateError):
+    """A name that no namespace can have. The message shows the form."""
+
+    code = "bad-namespace"
+
+
+class NamespaceInUse(HeadgateError):
+    """Only an empty namespace can be deleted."""
+
+    code = "namespace-in-use"
+
+
+class NotAdministered(HeadgateError):
+    """What concerns the whole installation was asked for with a token of one of its namespaces."""
+
+    code = "forbidden"
+
+
 class BadAddress(HeadgateError):
     """What stands behind the @ of an address is neither a generation nor a time. The message shows both forms."""
 

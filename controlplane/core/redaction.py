@@ -14,7 +14,7 @@ _CREDENTIALS = re.compile(
     r"(?P<url>://[^/\s:@]*:)[^/\s@]+(?=@)"
     r"|(?P<query>[?&;](?:password|pwd|sig|token|sslpassword)=)[^&;\s]+"
     r"|(?P<jwt>\beyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"  # an identity token
-    r"|(?P<ours>\bhg_)[A-Za-z0-9_-]{20,}",
+    r"|(?P<ours>\bhg_)(?:[a-z][a-z0-9-]{2,39}\.)?[A-Za-z0-9_-]{20,}",
     re.IGNORECASE,
 )
 _SIGNS = ("://", "?", "&", ";", "hg_")  # one of these is in all that is meant: looking for them takes far less time

@@ -14,7 +14,14 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from controlplane.core.model.namespaces import DEFAULT
+
 GRACE_S = 3600.0
+
+
+def own_of(home: Path, namespace: str) -> Path:
+    """Where drivers of a namespace keep what they keep."""
+    return home if namespace == DEFAULT else home / "namespaces" / namespace
 
 
 def forget(home: Path, needed: Collection[str], now: float) -> int:

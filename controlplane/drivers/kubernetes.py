@@ -17,8 +17,9 @@ from uuid import uuid4
 
 from controlplane import logs
 from controlplane.core.errors import LogGone, PoolUnavailable
-from controlplane.core.model import driver_ends
+from controlplane.core.model import driver_ends, namespaces
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import surplus
 from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests
@@ -118,12 +119,21 @@ class KubernetesPool:
         if nudge is not None:
             threading.Thread(target=self._watch, args=(nudge,), name="pods", daemon=True).start()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = DEFAULT,
+    ) -> None:
+        """Namespaces share the slots of a pool."""
         with self._lock:
             known = self._known()
             pool = self._cluster.pool(kind, size)
             mine = [s for s in known.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
-            running = [s for s in mine if s.is_wanted]
+            running = [s for s in mine if s.is_wanted and s.launch.namespace == namespace]
             idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
             for seen in surplus(idle, len(running), wanted):
                 self._end(seen)
@@ -131,7 +141,7 @@ class KubernetesPool:
                 self._no_longer_refused(pool, driver_ends.AS_ASKED)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
-                    self._launch(pool, slot)
+                    self._launch(pool, slot, namespace)
 
     def end(self, driver: str, reason: str) -> None:
         """The kubelet kills what does not heed its signal, once `grace_s` is over."""
@@ -265,10 +275,11 @@ class KubernetesPool:
 
     # --- doing ------------------------------------------------------------------------------------
 
-    def _launch(self, pool: Pool, slot: int) -> None:
+    def _launch(self, pool: Pool, slot: int, namespace: str) -> None:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
         number = 1 + self._numbers.get((pool.name, slot), 0)
-        launch = Launch(f"{pool.kind}-{uuid4().hex[:12]}", pool.kind, pool.size, slot, number)
+        driver = namespaces.id_in(namespace, f"{pool.kind}-{uuid4().hex[:12]}")
+        launch = Launch(driver, pool.kind, pool.size, slot, number)
         job = self._created(pool, JOBS, manifests.job(self._cluster, launch))
         if not job:
             return  # refused, or somebody else was faster, and the next look finds it

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,11 +24,13 @@ from typing import Literal, cast
 from uuid import uuid4
 
 from controlplane.core.errors import LogGone
-from controlplane.core.model import driver_ends
+from controlplane.core.model import driver_ends, namespaces
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Limits, Share, surplus
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.redaction import redacted
+from controlplane.drivers import folders
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.hearing import Hearing
@@ -40,18 +43,20 @@ COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one hap
 LOG_TAIL_BYTES = 8192
 START_S = 300.0  # a child that never called may take so long to
 AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked for so long
-ID = re.compile(r"(driver|worker)-[0-9a-f]{12}")
+ID = re.compile(r"(driver|worker)-[0-9a-f]{12}(n[a-z2-7]{1,64})?")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
 WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
+WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
 WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so long makes room for a fresh one
 
 
 def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
-    """One session serves all sizes, and ends when it had no work for `driver_idle_s`."""
+    """Of one namespace. One session serves all sizes, and ends when it had no work for `driver_idle_s`."""
+    workers, drivers = Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS), Limits(0, 1, driver_idle_s, tasks_each=1)
     return (
-        Share("worker", "standard", SIZES, Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS)),
-        Share("driver", "standard", SIZES, Limits(0, 1, idle_s=driver_idle_s, tasks_each=1)),
+        Share("worker", "standard", SIZES, workers, most=WORKERS),
+        Share("driver", "standard", SIZES, drivers, most=DRIVERS),
     )
 
 
@@ -65,6 +70,10 @@ class Child:
     began: float
     stopping: bool = False
     killed: str = ""
+
+    @property
+    def namespace(self) -> str:
+        return namespaces.of_id(self.driver.id)
 
 
 class LocalPool:
@@ -97,29 +106,38 @@ class LocalPool:
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
-        self._environment, self._secrets = inherited(environment), secrets_of(environment)
+        self._environment, self._given = inherited(environment), dict(environment)
         self._user, self._own = user, own or home
         self._children: dict[str, Child] = {}
-        self._backoff: dict[str, Backoff] = {"driver": Backoff(), "worker": Backoff()}
+        self._backoff = defaultdict[tuple[str, str], Backoff](Backoff)  # by namespace and kind
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(
             1, "spawner"
         )  # children may be told to end with the thread that started them
         self._closed = False
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = DEFAULT,
+    ) -> None:
         if size != "standard":
             return
         with self._lock:
-            of_kind = [c for c in self._children.values() if c.driver.kind == kind and _lives(c)]
+            theirs = [c for c in self._children.values() if c.namespace == namespace]
+            of_kind = [c for c in theirs if c.driver.kind == kind and _lives(c)]
             running = [c for c in of_kind if not c.stopping and not c.killed]
             idle = [c for c in running if c.driver.id not in busy]
             for child in surplus(idle, len(running), wanted):
                 child.stopping = True
                 child.process.terminate()
-            if not self._closed and self._monotonic() >= self._backoff[kind].until:
+            if not self._closed and self._monotonic() >= self._backoff[namespace, kind].until:
                 for _ in range(wanted - len(running)):
-                    self._start(cast("Kind", kind))
+                    self._start(cast("Kind", kind), namespace)
 
     def end(self, driver: str, reason: str) -> None:
         with self._lock:
@@ -164,12 +182,13 @@ class LocalPool:
             self._children.clear()
             self._spawner.shutdown()
 
-    def _start(self, kind: Kind) -> None:
-        id = f"{kind}-{uuid4().hex[:12]}"
+    def _start(self, kind: Kind, namespace: str) -> None:
+        id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         log = self._log(id)
         log.parent.mkdir(parents=True, exist_ok=True)
-        told = self._secrets | {"HEADGATE_TOKEN": self._mint_token(id)}
-        start = partial(_spawn, [*self._command, kind], self._environment | self._addresses(), told, log, self._user)
+        told = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
+        environment = self._environment | self._addresses(namespace)
+        start = partial(_spawn, [*self._command, kind], environment, told, log, self._user)
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
@@ -178,13 +197,17 @@ class LocalPool:
     def _log(self, id: str) -> Path:
         return self._home / "logs" / f"{id}.log"
 
-    def _addresses(self) -> dict[str, str]:
+    def _addresses(self, namespace: str) -> dict[str, str]:
+        own = folders.own_of(self._own, namespace)
         found = {
             "HEADGATE_URL": self._url,
-            "HEADGATE_HOME": str(self._own),
+            "HEADGATE_HOME": str(own),
+            "HEADGATE_INSTALLATION": str(self._home),
             "HEADGATE_PARENT_PIPE": "1",
             "HEADGATE_WORKER_REST_S": str(WORKER_REST_S),
         }
+        if (folder := self._given.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
+            found["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
         if self._user is None:
             return found
         return found | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
@@ -199,7 +222,7 @@ class LocalPool:
             self._hearing.forget(driver.id)
         now = self._monotonic()
         if not child.stopping:
-            self._backoff[driver.kind].after(now - child.began, now)
+            self._backoff[child.namespace, driver.kind].after(now - child.began, now)
         return Driver(
             driver.id,
             driver.pool,
@@ -299,9 +322,12 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environment.items() if k.startswith(_SHARED) or not k.startswith(_PRIVATE)}
 
 
-def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Secrets of sources, which are resolved in the data plane, and only there. They are handed over aside."""
-    return {k: v for k, v in environment.items() if k.startswith("HEADGATE_SECRET_")}
+def secrets_of(environment: Mapping[str, str], namespace: str = DEFAULT) -> dict[str, str]:
+    """Secrets of a namespace's sources, which are resolved in the data plane, and only there. They are handed over
+    aside. Those of `team-a` are called HEADGATE_NAMESPACE__TEAM_A__SECRET_..., and come as HEADGATE_SECRET_..."""
+    word = namespace.upper().replace("-", "_")
+    prefix = "HEADGATE_SECRET_" if namespace == DEFAULT else f"HEADGATE_NAMESPACE__{word}__SECRET_"
+    return {f"HEADGATE_SECRET_{k.removeprefix(prefix)}": v for k, v in environment.items() if k.startswith(prefix)}
 
 
 _PRIVATE = ("HEADGATE_", "PG")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from controlplane.core.model import namespaces
 from controlplane.core.model.tasks import Size
 from controlplane.drivers.pools import Cluster, Executors, NodePlace, Pool, cores, mebibytes
 
@@ -19,7 +20,7 @@ Manifest: TypeAlias = dict[str, Any]
 OURS = "headgate.dev"
 DRIVER = f"{OURS}/driver"  # annotation of a Job: the id that its process goes by
 SLOT = f"{OURS}/slot"
-KIND, SIZE = f"{OURS}/kind", f"{OURS}/size"
+KIND, SIZE, NAMESPACE = f"{OURS}/kind", f"{OURS}/size", f"{OURS}/namespace"
 INSTANCE = "app.kubernetes.io/instance"
 CONTAINER = "headgate"
 RUN_AS = 185  # as Spark's own images
@@ -70,6 +71,11 @@ class Launch:
     slot: int
     number: int
 
+    @property
+    def namespace(self) -> str:
+        """Of the installation, whose work it does; that of the cluster is another thing."""
+        return namespaces.of_id(self.driver)
+
     def name(self, cluster: Cluster, pool: Pool) -> str:
         """The same for everybody who finds the same slot free: the second one to create it is told so."""
         return f"{cluster.instance}-{pool.name}-{self.slot}-{self.number}"
@@ -81,6 +87,7 @@ def selector(cluster: Cluster) -> str:
 
 
 def job(cluster: Cluster, launch: Launch) -> Manifest:
+    cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
     labels = _labels(cluster, launch)
     return {
@@ -111,6 +118,7 @@ def job(cluster: Cluster, launch: Launch) -> Manifest:
 
 def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
     """What a pod must not be told in its manifest; gone with the Job that owns it (`owner`: its name and uid)."""
+    cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
     given = {"token": token}
     if pool.executors:
@@ -211,6 +219,7 @@ def _labels(cluster: Cluster, launch: Launch) -> dict[str, str]:
         KIND: launch.kind,
         SIZE: launch.size,
         SLOT: str(launch.slot),
+        NAMESPACE: launch.namespace,
     }
 
 

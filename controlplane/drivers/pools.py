@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, TypeVar
 
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Limits, Share
 from controlplane.core.model.tasks import SIZES, Size
 
@@ -87,7 +88,8 @@ DEFAULTS = {
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """All that pods of one installation have in common. `secrets` are Secrets whose values users' code may name,
-    `env_secrets` those whose values all pods have as variables, such as credentials of the lake."""
+    `namespace_secrets` the same for other namespaces than `default`, `env_secrets` those whose values all pods have as
+    variables, such as credentials of the lake."""
 
     namespace: str
     image: str
@@ -97,9 +99,16 @@ class Cluster:
     keep_s: int = 600  # how long a finished Job can be looked at
     secrets: tuple[str, ...] = ()
     env_secrets: tuple[str, ...] = ()
+    namespace_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # `secrets` of other namespaces
     env: Mapping[str, str] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     pools: Mapping[str, Pool] = field(default_factory=lambda: DEFAULTS)
+
+    def within(self, namespace: str) -> Cluster:
+        """As pods of a namespace have it: `secrets` are those of `default`."""
+        if namespace == DEFAULT:
+            return self
+        return replace(self, secrets=self.namespace_secrets.get(namespace, ()))
 
     def pool(self, kind: str, size: str) -> Pool:
         return self.pools["worker" if kind == "worker" else size]
@@ -138,7 +147,9 @@ def read(text: str) -> Cluster:
             raise BadPools(f"`{name}` is missing")
     lists = {name: _texts(name, said.get(name, [])) for name in ("secrets", "env_secrets")}
     named = {"env": _named_texts("env", said.get("env", {})), "conf": _conf(said.get("conf", {}))}
-    cluster = _built("", Cluster, said | lists | named | {"pools": made})
+    beside = _mapping("namespace_secrets", said.get("namespace_secrets", {}))
+    of_others = {name: _texts(f"namespace_secrets.{name}", secrets) for name, secrets in beside.items()}
+    cluster = _built("", Cluster, said | lists | named | {"pools": made, "namespace_secrets": of_others})
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
             raise BadPools(f"`{name}` is {value!r}; it can be of a-z, 0-9 and -")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from controlplane import logs
 from controlplane.core.model.leases import Deposed
+from controlplane.core.model.namespaces import DEFAULT
 
 FIRST_S = 1.0  # after the first failure; doubled with each
 LONGEST_S = 300.0
@@ -43,6 +44,28 @@ class Troubles:
         self._passes = 0  # that failed in a row
         self._began: float | None = None  # the pass under way
         self._reason = ""
+        self._others: dict[str, Troubles] = {}
+
+    def of(self, namespace: str) -> Troubles:
+        """Those of the loop of this namespace. Those of `default` are these."""
+        if namespace == DEFAULT:
+            return self
+        with self._lock:
+            return self._others.setdefault(namespace, Troubles(self._clock))
+
+    def keep_only(self, namespaces: Collection[str]) -> None:
+        """Forget those of namespaces that are gone."""
+        with self._lock:
+            self._others = {name: troubles for name, troubles in self._others.items() if name in namespaces}
+
+    @property
+    def stuck_everywhere(self) -> str:
+        """Why no pass succeeds any more in any namespace; empty while some do in one. What is broken in one namespace
+        keeps the process from no other."""
+        with self._lock:
+            others = list(self._others.values())
+        reasons = [troubles.stuck for troubles in (self, *others)]
+        return reasons[0] if all(reasons) else ""
 
     # --- units
 

@@ -26,5 +26,6 @@ class Leases(Protocol):
     def end_lease(self, name: str, epoch: int) -> None:
         """Its time is over now, unless it was taken since."""
 
-    def require_lease(self, name: str, epoch: int) -> None:
-        """Deposed if it was taken since. Until this transaction ends, nobody takes, renews or ends it."""
+    def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
+        """Deposed if it was taken since. Until this transaction ends, nobody takes, renews or ends it. `of`: the
+        namespace whose lease it is, where that is not this transaction's."""

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Share
 from controlplane.core.model.tasks import Size
 
@@ -42,3 +43,18 @@ class DriverPool(Protocol):
 
     def close(self) -> None:
         """End all that does not outlive us, and wait until it is gone."""
+
+
+class NamespacedPool(DriverPool, Protocol):
+    """A pool whose drivers serve a namespace each, which their ids tell. `poll` tells of all."""
+
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = DEFAULT,
+    ) -> None:
+        """As `DriverPool.scale`, of the drivers of one namespace."""

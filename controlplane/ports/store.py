@@ -19,6 +19,7 @@ from controlplane.ports.holds import Holds
 from controlplane.ports.leases import Leases
 from controlplane.ports.links import Links
 from controlplane.ports.listings import Listings
+from controlplane.ports.namespaces import Namespaces
 from controlplane.ports.nodes import Nodes
 from controlplane.ports.packs import Packs
 from controlplane.ports.past_attempts import PastAttempts
@@ -55,6 +56,7 @@ class Tx(
     Links,
     Shares,
     TrustRules,
+    Namespaces,
     Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""

@@ -1,4 +1,4 @@
-"""The drivers and workers of one installation: who is there, whose attempts are over, how many are worth having.
+"""The drivers and workers of one namespace: who is there, whose attempts are over, how many are worth having.
 
 One for all branches: a pool looked after by two would be scaled twice. Does not belong here: what is computed (`loop`),
 how processes are started (`drivers`), how an attempt is ended (`operations.work`).
@@ -19,6 +19,7 @@ from controlplane.core.model import driver_ends
 from controlplane.core.model.drivers import Driver, Fault
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.leases import Deposed
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Level, Share
 from controlplane.core.model.tasks import Attempt, Size
 from controlplane.operations.context import Context
@@ -28,6 +29,7 @@ from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
+from controlplane.reconciler.shared_pool import FairShare, Wish
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
@@ -63,13 +65,17 @@ class Fleet:
         troubles: Troubles | None = None,
         silent_s: float = SILENT_S,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        fair: FairShare | None = None,
     ) -> None:
+        """`fair`: who shares the pool with other namespaces. Without one, the pool is this one's alone."""
         self.lake = lake
         self._monotonic = monotonic
         self.context, self.pool = context, pool
         self._store, self._namespace = context.store, context.namespace
         self.troubles = troubles or Troubles()
-        self._silent_s = silent_s
+        self._silent_s, self._fair = silent_s, fair
+        self._draining: set[str] = set()  # drivers that were told to end
         self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
@@ -236,10 +242,28 @@ class Fleet:
         now, of = self._monotonic(), (share.kind, share.size)
         kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
         tasks = sum(backlog.get(kind, 0) for kind in kinds)
-        running = sum((d.kind, d.size) == of and not d.ended for d in self._drivers.values())
-        level = self._levels.get(of, Level(running, now))
-        self._levels[of] = level.after(share.limits, tasks, now)
-        self.pool.scale(share.kind, self._levels[of].kept, share.size, self._busy)
+        running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
+        level = self._levels.get(of, Level(len(running), now))
+        needs = replace(share.limits, minimum=0)
+        limits = share.limits if self._namespace == DEFAULT else needs
+        level = self._levels[of] = level.after(limits, tasks, now)
+        granted = level.kept
+        if self._fair is not None:
+            wish = Wish(level.kept, needs.worth(tasks), len(running))
+            granted = self._fair.granted(self._namespace, share, wish)
+        self.pool.scale(share.kind, granted, share.size, self._busy)
+        if granted < level.kept:
+            self._drain([id for id in running if id in self._busy], granted)
+
+    def _drain(self, busy: list[str], granted: int) -> None:
+        """Another namespace has its turn: whoever is at work beyond what is granted finishes that, and ends."""
+        beyond = {id for id in busy[granted:] if id not in self._draining}
+        if not beyond:
+            return
+        with self._store.begin(self._namespace) as tx:
+            tokens.drain_drivers(tx, beyond)
+        self._draining |= beyond
+        log.info("drivers make room for other namespaces", namespace=self._namespace, drivers=len(beyond))
 
 
 def _told(driver: Driver) -> Event:

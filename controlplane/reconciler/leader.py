@@ -38,6 +38,7 @@ class FencedStore:
 
     inner: Store
     epoch: int
+    home: str = "default"  # the namespace that the lease is of; it fences all
 
     @property
     def statements(self) -> int:
@@ -47,7 +48,7 @@ class FencedStore:
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
         with self.inner.begin(namespace) as tx:
             yield tx
-            tx.require_lease(LOOP, self.epoch)
+            tx.require_lease(LOOP, self.epoch, of=self.home)
 
     def read(self, namespace: str = "default") -> AbstractContextManager[Tx]:
         return self.inner.read(namespace)
@@ -100,7 +101,7 @@ class LeaderElection:
         renewing = threading.Thread(target=self._renew, args=[lease, over, done], name="lease", daemon=True)
         renewing.start()
         try:
-            self.work(FencedStore(self.store, lease.epoch), over)
+            self.work(FencedStore(self.store, lease.epoch, self.namespace), over)
         except Exception as e:
             log.exception("leading failed", error=str(e))
             return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from controlplane.core.model.namespaces import DEFAULT
+
 
 class Ends(Protocol):
     """Something that is over one day, such as a `threading.Event` that is set."""
@@ -18,11 +20,26 @@ class Wake:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._count = 0
+        self._others: dict[str, Wake] = {}
+
+    def of(self, namespace: str) -> Wake:
+        """What waits for changes in this namespace. That of `default` is this one."""
+        if namespace == DEFAULT:
+            return self
+        with self._condition:
+            return self._others.setdefault(namespace, Wake())
 
     def notify(self) -> None:
         with self._condition:
             self._count += 1
             self._condition.notify_all()
+
+    def notify_all(self) -> None:
+        """In every namespace."""
+        with self._condition:
+            others = list(self._others.values())
+        for wake in (self, *others):
+            wake.notify()
 
     @property
     def count(self) -> int:

@@ -96,7 +96,9 @@ def _check(asked: Asking, *, with_files: bool) -> FsckAnswer:
 
 
 def _collect(asked: Asking) -> CollectAnswer:
-    return requests.collect_now(asked.context, asked.services.lake, asked.services.packages, packs=False)
+    return requests.collect_now(
+        asked.context, asked.services.lake, asked.services.packages(asked.context.namespace), packs=False
+    )
 
 
 ROUTES: list[Route] = [

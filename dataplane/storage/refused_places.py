@@ -19,7 +19,7 @@ from dataplane.errors import TaskFailure
 from dataplane.storage.source_stores import is_remote, path_of, root_of
 
 SOURCES = "HEADGATE_SOURCES"
-_OWN = ("HEADGATE_HOME", "HEADGATE_SECRETS", "HEADGATE_TOKEN_FILE")
+_OWN = ("HEADGATE_HOME", "HEADGATE_INSTALLATION", "HEADGATE_SECRETS", "HEADGATE_TOKEN_FILE")
 _ELSEWHERE = "put the data in a folder of their own and name it in path:"
 
 

@@ -35,7 +35,10 @@ def test_who_was_deposed_moves_none(world: World) -> None:
         tx.end_lease(LOOP, lease.epoch)
     with world.begin() as tx:
         tx.take_lease(LOOP, "another", LONG_S)
-    with pytest.raises(Deposed), FencedStore(world.store, lease.epoch).begin(world.namespace) as fenced:
+    with (
+        pytest.raises(Deposed),
+        FencedStore(world.store, lease.epoch, world.namespace).begin(world.namespace) as fenced,
+    ):
         fenced.move_cursor("a", 7)
     with world.read() as tx:
         assert tx.cursor("a") is None

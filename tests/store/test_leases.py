@@ -72,7 +72,7 @@ def test_a_deposed_leader_commits_nothing(world: World) -> None:
     """Whatever its transaction would have changed."""
     with world.begin() as tx:
         epoch = tx.take_lease(LOOP, "a", PAST_S).epoch
-    deposed = FencedStore(world.store, epoch)
+    deposed = FencedStore(world.store, epoch, world.namespace)
     with deposed.begin(world.namespace) as tx:
         tx.put_events([event("kept")])
     with world.begin() as tx:
@@ -95,7 +95,7 @@ def write(store: Store, namespace: str) -> None:
 def test_an_older_version_beside_a_leader(world: World) -> None:
     """It knows of no lease. What both want is decided as ever: by comparing and setting."""
     with world.begin() as tx:
-        leader = FencedStore(world.store, tx.take_lease(LOOP, "new", LONG_S).epoch)
+        leader = FencedStore(world.store, tx.take_lease(LOOP, "new", LONG_S).epoch, world.namespace)
     with world.begin() as tx:
         tx.commit_state(state(1), 0)
     with leader.begin(world.namespace) as tx:

@@ -42,7 +42,7 @@ def _notify(call: Call, branch: str, target: str | None) -> Answer[NotifyAnswer]
 
 
 def _answers(call: Call, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
-    wake, deadline = call.services.wake, time.monotonic() + ANSWER_S
+    wake, deadline = call.services.wake.of(call.context.namespace), time.monotonic() + ANSWER_S
     while not call.services.stopping.is_set():
         seen = wake.count
         found = trial.answers(call.context, trials)

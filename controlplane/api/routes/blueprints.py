@@ -181,7 +181,7 @@ async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswe
 def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[ConnectionsAnswer]:
     context = call.context
     asked = connecting.ask(context, sources)
-    wait_until(call.services, CONNECT_S, lambda: len(connecting.answers(context, asked)) == len(asked))
+    wait_until(call, CONNECT_S, lambda: len(connecting.answers(context, asked)) == len(asked))
     found = connecting.answers(context, asked)
     connecting.forget(context, asked)
     items: list[ConnectionEntry] = [{"component": name, **found.get(name, UNANSWERED)} for name in asked]

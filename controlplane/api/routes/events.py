@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from controlplane.api import auth
 from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
-from controlplane.api.feed import STILL_HERE, Feed
+from controlplane.api.feed import STILL_HERE, Feed, Feeds
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core.model.branches import MAIN
 from controlplane.core.veil import Veil
@@ -41,8 +41,9 @@ async def events(
     `follow=false` ends at the newest."""
     of = branch_of(call, branch)
     start = last_event_id if last_event_id is not None else after
-    feed = call.request.app.state.feed
-    assert isinstance(feed, Feed)
+    feeds = call.request.app.state.feeds
+    assert isinstance(feeds, Feeds)
+    feed = feeds.of(call.context.namespace)
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
     parts = feed.follow(of, start) if follow else feed.until_newest(of, start)
@@ -93,5 +94,13 @@ def _metrics(call: Call) -> bytes:
     targets = [target for flow in status["dataflows"] for target in flow["targets"]]
     states = Counter[str](thing["state"] for thing in (*datasets, *targets))
     late_s = max((d["listing"]["behind_s"] for d in datasets if "listing" in d), default=0.0)
-    found = call.services
-    return render(found.store, found.counters, states, found.troubles, late_s, exports=found.exports)
+    found, ctx = call.services, call.context
+    return render(
+        found.store,
+        found.counters,
+        states,
+        ctx.troubles,
+        late_s,
+        namespace=ctx.namespace,
+        exports=found.exports,
+    )

@@ -100,7 +100,7 @@ def driver_log(
     tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
 ) -> Response:
     """The last lines that a driver or worker said."""
-    said = tasks.log_of_driver(driver, tail, call.services.log)
+    said = tasks.log_of_driver(call.context, driver, tail, call.services.log)
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 

@@ -13,7 +13,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.core.rights import Narrowing
-from controlplane.operations.desired import tokens
+from controlplane.operations.desired import namespaces, tokens
 
 router = auth.router("admin")
 
@@ -35,7 +35,8 @@ class Within(BaseModel):
 
 
 class NewToken(BaseModel):
-    """What a token may do (docs/rights.md), within which names, and for how long."""
+    """What a token may do (docs/rights.md), within which names, and for how long. `namespace`: another one than the
+    caller's, which administrators of the installation may name."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
@@ -43,6 +44,7 @@ class NewToken(BaseModel):
         ["admin"], min_length=1, max_length=6
     )
     within: Within = Within()
+    namespace: str | None = Field(None, max_length=100)
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 
 
@@ -53,7 +55,8 @@ def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
     scopes = tuple(dict.fromkeys(new.scopes))
     within = new.within.narrowing()
-    text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True, within=within)
+    namespace = new.namespace or call.context.namespace
+    text, token = namespaces.create_token(call.context, namespace, new.name, scopes, ttl_s=new.ttl_s, within=within)
     return answer(_shown(text, token), 201)
 
 
@@ -62,6 +65,7 @@ def _shown(text: str, token: Token) -> NewTokenAnswer:
         "token": text,
         "id": token.id,
         "name": token.name,
+        "namespace": token.namespace,
         "scopes": list(token.scopes),
         "at": token.at,
         "expires": token.expires,

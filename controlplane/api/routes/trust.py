@@ -17,8 +17,10 @@ from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes.tokens import Within
 from controlplane.core.errors import HeadgateError
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.trust import TrustRule
 from controlplane.core.trust import LONGEST_S, MOST_CLAIMS, MOST_PATTERNS, NAME
 from controlplane.operations.context import Context
@@ -45,10 +47,11 @@ class NewRule(BaseModel):
 
 
 class IdentityToken(BaseModel):
-    """A JWT of an issuer that a rule trusts."""
+    """A JWT of an issuer that a rule of the namespace trusts."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     token: str = Field(min_length=1, max_length=16_000)
+    namespace: str = Field(DEFAULT, max_length=namespaces.LONGEST, pattern=f"^{namespaces.NAME}$")
 
 
 @router.post("/v1/trust", status_code=201)
@@ -92,7 +95,7 @@ async def exchange(request: Request, shown: IdentityToken) -> Answer[ExchangeAns
     found = services(request)
     if found.issuers is None:
         raise RequestRefused("not-supported", "this process exchanges no identity tokens")
-    context = Context(found.store, request_id=request_id(request))
+    context = Context(found.store, namespace=shown.namespace, request_id=request_id(request))
     users, issuers = found.threads.users, found.issuers
     try:
         issuer, audiences = await to_thread.run_sync(trust.candidates, context, issuers, shown.token, limiter=users)
@@ -115,5 +118,6 @@ def _shown(text: str, token: Token, rule: TrustRule) -> ExchangeAnswer:
         "at": token.at,
         "expires": token.expires,
         "within": tokens.shown(token.within),
+        "namespace": token.namespace,
         "rule": rule.name,
     }

@@ -41,7 +41,8 @@ def gc(call: Called, wish: Collection | None = None) -> Answer[CollectAnswer]:
 
 
 def _collect(call: Call, *, packs: bool) -> CollectAnswer:
-    return requests.collect_now(call.context, call.services.lake, call.services.packages, packs=packs)
+    packages = call.services.packages(call.context.namespace)
+    return requests.collect_now(call.context, call.services.lake, packages, packs=packs)
 
 
 @router.post("/v1/fsck")

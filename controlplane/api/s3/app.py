@@ -72,6 +72,7 @@ log = logs.get("s3")
 class _Asked:
     """One request, whose signature is good."""
 
+    view: S3View
     reader: Reader
     turn: CapacityLimiter  # of the key
     method: str
@@ -90,7 +91,7 @@ class S3App:
 
     def __init__(self, services: Services, per_key: int = PER_KEY) -> None:
         self._services = services
-        self._view = S3View(services.store, services.lake, make_checkpoint=services.checkpoint)
+        self._views = dict[str, S3View]()  # by namespace
         self._turns = Turns(per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +102,8 @@ class S3App:
             key = await to_thread.run_sync(self._key, request, limiter=limiter)
             answer.key = key
             with self._turns.of(key.id) as turn:
-                response = await self._answered(request, Reader(key.scopes, key.principal), turn)
+                view = self._view_of(key.namespace)
+                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn)
                 if isinstance(response, StreamingResponse):
                     response.body_iterator = self._services.living.while_live(key.id, response.body_iterator)
                 await answer.send(response, receive, send)
@@ -133,14 +135,22 @@ class S3App:
 
         return found[sigv4.verify(request, secret_of, time.time())]
 
-    async def _answered(self, request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> Response:
+    def _view_of(self, namespace: str) -> S3View:
+        """The bucket of a namespace. Called on the event loop only."""
+        if namespace not in self._views:
+            services = self._services
+            made = S3View(services.store, services.lake, namespace, make_checkpoint=services.checkpoint)
+            self._views[namespace] = made
+        return self._views[namespace]
+
+    async def _answered(self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
-        asked = _asked(request, reader, turn)
+        asked = _asked(request, view, reader, turn)
         if not asked.bucket:
-            return _xml(xml.buckets(self._view.namespace))
-        if asked.bucket != self._view.namespace:
-            raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {self._view.namespace}")
+            return _xml(xml.buckets(view.namespace))
+        if asked.bucket != view.namespace:
+            raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}")
         return await (self._object(asked) if asked.key else self._bucket(asked))
 
     async def _bucket(self, asked: _Asked) -> Response:
@@ -151,11 +161,11 @@ class S3App:
         if "versioning" in asked.query:
             return _xml(xml.versioning())
         _check_part(asked, _OF_BUCKETS)
-        return _xml(await self._in_turn(asked.turn, partial(listings.listing, self._view, asked.reader, asked.query)))
+        return _xml(await self._in_turn(asked.turn, partial(listings.listing, asked.view, asked.reader, asked.query)))
 
     async def _object(self, asked: _Asked) -> Response:
         _check_part(asked, _OF_OBJECTS)
-        found = await self._in_turn(asked.turn, partial(self._view.find, asked.reader, asked.key))
+        found = await self._in_turn(asked.turn, partial(asked.view.find, asked.reader, asked.key))
         if found is None:
             raise S3Refused("NoSuchKey", 404, "there is no such object")
         headers = {"ETag": f'"{found.etag}"', "Last-Modified": formatdate(found.at, usegmt=True)}
@@ -269,14 +279,23 @@ def _has_body(request: SignedRequest) -> bool:
     return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
 
 
-def _asked(request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> _Asked:
+def _asked(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _Asked:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
     except UnicodeDecodeError:
         raise S3Refused("InvalidURI", 400, "the address is not in UTF-8") from None
     bucket, _, key = path.removeprefix("/").partition("/")
-    return _Asked(reader, turn, request.method, bucket=bucket, key=key, query=query, headers=request.headers)
+    return _Asked(
+        view,
+        reader,
+        turn,
+        method=request.method,
+        bucket=bucket,
+        key=key,
+        query=query,
+        headers=request.headers,
+    )
 
 
 def _check_part(asked: _Asked, others: frozenset[str]) -> None:

@@ -42,7 +42,6 @@ from controlplane.operations.sharing.files import VersionFile, VersionFiles
 from controlplane.operations.sharing.tables import Version
 from dataplane.contract.schemas import Json
 
-NAMESPACE = "default"
 LINES = "application/x-ndjson; charset=utf-8"
 CAPABILITIES = "delta-sharing-capabilities"
 VERSION = "Delta-Table-Version"
@@ -115,7 +114,7 @@ class SharingApp:
     def _recipient(self, request: Request) -> Recipient:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         is_bearer = kind.lower() == "bearer" and text != ""
-        found = recipients.find(self._services.store, text.strip(), namespace=NAMESPACE) if is_bearer else None
+        found = recipients.find(self._services.store, text.strip()) if is_bearer else None
         if found is None:
             self._services.counters.add("token_failures")
             raise SharingRefused(401, "the token of a recipient is needed, and one that has not ended")
@@ -161,7 +160,7 @@ class _Tables:
 
     def __init__(self, services: Services) -> None:
         self._services, self._store = services, services.store
-        self._files = VersionFiles(services.store, NAMESPACE)
+        self._files = dict[str, VersionFiles]()  # by namespace
 
     def answer(self, asked: _Asked) -> Response | _Lines:
         match asked.names:
@@ -184,7 +183,7 @@ class _Tables:
 
     def _shared(self, asked: _Asked, share: str, schema: str | None = None) -> list[SharedTable]:
         found = tables.share_of(asked.recipient, share)
-        with self._store.read(NAMESPACE) as tx:
+        with self._store.read(asked.recipient.namespace) as tx:
             return tables.tables_of(tx, found, schema)
 
     def _listing(self, asked: _Asked, share: str, found: Iterable[SharedTable]) -> Response:
@@ -194,7 +193,7 @@ class _Tables:
 
     def _of_table(self, asked: _Asked, share: str, schema: str, name: str, what: str) -> Response | _Lines:
         found = tables.share_of(asked.recipient, share)
-        with self._store.read(NAMESPACE) as tx:
+        with self._store.read(asked.recipient.namespace) as tx:
             table = tables.table_of(tx, found, schema, name)
         match what:
             case "version":
@@ -208,32 +207,36 @@ class _Tables:
         raise SharingRefused(404, "the protocol has no such address")
 
     def _version(self, asked: _Asked, table: SharedTable) -> Response:
-        with self._store.read(NAMESPACE) as tx:
+        with self._store.read(asked.recipient.namespace) as tx:
             number = tables.version_since(tx, table, requests.starting_time_of(asked.query))
         return Response(headers={VERSION: str(number)})
 
     def _snapshot(self, asked: _Asked, table: SharedTable, wanted: WantedSnapshot, *, with_files: bool) -> _Lines:
-        with self._store.read(NAMESPACE) as tx:
+        with self._store.read(asked.recipient.namespace) as tx:
             state = tables.snapshot(tx, table, wanted)
         version = Version(state, state.at)
         answer = _TableAnswer(self._services, asked, table, version, first=version)
         if not with_files:
             return answer.over(iter(()))
         self._note(asked, table, {"version": version.number})
-        return answer.over(self._files.of_version(version, wanted))
+        return answer.over(self._files_of(asked).of_version(version, wanted))
 
     def _changes(self, asked: _Asked, table: SharedTable) -> _Lines:
-        with self._store.read(NAMESPACE) as tx:
+        with self._store.read(asked.recipient.namespace) as tx:
             span = tables.span(tx, table, requests.changes_of(asked.query))
         tables.check_columns(span)
         first, last = span.versions[0], span.versions[-1]
         answer = _TableAnswer(self._services, asked, table, last, first=first)
         self._note(asked, table, {"from": first.number, "to": last.number})
-        return answer.over(self._files.of_span(span))
+        return answer.over(self._files_of(asked).of_span(span))
+
+    def _files_of(self, asked: _Asked) -> VersionFiles:
+        namespace = asked.recipient.namespace
+        return self._files.setdefault(namespace, VersionFiles(self._store, namespace))
 
     def _note(self, asked: _Asked, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
         """In the audit, before the first URL is told."""
-        ctx = Context(self._store, NAMESPACE, asked.recipient.actor, asked.request_id)
+        ctx = Context(self._store, asked.recipient.namespace, asked.recipient.actor, asked.request_id)
         audit.note_read(ctx, "sharing", table.branch, table.dataset, {"table": f"{table.schema}.{table.name}", **what})
 
 
@@ -246,8 +249,8 @@ class _TableAnswer:
     ) -> None:
         self._asked, self._table, self._version, self._first = asked, table, version, first
         self._form: Form = asked.capabilities.form_for(version.state.schema)
-        self._secret = s3_keys.secret_key(services.s3_secret, NAMESPACE, asked.recipient.id)
-        self._folder = f"{NAMESPACE}/{table.branch}/{table.dataset.replace('.', '/', 1)}"
+        self._secret = s3_keys.secret_key(services.s3_secret, asked.recipient.namespace, asked.recipient.id)
+        self._folder = f"{asked.recipient.namespace}/{table.branch}/{table.dataset.replace('.', '/', 1)}"
 
     def over(self, pages: Iterator[Sequence[VersionFile]]) -> _Lines:
         more = (self._encoded(page) for page in pages)

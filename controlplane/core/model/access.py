@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.core.model import namespaces
 from controlplane.core.rights import EVERYWHERE, Narrowing, Principal, permissions_of
 
 
@@ -25,6 +26,11 @@ class Token:
     within: Narrowing = EVERYWHERE
     parent: str = ""  # of an S3 key: the token that made it, with which it ends; empty: it stands alone
     used: float | None = None  # when it was last seen, at most a minute late
+
+    @property
+    def namespace(self) -> str:
+        """The one in which it means anything."""
+        return namespaces.of_id(self.id)
 
     @property
     def principal(self) -> Principal:

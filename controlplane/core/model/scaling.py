@@ -1,11 +1,11 @@
-"""How many drivers are worth having: grow at once, shrink late.
+"""How many drivers are worth having: grow at once, shrink late; and who gets them where they are too few for all.
 
 Does not belong here: starting and ending them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,6 +35,11 @@ class Share:
     size: Size
     serves: tuple[Size, ...]
     limits: Limits
+    most: int | None = None  # in all namespaces together, where that is more than one of them may have
+
+    @property
+    def room(self) -> int:
+        return self.limits.maximum if self.most is None else self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +59,15 @@ class Level:
 def surplus(idle: Sequence[T], running: int, wanted: int) -> Sequence[T]:
     """Whom to end, so that `wanted` of those `running` remain: the last of the idle ones, and nobody who is busy."""
     return idle[max(0, wanted - (running - len(idle))) :]
+
+
+def fair(wanted: Mapping[str, int], room: int, order: Sequence[str]) -> dict[str, int]:
+    """How many of `room` each gets of what it wants: nobody has two more than another one who wants more than it has.
+    What cannot be split goes to the first ones in `order`."""
+    got = dict.fromkeys(order, 0)
+    left = room
+    while left > 0 and (short := [name for name in order if got[name] < wanted[name]]):
+        for name in short[:left]:
+            got[name] += 1
+        left -= min(left, len(short))
+    return got

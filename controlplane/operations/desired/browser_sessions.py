@@ -10,6 +10,7 @@ import secrets
 from dataclasses import replace
 from hashlib import sha256
 
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.browser_sessions import BrowserSession, SessionKind
 from controlplane.core.model.events import NO_BRANCH
@@ -24,9 +25,9 @@ LINK_S = 60.0
 SEEN_AGAIN_S = 300.0  # a session that is used is noted so often; looks at pages should not each write
 
 
-def begin(store: Store, token: Token, *, namespace: str = "default") -> str:
+def begin(store: Store, token: Token) -> str:
     """A new session of this token: the text that opens it, which is never seen again."""
-    with store.begin(namespace) as tx:
+    with store.begin(token.namespace) as tx:
         return _put(tx, token, "session", LONGEST_S)
 
 
@@ -52,40 +53,40 @@ def link(ctx: Context, token: Token) -> tuple[str, float]:
 
 def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
     """What is over goes, so that the table stays as small as what is in use."""
-    text, now = secrets.token_urlsafe(32), tx.now()
+    text, now = namespaces.text_in(token.namespace, secrets.token_urlsafe(32)), tx.now()
     tx.drop_browser_sessions(now)
     ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)
     tx.put_browser_session(BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends))
     return text
 
 
-def follow(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+def follow(store: Store, text: str) -> Token | None:
     """Use a link up: the token that a session may begin with; None where it is over or was used before."""
-    with store.begin(namespace) as tx:
+    with store.begin(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "link")
         return token if token is not None and tx.drop_browser_session(_hash(text)) else None
 
 
-def token_of_link(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+def token_of_link(store: Store, text: str) -> Token | None:
     """Whose link this is, without using it up."""
-    with store.read(namespace) as tx:
+    with store.read(namespaces.of_text(text)) as tx:
         return _token_of(tx, text, "link")
 
 
-def authenticate(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+def authenticate(store: Store, text: str) -> Token | None:
     """The live token of the session that this text opens, or None."""
-    with store.read(namespace) as tx:
+    with store.read(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "session")
         found = tx.browser_session(_hash(text))
         is_due = found is not None and tx.now() - found.seen > SEEN_AGAIN_S
     if token is not None and is_due:
-        _note_seen(store, text, namespace)
+        _note_seen(store, text)
     return token
 
 
-def _note_seen(store: Store, text: str, namespace: str) -> None:
+def _note_seen(store: Store, text: str) -> None:
     """It may have been ended since."""
-    with store.begin(namespace) as tx:
+    with store.begin(namespaces.of_text(text)) as tx:
         if (found := tx.browser_session(_hash(text))) is not None:
             tx.put_browser_session(replace(found, seen=tx.now()))
 
@@ -97,10 +98,10 @@ def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
     return tokens.live(tx, tx.token_by_id(found.token))
 
 
-def end(store: Store, text: str, *, namespace: str = "default") -> None:
+def end(store: Store, text: str) -> None:
     """End a session now; nothing happens if it is over. The token of who signed in at an issuer is of this session
     alone, and ends with it."""
-    with store.begin(namespace) as tx:
+    with store.begin(namespaces.of_text(text)) as tx:
         found = tx.browser_session(_hash(text))
         token = tx.token_by_id(found.token) if found is not None else None
         if token is not None and token.parent.startswith(tokens.LOGIN):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from controlplane.core.errors import LinkEnded, NotFound, WrongSignature
-from controlplane.core.model import addresses
+from controlplane.core.model import addresses, namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinkEntry
 from controlplane.core.model.events import NO_BRANCH
@@ -83,15 +83,18 @@ def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
 
 
 def signature(installation: bytes, namespace: str, link: Link) -> str:
-    """What a link's address has beside its id. `installation`: the secret of the installation."""
+    """What a link's address has beside its id. It tells the namespace, too. `installation`: the secret of the
+    installation."""
     fixed = {name: value for name, value in asdict(link).items() if name not in _OPEN}
     text = canonical({"namespace": namespace, **fixed, "columns": list(link.columns)})
-    return urlsafe_b64encode(hmac.digest(installation, _TAG + text, "sha256")).rstrip(b"=").decode("ascii")
+    signed = urlsafe_b64encode(hmac.digest(installation, _TAG + text, "sha256")).rstrip(b"=").decode("ascii")
+    return namespaces.text_in(namespace, signed)
 
 
-def find(store: Store, installation: bytes, id: str, given: str, *, namespace: str = "default") -> tuple[Link, Token]:
+def find(store: Store, installation: bytes, id: str, given: str) -> tuple[Link, Token]:
     """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link
     or not, and LinkEnded, which only who has the address gets to know."""
+    namespace = namespaces.of_text(given)
     with store.read(namespace) as tx:
         link = tx.link(id)
         expected = "" if link is None else signature(installation, namespace, link)

@@ -6,13 +6,13 @@ shares, whose secret nobody gets. Does not belong here: what is in a share (`sha
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
 from controlplane.core.model.events import NO_BRANCH
@@ -34,6 +34,10 @@ class Recipient:
     shares: tuple[Share, ...]
 
     @property
+    def namespace(self) -> str:
+        return namespaces.of_id(self.id)
+
+    @property
     def actor(self) -> str:
         """As the audit names it."""
         return f"recipient {self.name}"
@@ -42,14 +46,14 @@ class Recipient:
 def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple[str, Token]:
     """A recipient of these shares: the text of its token, which is never seen again, and its record. Raises NotFound,
     and NameTaken where a live one has the name."""
-    text = tokens.PREFIX + secrets.token_urlsafe(32)
+    text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         if any(token.name == name and tokens.live(tx, token) for token in _recipients(tx)):
             raise NameTaken(f"a live recipient has the name {name}; choose another, or revoke that one")
         meant = dict.fromkeys(shares.one(tx, share).id for share in names)
         token = Token(
-            uuid.uuid4().hex[:20],
+            namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
             sha256(text.encode()).digest(),
             name,
             scopes=tuple(f"{shares.SCOPE}{id}" for id in meant),
@@ -97,17 +101,18 @@ def entry_of(tx: Tx, token: Token) -> RecipientEntry:
     }
 
 
-def find(store: Store, text: str, *, namespace: str = "default") -> Recipient | None:
+def find(store: Store, text: str) -> Recipient | None:
     """The live recipient whose token has this text, or None."""
-    token = tokens.authenticate(store, text, namespace=namespace)
+    token = tokens.authenticate(store, text)
     if token is None or not _is_recipient(token):
         return None
-    with store.read(namespace) as tx:
+    with store.read(token.namespace) as tx:
         return Recipient(token.id, token.name, _shares(tx, token))
 
 
-def s3_key(store: Store, access_key: str, *, namespace: str = "default") -> S3Key | None:
+def s3_key(store: Store, access_key: str) -> S3Key | None:
     """What the live recipient with this id reads of the S3 view now, or None."""
+    namespace = namespaces.of_id(access_key)
     with store.read(namespace) as tx:
         token = tokens.live(tx, tx.token_by_id(access_key)) if access_key.isalnum() else None
         if token is None or not _is_recipient(token):

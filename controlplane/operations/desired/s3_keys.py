@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import S3KeyEntry
 from controlplane.core.model.events import NO_BRANCH
@@ -53,7 +54,7 @@ def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None 
             raise NameTaken(f"a live S3 key has the name {name}; choose another, or revoke that one")
         expires = None if ttl_s is None else now + ttl_s
         key = Token(
-            uuid.uuid4().hex[:20],
+            namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
             secrets.token_bytes(32),
             name,
             scopes=meant,
@@ -80,10 +81,11 @@ def installation_secret(admin_token: str) -> str:
     return hmac.digest(admin_token.encode(), b"headgate/s3-installation/1\n", "sha256").hex()
 
 
-def find(store: Store, access_key: str, *, namespace: str = "default") -> S3Key | None:
+def find(store: Store, access_key: str) -> S3Key | None:
     """The live key with this access key, or None."""
     if not access_key.isalnum() or len(access_key) > 100:
         return None
+    namespace = namespaces.of_id(access_key)
     with store.read(namespace) as tx:
         key, now = tokens.live(tx, tx.token_by_id(access_key)), tx.now()
         if key is None or not _is_s3(key):

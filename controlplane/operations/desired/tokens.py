@@ -1,4 +1,8 @@
-"""Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and revocation."""
+"""Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and revocation.
+
+A token belongs to a namespace, which its text and its id tell (`core.model.namespaces`): it is looked up there, and in
+no other.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from hashlib import sha256
 
 from controlplane.core import rights
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry, WithinAnswer
 from controlplane.core.model.events import NO_BRANCH
@@ -22,6 +27,7 @@ from controlplane.ports.store import Store, Tx
 PREFIX = "hg_"
 LOGIN, TRUST = "login:", "trust:"  # start the parent of a token that a rule of trust opened; the rule's id follows
 USE_NOTED_S = 60.0
+_DRAIN = "drain"  # among the scopes of a driver that is to end
 OURS = ("local", "loop", "pool")  # actors without a token
 
 
@@ -41,12 +47,12 @@ def create(
     NameTaken, and BadScope for what it cannot be narrowed to.
     """
     rights.check(scopes, within)
-    text = PREFIX + secrets.token_urlsafe(32)
+    text = new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
         token = Token(
-            uuid.uuid4().hex[:12],
+            namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),
             _hash(text),
             name,
             scopes=tuple(scopes),
@@ -98,6 +104,16 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
             )
 
 
+def new_text(namespace: str) -> str:
+    """A text that nobody guesses, for a token of this namespace."""
+    return PREFIX + namespaces.text_in(namespace, secrets.token_urlsafe(32))
+
+
+def namespace_of(text: str) -> str:
+    """Where a token with this text is to be looked up."""
+    return namespaces.of_text(text.removeprefix(PREFIX))
+
+
 def _hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
@@ -107,10 +123,11 @@ def patterns(within: Narrowing) -> dict[str, list[str]]:
     return {kind: list(patterns) for kind, patterns in every.items() if patterns}
 
 
-def authenticate(store: Store, text: str, *, namespace: str = "default") -> Token | None:
+def authenticate(store: Store, text: str) -> Token | None:
     """The live token with this text, or None. That it was used is noted, at most once a minute."""
     if not text.startswith(PREFIX):
         return None
+    namespace = namespace_of(text)
     with store.read(namespace) as tx:
         token, now = live(tx, tx.token(_hash(text))), tx.now()
     if token is None:
@@ -127,9 +144,9 @@ def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
             tx.touch_token(token.id, now)
 
 
-def is_live(store: Store, token: str, *, namespace: str = "default") -> bool:
+def is_live(store: Store, token: str) -> bool:
     """Whether the token or S3 key with this id has not ended, nor what made it."""
-    with store.read(namespace) as tx:
+    with store.read(namespaces.of_id(token)) as tx:
         return live(tx, tx.token_by_id(token)) is not None
 
 
@@ -201,6 +218,17 @@ def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
     for token in tx.tokens():
         if "driver" in token.scopes and token.subject in drivers and not token.revoked:
             tx.put_token(replace(token, revoked=True))
+
+
+def drain_drivers(tx: Tx, drivers: Container[str]) -> None:
+    """They finish what they have, and get nothing more."""
+    for token in tx.tokens():
+        if "driver" in token.scopes and token.subject in drivers and not is_draining(token):
+            tx.put_token(replace(token, scopes=(*token.scopes, _DRAIN)))
+
+
+def is_draining(token: Token) -> bool:
+    return _DRAIN in token.scopes
 
 
 def shown(within: Narrowing) -> WithinAnswer:

@@ -6,14 +6,14 @@ Does not belong here: how identity tokens are checked (`ports.issuers`), which r
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from controlplane.core import trust
-from controlplane.core.errors import NameTaken, NotFound, NotTrusted
+from controlplane.core.errors import BadTrust, NameTaken, NotFound, NotTrusted
+from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.events import NO_BRANCH
@@ -23,7 +23,7 @@ from controlplane.core.model.trust import TrustRule, Use
 from controlplane.core.rights import EVERYWHERE, Narrowing
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.desired.tokens import LOGIN, PREFIX, TRUST
+from controlplane.operations.desired.tokens import LOGIN, TRUST
 from controlplane.ports.issuers import Issuers
 from controlplane.ports.store import Tx
 
@@ -59,6 +59,8 @@ def create(
         at=0.0,
     )
     trust.check(rule)
+    if use == "login" and ctx.namespace != namespaces.DEFAULT:
+        raise BadTrust("people sign in to the namespace default alone; here a rule is for programs (`exchange`)")
     with ctx.store.begin(ctx.namespace) as tx:
         if any(other.name == name for other in tx.trust_rules()):
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
@@ -127,7 +129,7 @@ def _open(
     why_not: Callable[[Token], str] = lambda _: "",
 ) -> tuple[str, Token, TrustRule]:
     name = trust.who(use, issuer, claims)
-    text = PREFIX + secrets.token_urlsafe(32)
+    text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         asked = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
@@ -136,7 +138,7 @@ def _open(
             raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role here ({trust.said(claims)})")
         tx.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
-            uuid.uuid4().hex[:12],
+            namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),
             sha256(text.encode()).digest(),
             name,
             scopes=rule.roles,

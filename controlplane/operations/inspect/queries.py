@@ -21,6 +21,7 @@ from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers.queries import QueryAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.states import State
 from controlplane.core.query_problems import problem_at
 from controlplane.core.rights import may
@@ -93,7 +94,8 @@ def answer(
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
         kept = begun.kept or begun.run_to_the_end()
-        return _page(begun.session, kept, begun.generations, 0, page_rows, cached=begun.kept is not None)
+        is_cached = begun.kept is not None
+        return _page(begun.session, begun.id, kept, begun.generations, after=0, limit=page_rows, cached=is_cached)
 
 
 def kept(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel | None = None) -> KeptResult:
@@ -134,31 +136,31 @@ def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) ->
     """More rows of a result that is kept. Raises NotFound."""
     kept = _kept(ctx, queries, result)
     if after < kept.rows:
-        _note_page(ctx, kept, after)
-    with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:
-        return _page(session, kept, kept.generations, after, limit, cached=True)
+        _note_page(ctx, result, kept, after)
+    with queries.engine.session(_user(ctx), Cancel(), timeout_s=60.0) as session:
+        return _page(session, result, kept, kept.generations, after=after, limit=limit, cached=True)
 
 
 def whole(ctx: Context, queries: Queries, result: str) -> Iterator[QueryAnswer]:
     """All rows of a result that is kept, page by page; the first page is there also where it has no rows. Raises
     NotFound at once."""
     kept = _kept(ctx, queries, result)
-    _note_page(ctx, kept, 0)
-    return _pages(ctx, queries, kept)
+    _note_page(ctx, result, kept, 0)
+    return _pages(ctx, queries, result, kept)
 
 
-def _pages(ctx: Context, queries: Queries, kept: KeptResult) -> Iterator[QueryAnswer]:
+def _pages(ctx: Context, queries: Queries, result: str, kept: KeptResult) -> Iterator[QueryAnswer]:
     after: int | None = 0
     while after is not None:
-        with queries.engine.session(ctx.actor, Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
-            found = _page(session, kept, kept.generations, after, PAGE_ROWS, cached=True)
+        with queries.engine.session(_user(ctx), Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
+            found = _page(session, result, kept, kept.generations, after=after, limit=PAGE_ROWS, cached=True)
         after = found["next"]
         yield found
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
     """Raises NotFound, also for who may not read a table of it."""
-    kept = queries.results.find(result)
+    kept = queries.results.find(_place(ctx, result))
     if kept is None:
         raise _not_kept()
     if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in kept.tables):
@@ -166,9 +168,9 @@ def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
     return kept
 
 
-def _note_page(ctx: Context, kept: KeptResult, after: int) -> None:
+def _note_page(ctx: Context, result: str, kept: KeptResult, after: int) -> None:
     """A page is a read of its own: who has a result's id need not be who asked the query."""
-    what: JsonObject = {"result": kept.id, "after": after}
+    what: JsonObject = {"result": result, "after": after}
     for branch, dataset in dict.fromkeys(kept.tables):
         audit.note_read(ctx, "query", branch, dataset, what)
 
@@ -179,7 +181,7 @@ def _not_kept() -> NotFound:
 
 def cancel(ctx: Context, queries: Queries, id: str) -> None:
     """End a query of the caller's that runs. Raises NotFound."""
-    queries.running.cancel(ctx.actor, id)
+    queries.running.cancel(_user(ctx), id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class _Begun:
     asked: Asked
     tables: tuple[Resolved, ...]
     id: str
+    place: str  # where its result is kept
     kept: KeptResult | None
     read: tuple[QueryTable, ...]  # with their files; none where the result is kept
 
@@ -203,7 +206,7 @@ class _Begun:
             self.asked.sql, self.asked.parameters, self.read, self.asked.limit, self.asked.settings
         )
         tables = [(table.branch, table.state.dataset) for table in self.tables]
-        return self.results.keep(self.id, tables, self.generations, pieces)
+        return self.results.keep(self.place, tables, self.generations, pieces)
 
     def run_to_the_end(self) -> KeptResult:
         pieces = self.run()
@@ -227,15 +230,15 @@ def _begin(
     cancel: Cancel,
     ends: ExitStack,
 ) -> _Begun:
-    ends.enter_context(queries.running.running(ctx.actor, asked.id, cancel))
+    ends.enter_context(queries.running.running(_user(ctx), asked.id, cancel))
     engine = queries.of(asked.engine)
-    session = ends.enter_context(engine.session(ctx.actor, cancel, timeout_s=asked.timeout_s))
+    session = ends.enter_context(engine.session(_user(ctx), cancel, timeout_s=asked.timeout_s))
     inspected = session.inspect(asked.sql)
     with ctx.store.read(ctx.namespace) as tx:
         tables = _resolved(ctx, tx, branch, asked, inspected["references"])
         is_repeatable = inspected["is_repeatable"]
         id = _identity(engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
-        kept = queries.results.find(id)
+        kept = queries.results.find(_place(ctx, id))
         read = () if kept else tuple(_with_files(tx, table) for table in tables)
     for table in tables:
         what: JsonObject = {
@@ -244,7 +247,18 @@ def _begin(
             "sql": asked.sql[:NOTED],
         }
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
-    return _Begun(session, queries.results, asked, tables=tables, id=id, kept=kept, read=read)
+    place = _place(ctx, id)
+    return _Begun(session, queries.results, asked, tables=tables, id=id, place=place, kept=kept, read=read)
+
+
+def _user(ctx: Context) -> str:
+    """Who asks, among all namespaces. No actor's name has a line break."""
+    return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
+
+
+def _place(ctx: Context, id: str) -> str:
+    """Where a result is kept: one namespace's id of a result leads to nothing in another one."""
+    return id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
 
 
 def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
@@ -259,12 +273,19 @@ def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
 
 
 def _page(
-    session: QuerySession, kept: KeptResult, generations: Mapping[str, int], after: int, limit: int, *, cached: bool
+    session: QuerySession,
+    id: str,
+    kept: KeptResult,
+    generations: Mapping[str, int],
+    *,
+    after: int,
+    limit: int,
+    cached: bool,
 ) -> QueryAnswer:
     found = session.page(kept.path, after, limit)
     following = after + len(found["rows"])
     return {
-        "result": kept.id,
+        "result": id,
         "columns": [{"name": column["name"], "type": column["type"]} for column in found["columns"]],
         "rows": found["rows"],
         "generations": dict(generations),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
+from controlplane.core.model import namespaces
 from controlplane.core.model.answers import TaskEntry, TasksAnswer
 from controlplane.core.model.answers.work import AttemptAnswer, AttemptsAnswer
 from controlplane.core.model.past_attempts import PastAttempt
@@ -96,8 +97,10 @@ def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -
     return redacted(of(driver, lines))
 
 
-def log_of_driver(driver: str, lines: int, of: Callable[[str, int], str]) -> str:
+def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int], str]) -> str:
     """The last lines of a driver or worker, as `status` names it. Raises LogGone, PoolUnavailable."""
+    if namespaces.of_id(driver) != ctx.namespace:
+        raise LogGone(f"there is no log of {driver}")
     return redacted(of(driver, lines))
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from controlplane import logs
+from controlplane.core.model import namespaces
 from controlplane.core.model.reads import Read
 from controlplane.ports.store import Store
 
@@ -32,8 +33,8 @@ class _Row(NamedTuple):
 class ReadCounts:
     """Of one process. Safe to use from many threads."""
 
-    def __init__(self, store: Store, namespace: str = "default", clock: Callable[[], float] = time.time) -> None:
-        self._store, self._namespace, self._clock = store, namespace, clock
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
         self._lock = threading.Lock()
         self._times, self._bytes = Counter[_Row](), Counter[_Row]()
         self._timer: threading.Timer | None = None
@@ -55,14 +56,15 @@ class ReadCounts:
         with self._lock:
             times, sent, self._timer = self._times, self._bytes, None
             self._times, self._bytes = Counter(), Counter()
-        try:
-            with self._store.begin(self._namespace) as tx:
-                tx.put_reads([_read(row, times[row], sent[row]) for row in sorted(times)])
-        except OSError as error:
-            log.warning("reads were not noted in the audit yet", reason=str(error))
-            with self._lock:
-                self._times += times
-                self._bytes += sent
+        for namespace, rows in _by_namespace(times).items():
+            try:
+                with self._store.begin(namespace) as tx:
+                    tx.put_reads([_read(row, times[row], sent[row]) for row in rows])
+            except OSError as error:
+                log.warning("reads were not noted in the audit yet", namespace=namespace, reason=str(error))
+                with self._lock:
+                    self._times += Counter({row: times[row] for row in rows})
+                    self._bytes += Counter({row: sent[row] for row in rows})
 
     def close(self) -> None:
         """The process ends."""
@@ -73,6 +75,14 @@ class ReadCounts:
             timer.cancel()
         if self._times:
             self.flush()
+
+
+def _by_namespace(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
+    """In order; a key is of one namespace."""
+    found = dict[str, list[_Row]]()
+    for row in sorted(rows):
+        found.setdefault(namespaces.of_id(row.access_key), []).append(row)
+    return found
 
 
 def _read(row: _Row, times: int, sent: int) -> Read:

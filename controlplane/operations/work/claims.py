@@ -263,8 +263,9 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
     return {**head, "generation": generation, "fragments": fragments}
 
 
-def heartbeat(ctx: Context, driver: str, attempts: Sequence[str]) -> Heartbeat:
-    """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing."""
+def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> Heartbeat:
+    """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing. `drain`: it is to
+    finish what it has, and end."""
     with ctx.store.begin(ctx.namespace) as tx:
         live = tx.extend(driver, attempts, LEASE_S)
-    return {"fenced": [a for a in attempts if a not in live], "drain": False}
+    return {"fenced": [a for a in attempts if a not in live], "drain": drain}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from controlplane.core.model.leases import Deposed, Lease
 from controlplane.store.memory.queue import MemoryPart
+from controlplane.store.memory.tables import NamespaceTables
 
 
 class MemoryLeased(MemoryPart):
@@ -33,7 +34,9 @@ class MemoryLeased(MemoryPart):
         self._space.leases[name] = replace(known, until=until)
         return True
 
-    def require_lease(self, name: str, epoch: int) -> None:
-        known = self._space.leases.get(name)
+    def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
+        is_own = of in (None, self._namespace)
+        space = self._space if is_own else self.spaces.get(str(of), NamespaceTables())
+        known = space.leases.get(name)
         if known is None or known.epoch != epoch:
             raise Deposed(name, epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,8 @@ class MemoryPart:
         self._space = space
         self._namespace = namespace
         self._now = now
+        self.spaces: Mapping[str, NamespaceTables] = {}  # every namespace, as it was when this began
+        self.dropped: set[str] = set()  # namespaces that are empty after this transaction
 
     def now(self) -> float:
         return self._now

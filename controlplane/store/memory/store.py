@@ -35,6 +35,7 @@ from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
 from controlplane.store.memory.cursors import MemoryCursors
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.links import MemoryLinks
+from controlplane.store.memory.namespaces import MemoryNamespaces
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
@@ -83,6 +84,7 @@ class MemoryTx(
     MemoryBrowserSessions,
     MemoryShares,
     MemoryTrustRules,
+    MemoryNamespaces,
 ):
     # --- blueprints and operators' wishes
 
@@ -513,14 +515,19 @@ class MemoryStore:
         with self._writing:
             space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=True)
             tx = MemoryTx(space, namespace, self._clock())
+            tx.spaces = self._spaces
             yield tx
             tx.flush()
             self._spaces[namespace] = space
+            for dropped in tx.dropped:
+                self._spaces.pop(dropped, None)
 
     @contextmanager
     def read(self, namespace: str = "default") -> Iterator[Tx]:
         space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=False)
-        yield MemoryTx(space, namespace, self._clock())
+        tx = MemoryTx(space, namespace, self._clock())
+        tx.spaces = dict(self._spaces)
+        yield tx
 
     def close(self) -> None:
         """What it holds goes with it."""

@@ -21,6 +21,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.links import Link
 from controlplane.core.model.memos import Memo
+from controlplane.core.model.namespaces import Namespace
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.pins import Pin
@@ -137,6 +138,7 @@ class NamespaceTables:
     shares: CowDict[str, Share] = field(default_factory=CowDict)
     trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
+    namespaces: CowDict[str, Namespace] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:
         return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

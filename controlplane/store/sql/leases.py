@@ -38,9 +38,11 @@ class SqlLeases(Part):
     def _until(self, name: str, epoch: int, until: float) -> int:
         return self._change(update(db.leases).where(self._of_epoch(name, epoch)).values(until=until))
 
-    def require_lease(self, name: str, epoch: int) -> None:
+    def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
         """The row is shared until the end: who takes the lease waits for this transaction, or this one for him."""
-        held = select(db.leases.c.epoch).where(self._mine(db.leases, name=name)).with_for_update(read=True)
+        lease = db.leases.c
+        its = (lease.namespace == (of or self._namespace)) & (lease.name == name)
+        held = select(lease.epoch).where(its).with_for_update(read=True)
         row = self._row(held)
         if row is None or row.epoch != epoch:
             raise Deposed(name, epoch)

@@ -24,6 +24,7 @@ from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.links import SqlLinks
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
+from controlplane.store.sql.namespaces import SqlNamespaces
 from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
@@ -54,6 +55,7 @@ class SqlTx(
     SqlLinks,
     SqlShares,
     SqlTrustRules,
+    SqlNamespaces,
 ):
     """All parts over one connection."""
 

@@ -453,6 +453,10 @@ messages = _table(
     _text("error", nullable=True),
 )
 
+# --- the installation: rows of the namespace `default` ----------------------------------------------
+
+namespaces = _table("namespaces", _key("name"), _text("actor"), _time("at"), _time("ended", nullable=True))
+
 # --- leases of what one process does at a time ------------------------------------------------------
 
 leases = _table(

@@ -48,6 +48,7 @@ WITHOUT_JSON = {
     ("delete", "/v1/s3/keys/{key}"): "nothing",
     ("delete", "/v1/trust/{rule}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
+    ("delete", "/v1/namespaces/{namespace}"): "nothing",
     ("delete", "/v1/shares/{share}"): "nothing",
     ("delete", "/v1/recipients/{recipient}"): "nothing",
 }
@@ -121,6 +122,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "wave": "shop.rev1",
         "other": "dev",
         "query": ID,
+        "namespace": "team-a",
         "share": "sales",
         "table": "shop.orders",
     }
@@ -262,6 +264,9 @@ def test_answers_are_as_described(place: Place) -> None:
     with place.services.queries.running.running("test", ID, Cancel()):
         assert called("DELETE", BRANCH + "/query/{query}")["cancelled"] == ID
 
+    assert called("POST", "/v1/namespaces", {"name": "team-a"})["name"] == "team-a"
+    assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == ["default", "team-a"]
+    assert called("GET", "/v1/namespaces/{namespace}")["by"]
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
     with issuing() as issuer:

@@ -107,6 +107,10 @@ TABLE = {
     "GET /v1/recipients": ADMIN,
     "POST /v1/recipients": ADMIN,
     "DELETE /v1/recipients/{recipient}": ADMIN,
+    "GET /v1/namespaces": ADMIN,
+    "POST /v1/namespaces": ADMIN,
+    "GET /v1/namespaces/{namespace}": ADMIN,
+    "DELETE /v1/namespaces/{namespace}": ADMIN,
     "POST /v1/gc": ADMIN,
     "POST /v1/fsck": ADMIN,
 }

@@ -16,6 +16,7 @@ from controlplane.operations.planning.planner import Planner
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.work import listings
 from controlplane.reconciler.branching import Branching
+from tests.property.engine import MemoryLake
 from tests.unit.expectations.world import BRANCH, HEAD, World
 
 WINDOW = 20_000
@@ -24,8 +25,10 @@ WINDOW = 20_000
 class BranchWorld(World):
     """Main and its branches, as one loop looks after them."""
 
-    def __init__(self, home: Path, url: str = "memory:") -> None:
-        super().__init__(home, url=url)
+    def __init__(
+        self, home: Path, url: str = "memory:", *, namespace: str = "default", lake: MemoryLake | None = None
+    ) -> None:
+        super().__init__(home, url=url, namespace=namespace, lake=lake)
         planner = Planner(self.store, window=WINDOW)
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
         self.branching = Branching(self.store, "default", planner, Troubles(), window=WINDOW, since_trace=0)

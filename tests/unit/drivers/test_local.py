@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from select import poll
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
 from controlplane.drivers.local import LocalPool, inherited, secrets_of
@@ -34,7 +36,9 @@ class World:
         self._reports = open(os.open(self._report, os.O_RDWR), encoding="utf-8")  # noqa: SIM115  # open for all of a test
 
     def environment(self, orders: str) -> dict[str, str]:
-        ours = {"HEADGATE_SECRET_OF_ORDERS": orders, "HEADGATE_SECRET_OF_REPORT": str(self._report)}
+        told = {"SECRET_OF_ORDERS": orders, "SECRET_OF_REPORT": str(self._report)}
+        prefixes = ("HEADGATE_", "HEADGATE_NAMESPACE__TEAM_A__")
+        ours = {prefix + name: value for prefix in prefixes for name, value in told.items()}
         return (
             os.environ
             | ours
@@ -263,3 +267,38 @@ def test_what_children_inherit() -> None:
     handed = {"HEADGATE_SECRET_A_B": "y"}
     assert inherited(ours | theirs | handed) == theirs
     assert secrets_of(ours | theirs | handed) == handed
+
+
+def test_namespaces_have_drivers_and_secrets_of_their_own() -> None:
+    given = {
+        "HEADGATE_SECRET_API_TOKEN": "of default",
+        "HEADGATE_NAMESPACE__TEAM_A__SECRET_API_TOKEN": "of team-a",
+        "HEADGATE_NAMESPACE__TEAM__SECRET_A__SECRET_API_TOKEN": "of team",
+    }
+    assert inherited(given) == {}
+    assert secrets_of(given) == {"HEADGATE_SECRET_API_TOKEN": "of default"}
+    assert secrets_of(given, "team-a") == {"HEADGATE_SECRET_API_TOKEN": "of team-a"}
+    assert secrets_of(given, "team-b") == {}
+
+
+def test_a_namespace_scales_its_own_drivers(world: World) -> None:
+    """They keep what they keep in a folder of their own, and the home is none of theirs."""
+    pool = world.pool("stay")
+    pool.scale("worker", 1)
+    of_default = world.report()
+    pool.scale("worker", 2, namespace="team-a")
+    of_team = world.report()
+    world.report()
+    assert Counter(namespaces.of_id(driver.id) for driver in pool.poll()) == {"default": 1, "team-a": 2}
+    assert of_team["token"].startswith("token of worker-")
+    assert namespaces.of_id(of_team["token"].removeprefix("token of ")) == "team-a"
+    home = str(world.home)
+    assert (of_default["environment"]["HEADGATE_HOME"], of_default["environment"]["HEADGATE_INSTALLATION"]) == (
+        home,
+        home,
+    )
+    assert of_team["environment"]["HEADGATE_HOME"] == f"{home}/namespaces/team-a"
+    assert of_team["environment"]["HEADGATE_INSTALLATION"] == home
+    pool.scale("worker", 0)
+    _poll_until_ended(pool, {of_default["pids"][0]})
+    assert Counter(namespaces.of_id(driver.id) for driver in pool.poll()) == {"team-a": 2}

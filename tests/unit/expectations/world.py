@@ -6,6 +6,8 @@ Does not belong here: what is expected of it.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
 
@@ -43,14 +46,47 @@ class Same(dict[str, str]):
         return text
 
 
+@dataclass(frozen=True)
+class Within:
+    """A store whose `default` is another namespace."""
+
+    inner: Store
+    namespace: str
+
+    @property
+    def statements(self) -> int:
+        return self.inner.statements
+
+    def begin(self, namespace: str = "default") -> AbstractContextManager[Tx]:
+        return self.inner.begin(self.namespace if namespace == "default" else namespace)
+
+    def read(self, namespace: str = "default") -> AbstractContextManager[Tx]:
+        return self.inner.read(self.namespace if namespace == "default" else namespace)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
 class World:
-    def __init__(self, home: Path, exact: int = EXACT, window: int = 20_000, url: str = "memory:") -> None:
+    """`namespace`: where all of it happens."""
+
+    def __init__(
+        self,
+        home: Path,
+        exact: int = EXACT,
+        window: int = 20_000,
+        url: str = "memory:",
+        *,
+        namespace: str = "default",
+        lake: MemoryLake | None = None,
+    ) -> None:
         self.home, self.now = home, 1_000_000.0
         (home / "orders").mkdir()
         upgrade(url)
-        self.store = open_store(url, lambda: self.now)
+        self.raw = open_store(url, lambda: self.now)
+        self.store: Store = self.raw if namespace == "default" else Within(self.raw, namespace)
         self.ctx = Context(self.store, lake="memory:lake")
-        self.lake = MemoryLake()
+        self.lake = lake or MemoryLake()
         self.settling = PlanExecutor(
             self.store, Planner(self.store, branch=BRANCH, window=window, exact=exact), "default", BRANCH
         )

@@ -13,10 +13,10 @@ import pytest
 
 from controlplane.api.living import LOOK_AGAIN_S
 from controlplane.client import ApiError, Headgate
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import BadTrust, NotFound
 from controlplane.core.rights import Narrowing
 from controlplane.home import Home
-from controlplane.operations.desired import tokens, trust
+from controlplane.operations.desired import namespaces, tokens, trust
 from tests.unit.trust.world import AUDIENCE, JOB, Command, Trusting
 
 MAIN: dict[str, list[str]] = {"repository": ["acme/flows"], "ref": ["refs/heads/main", "refs/tags/v*"]}
@@ -242,3 +242,22 @@ def test_commands_about_rules(place: Trusting, headgate: Command) -> None:
     assert "ref=refs/heads/main or refs/tags/v*" in headgate("trust", "list", COLUMNS="400", **shared).out
     assert headgate("trust", "delete", "ci", **shared).code == 0
     assert [one["name"] for one in trust.listing(place.context)] == ["admins"]
+
+
+def test_each_namespace_has_rules_of_its_own(place: Trusting) -> None:
+    """Who administers one trusts nobody in another one's name."""
+    namespaces.create(place.context, "team-a")
+    theirs = replace(place.context, namespace="team-a")
+    trust.create(theirs, "ci", "exchange", place.issuer.url, MAIN, ["admin"], audience=AUDIENCE)
+    assert place.exchange(place.job()).status_code == 403
+    with place.http() as http:
+        body = {"token": place.job(), "namespace": "team-a"}
+        answer = http.post("/v1/tokens/exchange", json=body)
+        assert http.post("/v1/tokens/exchange", json={**body, "namespace": "team-b"}).status_code == 403
+        assert http.post("/v1/tokens/exchange", json={**body, "namespace": "../a"}).status_code == 422
+    with bearer(place, answer) as http:
+        items = http.get("/v1/tokens").json()["items"]
+        assert [one["name"] for one in items] == ["acme/flows@refs/heads/main"]
+        assert http.get("/v1/namespaces").status_code == 403
+    with pytest.raises(BadTrust, match="default alone"):
+        trust.create(theirs, "people", "login", place.issuer.url, {"email": ["eve@example.com"]}, ["view"])

@@ -42,6 +42,7 @@ class NewTokenAnswer(TypedDict):
     token: str
     id: str
     name: str
+    namespace: str
     scopes: list[str]
     at: float
     expires: float | None

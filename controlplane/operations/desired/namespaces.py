@@ -1,0 +1,154 @@
+"""Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
+
+A namespace begins with a token for its first administrator. The name of one that was deleted is not given again: what
+other processes and clients still have of it must not come to mean something else. Does not belong here: what is in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controlplane.core.errors import BadNamespace, NamespaceInUse, NameTaken, NotAdministered, NotFound
+from controlplane.core.model import namespaces
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.namespaces import NamespaceEntry
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.namespaces import DEFAULT, Namespace
+from controlplane.core.model.revisions import Change
+from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
+
+
+def names(store: Store) -> list[str]:
+    """All there are, `default` first."""
+    with store.read() as tx:
+        return [DEFAULT, *(one.name for one in tx.namespaces() if one.ended is None)]
+
+
+def create(ctx: Context, name: str) -> NamespaceEntry:
+    """An empty one. Raises NotAdministered, BadNamespace, NameTaken."""
+    _require(ctx)
+    if not namespaces.is_name(name):
+        raise BadNamespace(
+            f"a namespace cannot be called {name[:100]!r}: it needs {namespaces.SHORTEST} to {namespaces.LONGEST} "
+            "lower-case letters, digits and single hyphens, the first one a letter, such as team-a"
+        )
+    with ctx.store.begin() as tx:
+        found = _find(tx, name)
+        if found is not None and found.ended is not None:
+            raise NameTaken(f"there was a namespace {name}, and names are not given again; choose another one")
+        if found is not None or name == DEFAULT:
+            raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
+        made = Namespace(name, ctx.actor, tx.now())
+        tx.put_namespace(made)
+        _note(ctx, tx, "namespace.create", name, after={"name": name})
+    ctx.wake()  # the loop begins to serve it
+    return _entry(ctx.store, made)
+
+
+def listing(ctx: Context) -> list[NamespaceEntry]:
+    """All of them for administrators of the installation, `default` first. Raises NotAdministered."""
+    _require(ctx)
+    with ctx.store.read() as tx:
+        found = [one for one in tx.namespaces() if one.ended is None]
+    return [_entry(ctx.store, one) for one in (Namespace(DEFAULT, "", 0.0), *found)]
+
+
+def show(ctx: Context, name: str) -> NamespaceEntry:
+    """One of them. Raises NotAdministered, NotFound."""
+    _require(ctx)
+    with ctx.store.read() as tx:
+        return _entry(ctx.store, _one(tx, name))
+
+
+def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
+    """End one without dataflows: its tokens, keys, audit and events, and what its dataflows had left in the lake.
+    Raises NotAdministered, NotFound, NamespaceInUse."""
+    _require(ctx)
+    if name == DEFAULT:
+        raise NamespaceInUse("default is the namespace of the installation itself, and stays")
+    with ctx.store.begin() as tx:
+        found = _one(tx, name)
+        if tx.is_in_use(name):
+            raise NamespaceInUse(
+                f"namespace {name} is in use: delete its dataflows and branches with a token of it (headgate delete, "
+                "headgate branch delete), and try again once no work is under way"
+            )
+        tx.empty_namespace(name)
+        tx.put_namespace(replace(found, ended=tx.now()))
+        _note(ctx, tx, "namespace.delete", name, before={"name": name})
+    lake.delete_prefix(name)
+    ctx.wake()
+
+
+def create_token(
+    ctx: Context,
+    namespace: str,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    ttl_s: float | None = None,
+    within: Narrowing = EVERYWHERE,
+) -> tuple[str, Token]:
+    """As `tokens.create`, for another namespace than the caller's. Raises NotAdministered, NotFound, NameTaken."""
+    if namespace == ctx.namespace:
+        return tokens.create(ctx, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
+    _require(ctx)
+    with ctx.store.read() as tx:
+        _one(tx, namespace)
+    theirs = replace(ctx, namespace=namespace)
+    text, token = tokens.create(theirs, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
+    with ctx.store.begin() as tx:
+        _note(ctx, tx, "namespace.token", namespace, after={"name": name, "scopes": list(scopes), "id": token.id})
+    return text, token
+
+
+def _require(ctx: Context) -> None:
+    """Of who may administer `default`, all of it; the routes have looked at the permission."""
+    if ctx.namespace != DEFAULT:
+        raise NotAdministered(
+            "namespaces are made and seen by administrators of the installation: use a token of theirs"
+        )
+
+
+def _find(tx: Tx, name: str) -> Namespace | None:
+    return next((one for one in tx.namespaces() if one.name == name), None)
+
+
+def _one(tx: Tx, name: str) -> Namespace:
+    found = Namespace(DEFAULT, "", 0.0) if name == DEFAULT else _find(tx, name)
+    if found is None or found.ended is not None:
+        raise NotFound(f"there is no namespace {name[:100]}; `headgate namespace list` has them")
+    return found
+
+
+def _entry(store: Store, one: Namespace) -> NamespaceEntry:
+    with store.read(one.name) as tx:
+        return {
+            "name": one.name,
+            "by": one.actor,
+            "at": one.at,
+            "dataflows": len(tx.revisions(MAIN)),
+            "branches": len(tx.branches()),
+            "tasks": sum(tx.backlog().values()),
+            "drivers": len(tx.drivers()),
+        }
+
+
+def _note(ctx: Context, tx: Tx, action: str, name: str, *, before: object = None, after: object = None) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=name,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)

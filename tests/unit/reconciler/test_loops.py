@@ -1,0 +1,135 @@
+"""Which namespaces have a loop, from when until when, and what becomes of the others when one breaks."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+
+import pytest
+
+from controlplane.core.model.namespaces import DEFAULT, Namespace
+from controlplane.operations.troubles import Troubles
+from controlplane.reconciler.loops import Loops
+from controlplane.reconciler.shared_pool import FairShare, SharedPool
+from controlplane.reconciler.wake import Ends, Wake
+from controlplane.store.memory.store import MemoryStore
+from tests.unit.reconciler.test_shared_pool import FOUR, Slots
+
+HANGS_S = 60.0
+
+
+@dataclass
+class Place:
+    """An installation whose loops do nothing but tell that they run. `broken`: namespaces whose loop cannot begin."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    wake: Wake = field(default_factory=Wake)
+    troubles: Troubles = field(default_factory=lambda: Troubles(partial(next, count())))  # waits are over soon
+    slots: Slots = field(default_factory=lambda: Slots((FOUR,)))
+    over: threading.Event = field(default_factory=threading.Event)
+    begun: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    broken: set[str] = field(default_factory=set)
+    moved: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def serving(self, namespace: str) -> Iterator[OneLoop]:
+        self.note(self.begun, namespace)
+        if namespace in self.broken:
+            raise ValueError("it cannot begin")
+        try:
+            yield OneLoop(self.wake.of(namespace))
+        finally:
+            self.note(self.ended, namespace)
+
+    def note(self, counts: Counter[str], namespace: str) -> None:
+        with self.moved:
+            counts[namespace] += 1
+            self.moved.notify_all()
+
+    def until(self, counts: Counter[str], namespace: str, times: int = 1) -> None:
+        with self.moved:
+            assert self.moved.wait_for(lambda: counts[namespace] >= times, HANGS_S)
+
+    def make(self, name: str) -> None:
+        with self.store.begin() as tx:
+            tx.put_namespace(Namespace(name, "ann", tx.now()))
+        self.wake.notify()
+
+
+@dataclass
+class OneLoop:
+    wake: Wake
+
+    def run(self, stop: Ends) -> None:
+        while not stop.is_set():
+            seen = self.wake.count
+            if not stop.is_set():
+                self.wake.wait(HANGS_S, seen)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    found = Place()
+    pool, quick = SharedPool(found.slots), {"look_s": 0.01, "pause_s": 0.0}
+    serving = Loops(found.store, found.serving, pool, FairShare(), found.wake, found.troubles, **quick)
+    thread = threading.Thread(target=serving.run, args=[found.over])
+    thread.start()
+    yield found
+    found.over.set()
+    found.wake.notify_all()
+    thread.join(HANGS_S)
+    assert not thread.is_alive()
+
+
+def test_a_namespace_is_served_from_when_it_is_made(place: Place) -> None:
+    place.until(place.begun, DEFAULT)
+    place.make("team-a")
+    place.until(place.begun, "team-a")
+    place.make("team-b")
+    place.until(place.begun, "team-b")
+    assert place.begun["team-a"] == 1
+    assert not place.ended
+
+
+def test_one_that_is_gone_ends_with_its_drivers(place: Place) -> None:
+    place.make("team-a")
+    place.until(place.begun, "team-a")
+    place.slots.scale("driver", 2, namespace="team-a")
+    place.slots.scale("driver", 1)
+    with place.store.begin() as tx:
+        tx.put_namespace(Namespace("team-a", "ann", 1.0, ended=2.0))
+    place.wake.notify()
+    place.until(place.ended, "team-a")
+    place.make("team-b")
+    place.until(place.begun, "team-b")  # which is looked at after what is gone
+    assert len(place.slots.there) == 1
+    assert not place.ended[DEFAULT]
+
+
+def test_a_broken_one_stops_no_other_and_is_tried_again(place: Place) -> None:
+    place.broken.add("team-a")
+    place.make("team-a")
+    place.until(place.begun, "team-a", 4)
+    assert "it cannot begin" in place.troubles.of("team-a").stuck
+    assert not place.troubles.stuck_everywhere
+    place.make("team-b")
+    place.until(place.begun, "team-b")
+    place.broken.clear()
+    before = place.begun["team-a"]
+    place.until(place.begun, "team-a", before + 1)
+    assert not place.ended
+
+
+def test_all_end_with_the_term(place: Place) -> None:
+    place.make("team-a")
+    place.until(place.begun, "team-a")
+    place.over.set()
+    place.wake.notify_all()
+    place.until(place.ended, DEFAULT)
+    place.until(place.ended, "team-a")
