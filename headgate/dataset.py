@@ -242,6 +242,8 @@ def _point(state: int | str | Time) -> Point:
 
 
 def _standing(found: DatasetAnswer) -> str:
+    if not found["generation"]:
+        return f"{found['state']}, no rows yet"
     parts = f"{found['partitions']:,} partitions, {found['rows']:,} rows"
     return f"{found['state']}, generation {found['generation']}: {parts}"
 

@@ -83,6 +83,7 @@ def test_cells_are_escaped(hg: headgate.Connection) -> None:
     assert "\x1b" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
     assert "<i>null</i>" in shown
+    assert '<td class="n">2.50</td>' in shown
     assert "4 rows of shop.orders" in shown
 
 
