@@ -81,5 +81,5 @@ def text_rows(*rows: str) -> list[tuple[object, ...]]:
 
 def shown(cells: list[nbformat.NotebookNode]) -> tuple[list[str], list[str]]:
     """What each cell shows, as HTML and as text."""
-    data = [next((out["data"] for out in cell["outputs"] if "data" in out), {}) for cell in cells]
+    data: list[dict[str, str]] = [next((out["data"] for out in cell["outputs"] if "data" in out), {}) for cell in cells]
     return [d.get("text/html", "") for d in data], [d.get("text/plain", "") for d in data]
