@@ -122,9 +122,14 @@ class Dataset(Lazy):
         return items[0]["generation"] if items else 0
 
     def _of_s3(self, spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(f"s3a://{self.s3_path}/*.parquet")
+
+    @property
+    def s3_path(self) -> str:
+        """Bucket and folder of the state in the S3 view (docs/s3.md). A time is looked up: it is a generation there."""
         dataflow, _, dataset = self.name.partition(".")
-        at = "" if self.point is None else f"@{self.point}"
-        return spark.read.parquet(f"s3a://default/{self.branch_name}/{dataflow}/{dataset}{at}")
+        at = "" if self.point is None else f"@{self._generation()}"
+        return f"default/{self.branch_name}/{dataflow}/{dataset}{at}"
 
     # what is known of it
     def status(self) -> DatasetAnswer:
@@ -242,6 +247,8 @@ def _point(state: int | str | Time) -> Point:
 
 
 def _standing(found: DatasetAnswer) -> str:
+    if not found["generation"]:
+        return f"{found['state']}, no rows yet"
     parts = f"{found['partitions']:,} partitions, {found['rows']:,} rows"
     return f"{found['state']}, generation {found['generation']}: {parts}"
 

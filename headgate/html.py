@@ -7,6 +7,7 @@ belong here: what an answer shows (views of the command line).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from html import escape
 
 from controlplane.cli.output import Lines, Table, View, printable
@@ -15,10 +16,10 @@ MOST_CHARACTERS = 200  # of a cell
 MOST_CELLS = 2_000  # of a table: a notebook keeps what it shows
 STYLE = (
     "<style>"
-    ".headgate table{border-collapse:collapse;margin:.3em 0}"
+    ".headgate table{border-collapse:collapse;margin:.3em 0;font-size:inherit}"
     ".headgate th,.headgate td{padding:.15em .6em;text-align:left;border:0;"
     "border-bottom:1px solid rgb(128 128 128/.35);white-space:pre;vertical-align:top}"
-    ".headgate .n{text-align:right}.headgate i{opacity:.6}.headgate pre{margin:.3em 0;background:none}"
+    ".headgate th.n,.headgate td.n{text-align:right}.headgate i{opacity:.6}.headgate pre{margin:.3em 0;background:none}"
     "</style>"
 )
 
@@ -41,11 +42,12 @@ def text(value: object) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> str:
-    """Numbers stand at the right, and NULL is not the text `null`."""
+    """Columns of numbers stand at the right, and NULL is not the text `null`."""
     shown = rows[: max(MOST_CELLS // max(len(columns), 1), 1)]
+    right = [any(_is_number(row[i]) for row in shown) for i in range(len(columns))]
     caption = f"<b>{text(title)}</b>" if title else ""
-    head = "".join(f"<th>{text(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
+    head = "".join(f"<th{_side(is_right)}>{text(name)}</th>" for name, is_right in zip(columns, right, strict=True))
+    body = "".join(f"<tr>{_cells(row, right)}</tr>" for row in shown)
     left_out = len(rows) - len(shown)
     more = f"<i>{left_out} more rows are not shown</i>" if left_out else ""
     return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -57,8 +59,17 @@ def _part(part: Table | Lines) -> str:
     return f"<pre>{'<br>'.join(escape(printable(line)) for line in part.lines)}</pre>"
 
 
+def _cells(row: Sequence[object], right: Sequence[bool]) -> str:
+    return "".join(f"<td{_side(is_right)}>{_cell(value)}</td>" for value, is_right in zip(row, right, strict=True))
+
+
+def _side(is_right: bool) -> str:
+    return ' class="n"' if is_right else ""
+
+
 def _cell(value: object) -> str:
-    if value is None:
-        return "<td><i>null</i></td>"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f'<td class="n">{text(value)}</td>' if is_number else f"<td>{text(value)}</td>"
+    return "<i>null</i>" if value is None else text(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

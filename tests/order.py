@@ -39,6 +39,7 @@ MINUTES = {
     "hostile/test_silent.py": 0.9,
     "spark/test_requirements_elsewhere.py": 0.9,
     "e2e/test_ci.py": 0.8,
+    "e2e/test_notebook.py": 0.8,
     "e2e/test_service.py": 0.8,
     "spark/test_process.py": 0.8,
     "e2e/test_by.py": 0.7,

@@ -6,9 +6,9 @@ Texts are Markdown in which nothing that a user wrote is markup. Does not belong
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from controlplane.core.compile.nodes import Node, Sink, Source, Transform
+from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
 from controlplane.core.model.answers import DatasetAnswer
 from controlplane.core.review.columns import as_ddl
 from controlplane.editor.knowledge import Meaning
@@ -21,9 +21,9 @@ def of_dataset(meant: Meaning, dataset: str, component: str, found: DatasetAnswe
     node = meant.nodes[dataset]
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")
-    parts += [f"{component} reads it {mode}: {plain(reason)}" for mode, reason in _read(reader, dataset)]
+    parts += [f"{component} reads it {_how(slot)}" for slot in _slots(reader) if slot.dataset == dataset]
     if isinstance(node, Transform) and reader is node:
-        parts.append("\n".join(f"- reads `{s.name}` {_mode(s.mode)}: {plain(s.reason)}" for s in node.slots))
+        parts.append("\n".join(f"- reads `{slot.name}` {_how(slot)}" for slot in node.slots))
     if found is not None:
         parts.append(_standing(found))
     parts += _columns(columns_of(meant, dataset, found))
@@ -73,15 +73,14 @@ def _described(node: Node) -> list[str]:
     return [plain(node.component.description)] if node.component.description else []
 
 
-def _read(reader: Node | None, dataset: str) -> Iterator[tuple[str, str]]:
-    slots = reader.slots if isinstance(reader, Transform) else ()
-    for slot in slots:
-        if slot.dataset == dataset:
-            yield _mode(slot.mode), slot.reason
+def _slots(reader: Node | None) -> tuple[Slot, ...]:
+    return reader.slots if isinstance(reader, Transform) else ()
 
 
-def _mode(mode: str) -> str:
-    return f"`{mode}`"
+def _how(slot: Slot) -> str:
+    """The mode and its reason; most reasons begin with the mode."""
+    mode = f"`{slot.mode}`"
+    return plain(slot.reason) if slot.reason.startswith(mode) else f"{mode}: {plain(slot.reason)}"
 
 
 def _standing(found: DatasetAnswer) -> str:

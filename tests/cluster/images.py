@@ -86,7 +86,7 @@ def reference(name: str) -> str:
 def code() -> Path:
     """The layer with this working tree's Headgate."""
     with TemporaryDirectory() as scratch:
-        for folder in ("controlplane", "dataplane"):
+        for folder in ("controlplane", "dataplane", "headgate"):
             shutil.copytree(ROOT / folder, f"{scratch}/{folder}", ignore=shutil.ignore_patterns("__pycache__"))
         files = sorted(p for p in Path(scratch).rglob("*") if p.is_file())
         key = [*(f"{p.relative_to(scratch)} {sha256(p.read_bytes()).hexdigest()}" for p in files), "pyproject"]

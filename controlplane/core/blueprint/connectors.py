@@ -19,6 +19,16 @@ from controlplane.core.blueprint.shared import section
 
 T = TypeVar("T")
 
+PLACES: Mapping[str, str] = MappingProxyType(
+    {
+        "files": "Files in a folder or an object store.",
+        "delta": "A Delta table.",
+        "jdbc": "A table of a database.",
+        "kafka": "A topic of Kafka.",
+        "python": "A source that Python code lists and reads.",
+    }
+)
+
 READS: Mapping[str, Nested[Read]] = MappingProxyType(
     {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ}
 )
@@ -41,7 +51,8 @@ class ByConnector(Generic[T]):
 
 
 def _only(connector: str, schema: JsonSchema) -> JsonSchema:
-    return {**schema, "properties": {**schema["properties"], "connector": {"const": connector}}}
+    named = {"const": connector, "description": PLACES[connector]}
+    return {**schema, "properties": {**schema["properties"], "connector": named}}
 
 
 def by_connector(

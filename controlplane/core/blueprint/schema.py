@@ -15,7 +15,8 @@ from controlplane.core.blueprint.transforms import NAME
 def json_schema() -> JsonSchema:
     whole = BLUEPRINT.schema()
     strict = whole["properties"]["components"]
-    whole["properties"]["components"] = {"type": "object", "propertyNames": NAME.schema()}
+    loose = {"type": "object", "propertyNames": NAME.schema(), "description": strict["description"]}
+    whole["properties"]["components"] = loose
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:headgate:schema:blueprint-v1",

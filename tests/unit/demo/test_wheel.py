@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+PACKAGES = ("controlplane", "dataplane", "headgate")
 PROBE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import controlplane.__main__
-import controlplane.demo, dataplane.contract
-for module in (controlplane, dataplane.contract):
+import controlplane.demo, dataplane.contract, headgate
+from controlplane.editor import files
+for module in (controlplane, dataplane.contract, headgate):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
+assert len(files.project_files("shop")) == 8
 print(controlplane.demo.blueprint_folder())
 """
 
@@ -30,8 +33,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def packaged(root: Path) -> set[str]:
-    """The files of both packages, as paths in a wheel."""
-    paths = (path for package in ("controlplane", "dataplane") for path in (root / package).rglob("*"))
+    """The files of all packages, as paths in a wheel."""
+    paths = (path for package in PACKAGES for path in (root / package).rglob("*"))
     return {str(p.relative_to(root)) for p in paths if p.is_file() and "__pycache__" not in p.parts}
 
 
@@ -40,7 +43,8 @@ def test_it_holds_every_file_of_the_packages_and_the_example(wheel: Path) -> Non
     example = {
         f"controlplane/demo/flights/{name}" for name in ("flights.yaml", "transforms/trend.py", "transforms/seasons.py")
     }
-    assert names == packaged(ROOT) | example
+    workflow = "controlplane/editor/project/github-actions.yaml"  # of a new project
+    assert names == packaged(ROOT) | example | {workflow}
     assert {"controlplane/store/migrations/env.py", "controlplane/py.typed", "dataplane/py.typed"} <= names
 
 

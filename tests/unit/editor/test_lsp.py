@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,27 @@ def test_a_service_tells_columns_that_no_text_has(place: Served, tmp_path: Path)
         shown = client.at("hover", path, marked(text, "  ord"))["contents"]["value"]
     assert "generation 2, 2 partitions, 4 rows" in shown
     assert "price DECIMAL(12,2)" in shown
+
+
+def test_a_home_that_nobody_serves_tells_as_much(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP)
+    assert run(["apply", str(path), "--home", str(tmp_path / ".headgate")], Bootstrap()) == 0
+    with lsp(tmp_path) as client:
+        client.open(path, SHOP)
+        client.at("hover", path, marked(SHOP, "FROM ord"))  # which may be shown before the home is open
+        uri = path.as_uri()
+        shown = ""
+        while "generation 0" not in shown:
+            shown = client.at("hover", path, marked(SHOP, "FROM ord"))["contents"]["value"]
+        client.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+        assert client.problems(path) == []
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "controlplane.editor.server", None)
+    assert run(["lsp"], Bootstrap()) == 1
+    assert "pip install 'headgate[lsp]'" in capsys.readouterr().err
 
 
 def test_a_service_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:

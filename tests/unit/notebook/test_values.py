@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import headgate
+from controlplane.core.model.addresses import Generation
+from controlplane.core.s3 import addresses
 from tests.unit.notebook.conftest import BLUEPRINT, HOSTILE
 from tests.unit.records.world import Served
 
@@ -83,6 +85,7 @@ def test_cells_are_escaped(hg: headgate.Connection) -> None:
     assert "\x1b" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
     assert "<i>null</i>" in shown
+    assert '<td class="n">2.50</td>' in shown
     assert "4 rows of shop.orders" in shown
 
 
@@ -145,6 +148,19 @@ def test_a_refused_blueprint_tells_its_places(hg: headgate.Connection, folder: P
     assert (lines[0].split(":")[:3], lines[-1].split(":")[:3]) == (["wrong.yaml", "3", "24"], ["wrong.yaml", "4", "7"])
     with pytest.raises(headgate.Refused, match=r"no\.yaml: No such file"):
         hg.plan("no.yaml")
+
+
+def test_a_state_has_an_address_in_the_s3_view(hg: headgate.Connection) -> None:
+    found = hg["shop.orders"]
+    paths = [found, found.at(1), found.at("@2025-11-25T12:00:01Z"), found.branch("try").at(2)]
+    read = [addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths]
+    tables = [(table.ref.branch, table.name, table.point) for table, _ in filter(None, read)]
+    assert tables == [
+        ("main", "shop.orders", None),
+        ("main", "shop.orders", Generation(1)),
+        ("main", "shop.orders", Generation(2)),
+        ("try", "shop.orders", Generation(2)),
+    ]
 
 
 def test_a_branch_is_another_view(hg: headgate.Connection) -> None:
