@@ -27,7 +27,7 @@ def library() -> ModuleType:
         import cryptography  # noqa: F401  # without it PyJWT knows shared secrets alone
         import jwt
     except ModuleNotFoundError as e:
-        raise MissingPackage("signing in by an issuer", e.name, "oidc") from e
+        raise MissingPackage("an identity token", e.name, "oidc") from e
     return jwt
 
 

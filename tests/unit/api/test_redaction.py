@@ -6,6 +6,7 @@ import json
 import logging
 from pathlib import Path
 
+import jwt
 import pytest
 
 from controlplane import logs, settings
@@ -25,6 +26,12 @@ def test_what_is_secret_comes_from_the_settings(tmp_path: Path) -> None:
 def test_short_values_are_left_alone() -> None:
     remember(["", "abc"])
     assert redacted("abcdef") == "abcdef"
+
+
+def test_an_identity_token_is_hidden_wherever_it_stands() -> None:
+    token = jwt.encode({"sub": "u1"}, "a shared secret that is long enough!", "HS256")
+    assert redacted(f"it sent {token}, and went") == "it sent eyJ***, and went"
+    assert redacted("eyJhbGciOi is no token") == "eyJhbGciOi is no token"
 
 
 def test_problems_and_logs_are_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
