@@ -60,14 +60,15 @@ def _cost(place: Running, work: Callable[[], object]) -> tuple[float, float]:
 
 def _listed(place: Running, keys: int, rounds: int) -> dict[str, float]:
     """The first listing reads the tree, and later ones find it in memory."""
+    store = place.store()
 
     def work() -> None:
-        listed = sum(map(len, obstore.list(place.store(), prefix=MANY, chunk_size=1000)))
+        listed = sum(map(len, obstore.list(store, prefix=MANY, chunk_size=1000)))
         assert listed == keys, listed
 
     costs = [_cost(place, work) for _ in range(rounds)]
     again = costs[1:] or costs
-    first_page = [_cost(place, lambda: obstore.list_with_delimiter(place.store(), prefix="main/flights/"))[0]]
+    first_page = [_cost(place, lambda: obstore.list_with_delimiter(store, prefix="main/flights/"))[0]]
     return {
         "list_first_cpu_s": round(costs[0][1], 2),
         "list_cpu_s": round(median(cpu for _, cpu in again), 2),
@@ -77,12 +78,14 @@ def _listed(place: Running, keys: int, rounds: int) -> dict[str, float]:
 
 
 def _headed(place: Running, rounds: int) -> dict[str, float]:
-    first = next(iter(obstore.list(place.store(), prefix=MANY, chunk_size=HEADS)))
+    """By one client, which keeps its connection."""
+    store = place.store()
+    first = next(iter(obstore.list(store, prefix=MANY, chunk_size=HEADS)))
     names = [found["path"] for found in first]
 
     def work() -> None:
         for name in names:
-            obstore.head(place.store(), name)
+            obstore.head(store, name)
 
     costs = [_cost(place, work) for _ in range(rounds)]
     return {
@@ -93,10 +96,11 @@ def _headed(place: Running, rounds: int) -> dict[str, float]:
 
 def _got(place: Running, rounds: int) -> dict[str, float]:
     """By turns: the file as it is read from the disk, and by GET; both out of the disk, then both out of memory."""
-    [[found]] = obstore.list(place.store(), prefix=LARGE)
+    store = place.store()
+    [[found]] = obstore.list(store, prefix=LARGE)
 
     def get() -> None:
-        pieces = obstore.get(place.store(), found["path"]).stream(min_chunk_size=PIECE)
+        pieces = obstore.get(store, found["path"]).stream(min_chunk_size=PIECE)
         assert sum(map(len, pieces)) == found["size"]
 
     results = dict[str, float]()

@@ -99,11 +99,11 @@ class S3App:
         answer = _Answer(self._services, scope, request)
         try:
             limiter = self._services.threads.s3_keys
-            key = await to_thread.run_sync(self._key, request, limiter=limiter)
+            key, found = await to_thread.run_sync(self._begun, request, limiter=limiter)
             answer.key = key
             with self._turns.of(key.id) as turn:
                 view = self._view_of(key.namespace)
-                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn)
+                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, found)
                 if isinstance(response, StreamingResponse):
                     response.body_iterator = self._services.living.while_live(key.id, response.body_iterator)
                 await answer.send(response, receive, send)
@@ -121,6 +121,16 @@ class S3App:
             words = "the database or the lake does not answer; the log has the reason under this request id"
             await answer.send(answer.refusal(S3Refused("ServiceUnavailable", 503, words)), receive, send)
 
+    def _begun(self, request: SignedRequest) -> tuple[s3_keys.S3Key, S3Object | None]:
+        """Who asks, and the object if it is found by a short look: to go to another thread takes longer than that."""
+        key = self._key(request)
+        if request.method not in ("GET", "HEAD"):
+            return key, None
+        bucket, _, name = sigv4.decoded(request.path).decode(errors="replace").removeprefix("/").partition("/")
+        if bucket != key.namespace:
+            return key, None
+        return key, self._view_of(key.namespace).find_at_once(Reader(key.scopes, key.principal), name)
+
     def _key(self, request: SignedRequest) -> s3_keys.S3Key:
         """The live key that signed a request."""
         found: dict[str, s3_keys.S3Key] = {}
@@ -136,14 +146,18 @@ class S3App:
         return found[sigv4.verify(request, secret_of, time.time())]
 
     def _view_of(self, namespace: str) -> S3View:
-        """The bucket of a namespace. Called on the event loop only."""
-        if namespace not in self._views:
+        """The bucket of a namespace: one for all threads."""
+        found = self._views.get(namespace)
+        if found is None:
             services = self._services
             made = S3View(services.store, services.lake, namespace, make_checkpoint=services.checkpoint)
-            self._views[namespace] = made
-        return self._views[namespace]
+            found = self._views.setdefault(namespace, made)
+        return found
 
-    async def _answered(self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> Response:
+    async def _answered(
+        self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter, found: S3Object | None
+    ) -> Response:
+        """`found`: the object, if it is known."""
         if request.method not in ("GET", "HEAD"):
             raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
         asked = _asked(request, view, reader, turn)
@@ -151,7 +165,7 @@ class S3App:
             return _xml(xml.buckets(view.namespace))
         if asked.bucket != view.namespace:
             raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}")
-        return await (self._object(asked) if asked.key else self._bucket(asked))
+        return await (self._object(asked, found) if asked.key else self._bucket(asked))
 
     async def _bucket(self, asked: _Asked) -> Response:
         if asked.method == "HEAD":
@@ -163,9 +177,9 @@ class S3App:
         _check_part(asked, _OF_BUCKETS)
         return _xml(await self._in_turn(asked.turn, partial(listings.listing, asked.view, asked.reader, asked.query)))
 
-    async def _object(self, asked: _Asked) -> Response:
+    async def _object(self, asked: _Asked, found: S3Object | None) -> Response:
         _check_part(asked, _OF_OBJECTS)
-        found = await self._in_turn(asked.turn, partial(asked.view.find, asked.reader, asked.key))
+        found = found or await self._in_turn(asked.turn, partial(asked.view.find, asked.reader, asked.key))
         if found is None:
             raise S3Refused("NoSuchKey", 404, "there is no such object")
         headers = {"ETag": f'"{found.etag}"', "Last-Modified": formatdate(found.at, usegmt=True)}

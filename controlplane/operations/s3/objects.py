@@ -78,6 +78,11 @@ class TableObjects:
         wanted = part_names.parse(name)
         return None if wanted is None else self._part(tx, table, state, name, wanted)
 
+    def find_part(self, tx: Tx, state: State, name: str) -> S3Object | None:
+        """A file of the rows of this state, and nothing else: a look-up that is always short."""
+        wanted = part_names.parse(name)
+        return None if wanted is None else self._part_of(tx, state, name, wanted)
+
     # --- files of rows
 
     def _parts(self, tx: Tx, state: State, least: str, ahead: int) -> Iterator[S3Object]:
@@ -97,15 +102,19 @@ class TableObjects:
 
     def _part(self, tx: Tx, table: Table, state: State, name: str, wanted: PartName) -> S3Object | None:
         seen: set[bytes] = set()
-        nodes = self._nodes.over(tx)
         for one in _states(tx, table, state):
             if one.root in seen:
                 continue
             seen.add(one.root)
-            entry = tree.lookup(nodes, one.root, [wanted.key]).get(wanted.key)
-            if entry is not None and entry.fragment.hex().startswith(wanted.fragment):
-                return next((part for part in self._of_entries(tx, one, [entry]) if part.name == name), None)
+            if found := self._part_of(tx, one, name, wanted):
+                return found
         return None
+
+    def _part_of(self, tx: Tx, state: State, name: str, wanted: PartName) -> S3Object | None:
+        entry = tree.lookup(self._nodes.over(tx), state.root, [wanted.key]).get(wanted.key)
+        if entry is None or not entry.fragment.hex().startswith(wanted.fragment):
+            return None
+        return next((part for part in self._of_entries(tx, state, [entry]) if part.name == name), None)
 
     # --- Delta
 
