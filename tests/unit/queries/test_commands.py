@@ -111,3 +111,28 @@ def test_completion(served: Served) -> None:
 def test_completion_says_nothing_of_errors(served: Served) -> None:
     with served.client() as client:
         assert Completer(Shell(client, "none", 10, 10.0), lambda: "").candidates("s") == []
+
+
+def test_where_spark_is_not_offered_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["query", "--engine", "spark", "SELECT 1"], Bootstrap()) == 1
+    assert "engine-unavailable: this service does not answer queries by Spark" in capsys.readouterr().err
+
+
+def test_the_shell_changes_the_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(monkeypatch, "\n".join(["\\e spark", "SELECT 1;", "\\e duckdb", "SELECT 42 AS x;"]))
+    assert run(["sql"], Bootstrap()) == 0
+    said = capsys.readouterr()
+    assert "engine-unavailable" in said.err
+    assert "42" in said.out
+
+
+def test_a_query_is_promoted_without_a_comparison_where_there_is_no_spark(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served.client() as client:
+        client.apply([{"name": "/shop.yaml", "text": BLUEPRINT}])
+    arguments = ["promote", "SELECT k + 1 AS k FROM shop.totals", "--as", "shop.more", "--no-spark"]
+    assert run([*arguments, "--compare", "duckdb"], Bootstrap()) == 0
+    told = capsys.readouterr().out
+    assert "SELECT k + 1 AS k FROM totals" in told
+    assert "rows were not compared: this service does not answer queries by Spark" in told
