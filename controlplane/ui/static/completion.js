@@ -53,6 +53,7 @@ export function tables(field) {
     const before = context.state.doc.sliceString(Math.max(0, word.from - 30), word.from);
     const isTable = /\b(from|join)\s+$/i.test(before) || word.text.includes(".");
     const options = isTable ? await datasets(field, word.text) : await columns(field, context.state.doc.toString());
+    if (!context.view?.hasFocus) return null; // who has gone on wants nothing
     return { from: word.from, options, validFor: /^[\w.]*$/ };
   };
 }
@@ -69,6 +70,7 @@ export function keys(field) {
     const nodes = at([schema], path);
     const options = key === null ? nodes.flatMap(keyOptions) : at(nodes, [key]).flatMap(valueOptions);
     if (["from", "inputs"].includes(key ?? path.at(-1))) options.push(...await datasets(field, word));
+    if (!context.view?.hasFocus) return null;
     const once = [...new Map(options.map((one) => [one.label, one])).values()];
     return { from: context.pos - word.length, options: once, validFor: /^[\w.]*$/ };
   };
