@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from hashlib import sha256
 from math import isfinite
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +44,7 @@ def sampled_columns(schema: Schema) -> Sequence[Json]:
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """How one query draws rows. `mark` adds a random number to each row, under a name that no column has; `row` is SQL
-    text of a drawn row as a JSON list of texts, its mark first, and NULL of the other rows."""
+    text of a drawn row as JSON, and NULL of the other rows."""
 
     schema: Schema
     below: int
@@ -50,78 +52,74 @@ class Drawing:
     row: str
 
     @staticmethod
-    def of(schema: Schema, rows: int, name: str) -> Drawing:
+    def of(schema: Schema, rows: int, fragments: int, name: str) -> Drawing:
         """Of so many rows. `name` of one of the files: by it, which rows are drawn."""
-        below = threshold(rows, len(schema["fields"]))
+        below = threshold(rows, len(schema["fields"]), fragments)
         taken = {f["name"].lower() for f in schema["fields"]}
         mark = MARK
         while mark in taken:
             mark += "_"
         seed = int.from_bytes(sha256(name.encode()).digest()[:4], "big")
-        texts = [f"CAST({mark} AS STRING)", *(_text(f) for f in sampled_columns(schema))]
-        row = f"CASE WHEN {mark} < {below}L THEN to_json(array({', '.join(texts)})) END"
+        # Types as they are: casts to texts would take three times as long.
+        fields = [f"'m', {mark}", *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f))]
+        options = "map('ignoreNullFields', 'false')"
+        row = f"CASE WHEN {mark} < {below}L THEN to_json(named_struct({', '.join(fields)}), {options}) END"
         return Drawing(schema, below, f"CAST(rand({seed}) * {WHOLE} AS BIGINT) AS {mark}", row)
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """Of a fragment with so many rows: those that the query gave for it."""
-        found = sorted(((int(row[0]), row[1:]) for row in map(json.loads, drawn)), key=itemgetter(0))
+        found = sorted((json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m"))
         below = self.below
         if len(found) > FRAGMENT_ROWS:
-            below = found[FRAGMENT_ROWS][0]
-            found = [one for one in found[:FRAGMENT_ROWS] if one[0] < below]
+            below = found[FRAGMENT_ROWS]["m"]
+            found = [one for one in found[:FRAGMENT_ROWS] if one["m"] < below]
         values: dict[str, list[Value]] = {}
         for i, field in enumerate(sampled_columns(self.schema)):
-            shape = shape_of(field["type"])
-            values[field["name"]] = [None if row[i] is None else _parsed(shape, row[i]) for _, row in found]
-        return {"of": rows, "below": below, "marks": [mark for mark, _ in found], "values": values}
+            shape, key = shape_of(field["type"]), f"c{i}"
+            values[field["name"]] = [None if row[key] is None else _parsed(shape, row[key], row, i) for row in found]
+        return {"of": rows, "below": below, "marks": [row["m"] for row in found], "values": values}
 
 
-def threshold(rows: int, columns: int) -> int:
+def threshold(rows: int, columns: int, fragments: int) -> int:
     """Below which a mark has to be, of a query over so many rows."""
     values = min(max(FEW_VALUES, rows * columns * SHARE), MOST_VALUES)
-    return min(WHOLE, max(1, int(values / max(1, rows * columns) * WHOLE)))
+    wanted = min(values / max(1, columns), FRAGMENT_ROWS * fragments)
+    return min(WHOLE, max(1, int(wanted / max(1, rows) * WHOLE)))
 
 
-def _text(field: Json) -> str:
+def _fields(number: int, field: Json) -> list[str]:
+    """SQL text of fields of a struct: the value, and of a text its length."""
     column, kind, shape = quoted(field["name"]), field["type"], shape_of(field["type"])
+    key = f"'c{number}'"
     match shape:
         case "text":
-            return f"concat(char_length({column}), ':', left({column}, {LONGEST}))"
+            return [f"{key}, left({column}, {LONGEST})", f"'l{number}', char_length({column})"]
         case "time" if kind == "timestamp_ntz":
-            return f"CAST(unix_micros(CAST({column} AS TIMESTAMP)) AS STRING)"
+            return [f"{key}, unix_micros(CAST({column} AS TIMESTAMP))"]
         case "time":
-            return f"CAST(unix_micros({column}) AS STRING)"
+            return [f"{key}, unix_micros({column})"]
         case "date":
-            return f"CAST(unix_date({column}) AS STRING)"
+            return [f"{key}, unix_date({column})"]
         case "size":
             length = "octet_length" if kind == "binary" else "size"
-            return f"IF({column} IS NULL, NULL, CAST({length}({column}) AS STRING))"
+            return [f"{key}, IF({column} IS NULL, NULL, {length}({column}))"]
         case "other":
-            return f"IF({column} IS NULL, NULL, '0')"
+            return [f"{key}, IF({column} IS NULL, NULL, 0)"]
         case _:
-            return f"CAST({column} AS STRING)"
+            return [f"{key}, {column}"]
 
 
-def _parsed(shape: Shape, text: str) -> Value:
+def _parsed(shape: Shape, value: Any, row: Mapping[str, Any], number: int) -> Value:
+    """Of JSON whose fractions are texts still."""
     match shape:
-        case "number":
-            return _number(text)
         case "text":
-            length, _, kept = text.partition(":")
-            return _cut(kept, int(length))
-        case "flag":
-            return text == "true"
+            return _cut(value, row[f"l{number}"])
         case "decimal":
-            return text
+            return format(Decimal(value), "f")
+        case "number" if isinstance(value, str):
+            return _float(float(value))
         case _:
-            return int(text)
-
-
-def _number(text: str) -> Value:
-    try:
-        return int(text)
-    except ValueError:
-        return _float(float(text))
+            return value  # type: ignore[no-any-return]
 
 
 def _float(value: float) -> Value:

@@ -303,7 +303,8 @@ def _by_spark(
     if not with_sample:
         found = session.sql(content_query(schema, "written")).collect()
         return {row[0]: _Rows(content_of(*row[1:])) for row in found}
-    drawing = Drawing.of(schema, sum(e["rows"] for of in files.values() for e in of), labelled[0][0])
+    count = sum(entry["rows"] for entries in files.values() for entry in entries)
+    drawing = Drawing.of(schema, count, len(files), labelled[0][0])
     query = content_query(schema, "written", [drawing.row], drawing.mark)
     contents = dict.fromkeys(files, EMPTY)
     drawn: dict[str, list[str]] = {label: [] for label in files}
