@@ -19,6 +19,7 @@ from benchmarks.planning import ours
 from benchmarks.planning.graph import Shape, ring
 from benchmarks.planning.seed import Seeder
 from controlplane.operations.context import Context
+from controlplane.operations.explore.catalogue import catalogue
 from controlplane.operations.explore.graph import graph
 from controlplane.operations.explore.search import search
 from controlplane.operations.explore.waves import waves
@@ -44,6 +45,8 @@ def looks(ctx: Context, shape: Shape) -> Mapping[str, Callable[[], object]]:
         "search, a state": lambda: search(ctx, "main", "state:failed"),
         "search, a partition": lambda: search(ctx, "main", "p0000000"),
         "search, two words": lambda: search(ctx, "main", "graph3 p00000001"),
+        "catalogue": lambda: catalogue(ctx, "main", "", {}),
+        "catalogue, a word": lambda: catalogue(ctx, "main", "l5 col:v", {"kind": "sql"}),
         "neighbourhood": lambda: graph(ctx, "main", around=shape.dataset(5, 7)),
         "dataflow": lambda: graph(ctx, "main", flow),
         "all by dataflow": lambda: graph(ctx, "main", collapse="flow"),

@@ -88,6 +88,7 @@ KEYS: Mapping[str, str] = {
     "arrow keys": "along the edges of a graph, and up and down its columns",
     "Enter": "open what is chosen",
     "f": "fit the graph",
+    "Space": "choose what the focus is on, in a list",
     "Ctrl and wheel": "zoom",
 }
 

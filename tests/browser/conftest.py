@@ -89,7 +89,7 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
 
 
 def _session(home: Pages) -> str:
-    with httpx2.Client(base_url=home.url, trust_env=False) as http:
+    with httpx2.Client(base_url=home.url, trust_env=False, timeout=60) as http:
         answer = http.post("/login", data={"token": home.token}, headers={"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code == 303, answer.text
         return http.cookies["hg"]
