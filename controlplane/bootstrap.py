@@ -370,7 +370,7 @@ class Server:
             wake,
             namespace=namespace,
             packages=self._packages(namespace),
-            notify=self.notify,
+            notify=self.notify if namespace == "default" else (),
             **options,
         )
 

@@ -17,6 +17,7 @@ from controlplane.api.streams import Streams
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
+from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.planning.branch_planner import Planners
@@ -92,7 +93,7 @@ class Services:
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
-    notify: tuple[Channel, ...] = ()  # channels of the installation
+    notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
     render_changes: RenderChanges = no_changes
@@ -132,7 +133,7 @@ class Services:
             lake=self.lake.uri,
             planners=self.planners,
             troubles=self.troubles.of(namespace),
-            notify=self.notify,
+            notify=self.notify if namespace == DEFAULT else (),
             principal=token.principal,
             exports=self.exports,
         )
