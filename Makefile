@@ -1,8 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches bench-s3 lock clean setup
+.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -65,6 +64,7 @@ editor:  ## make controlplane/ui/static/codemirror.js anew from the packages of 
 
 pictures: setup  ## photograph the pages of the demo's home for README and docs/pages.md (ARGS=--home DIR takes that home)
 	@$(BIN)/python -m tests.browser.pictures $(ARGS)
+
 bench-s3: setup  ## the S3 view: a listing of 100,000 keys, HEAD, and GET beside the disk (ARGS=--keep)
 	@$(BIN)/python benchmarks/s3_view.py $(ARGS)
 
