@@ -82,6 +82,15 @@ def test_an_equal_query_is_not_run_again(world: SparkWorld) -> None:
     assert not world.ask("SELECT rand() FROM shop.totals")["cached"]
 
 
+def test_a_deadline_does_not_end_the_start_of_a_process(tmp_path: Path) -> None:
+    with spark_world_in(tmp_path) as world:
+        with pytest.raises(QueryLimit, match="Spark starts"):
+            world.ask("SELECT 1", timeout_s=0.5)
+        (child,) = world.spark._idle
+        assert world.rows("SELECT 1") == [[1]]
+        assert pid(world) == child.pid
+
+
 def test_pages_are_read_without_spark(world: SparkWorld) -> None:
     first = world.ask("SELECT id FROM range(25)", page_rows=10)
     assert (first["total"], first["next"]) == (25, 10)

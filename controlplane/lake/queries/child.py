@@ -26,6 +26,7 @@ SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
 PIPE_BYTES = 1 << 16
 SECRETS = "HEADGATE_"  # nothing that is named so is a query's business, but how Spark is started
 FOR_SPARK = frozenset({"HEADGATE_CLASSES", "HEADGATE_JARS", "HEADGATE_JVM", "HEADGATE_LAKE", "HEADGATE_SPARK_CONF"})
+STARTS_S = 10.0
 STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
 
 
@@ -168,12 +169,14 @@ class SparkChild(QueryChild):
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
+        """A process that starts tells itself that it does, as late as that may be on a busy machine: nothing of the
+        query runs yet, and one that was killed would never have started."""
         self._is_answering = True
-        answer = yield from super().ask(question, deadline)
-        self._is_answering = False
+        answer = yield from super().ask(question, deadline + (0.0 if self._has_answered else STARTS_S))
+        self._is_answering, self._has_answered = False, True
         return answer
 
-    _is_answering = False
+    _is_answering = _has_answered = False
 
     def settle(self) -> bool:
         if not self._is_answering:

@@ -13,8 +13,11 @@ import resource
 import shutil
 import sys
 import threading
+import time
 import traceback
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,18 +27,20 @@ if TYPE_CHECKING:
     from dataplane.runtime.spark_query.worker import Worker
 
 IDLE_S = 600.0  # without a question: memory is given back
-Questions = queue.SimpleQueue[tuple[int, QueryQuestion]]
+Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their numbers, and when they came
 
 
 def main() -> None:
     source, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     bounds: Bounds = json.loads(source.readline())
     _bound(bounds)
+    questions, working = Questions(), Future["Worker"]()
+    threading.Thread(target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True).start()
 
     from dataplane.runtime.spark_query.worker import Worker
 
-    worker, questions = Worker(bounds, answers), Questions()
-    threading.Thread(target=_read, args=(worker, questions, bounds["scratch"]), name="questions", daemon=True).start()
+    worker = Worker(bounds, answers)
+    working.set_result(worker)
     threading.Thread(target=worker.start, name="spark", daemon=True).start()
     with suppress(queue.Empty):
         while worker.is_alive:
@@ -55,17 +60,22 @@ def _bound(bounds: Bounds) -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _read(worker: Worker, questions: Questions, scratch: str) -> None:
-    """The end of the input is the end of whoever asks: nobody is left to be answered."""
+def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
+    """From the first moment, as a question's time runs from then on. The end of the input is the end of whoever asks:
+    nobody is left to be answered."""
     number = 0
     for line in sys.stdin.buffer:
         question = cast("QueryQuestion", json.loads(line))
         if question["ask"] == "stop":
-            worker.stop(question["question"])
+            working.add_done_callback(partial(_stop, question["question"]))
             continue
         number += 1
-        questions.put((number, question))
+        questions.put((number, question, time.monotonic()))
     _end(scratch, 0)
+
+
+def _stop(question: int, working: Future[Worker]) -> None:
+    working.result().stop(question)
 
 
 def _end(scratch: str, code: int) -> None:

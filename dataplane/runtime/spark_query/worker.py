@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ from dataplane.transform.parameters import sql
 STARTING = "Spark starts, which took all of the {seconds:g} s; ask again soon"
 DISK = "the query takes more than {disk} MB of disk; narrow it"
 STOPPED = "the query was stopped"
+SOONEST_S = 0.05
 LOOK_S = 1.0  # between looks at what lies in the scratch folder
 WARM = "SELECT count(*) AS n, max(concat('a', id)) AS m FROM range(1000) GROUP BY id % 7 ORDER BY n"
 
@@ -72,13 +74,13 @@ class Worker:
         if running is not None and running.number == question:
             running.end("stopped", STOPPED)
 
-    def answer(self, number: int, question: QueryQuestion) -> None:
+    def answer(self, number: int, question: QueryQuestion, came: float) -> None:
         """Write the frames of one answer. Without a Spark that lives this process ends, as one does that has had
         nothing to do: whoever asked asks another one."""
         if self._has_lost_spark():
             return
         try:
-            value: Json = self._value(number, question)
+            value: Json = self._value(number, question, came)
         except QueryRefused as e:
             value = {"refusal": e.refusal}
         body = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
@@ -91,16 +93,16 @@ class Worker:
         self.is_alive = not has_spark or is_alive(self._spark.result())
         return not self.is_alive
 
-    def _value(self, number: int, question: QueryQuestion) -> Json:
+    def _value(self, number: int, question: QueryQuestion, came: float) -> Json:
         if question["ask"] == "spark":
-            return self._run(number, question)
+            return self._run(number, question, max(SOONEST_S, question["seconds"] + came - time.monotonic()))
         if question["ask"] == "page":
             return page(question)
         raise ValueError(f"not asked of Spark: {question['ask']}")
 
-    def _run(self, number: int, question: SparkRun) -> Ran:
-        with self._runs(number, question["seconds"]) as running:
-            spark = self._started(question["seconds"])
+    def _run(self, number: int, question: SparkRun, seconds: float) -> Ran:
+        with self._runs(number, question, seconds) as running:
+            spark = self._started(question, seconds)
             try:
                 running.begin(spark)
                 return self._rows(spark, question, running)
@@ -110,11 +112,11 @@ class Worker:
                 running.over()
                 self._clear(spark)
 
-    def _started(self, seconds: float) -> SparkSession:
+    def _started(self, question: SparkRun, seconds: float) -> SparkSession:
         try:
             return self._spark.result(seconds)
         except TimeoutError:
-            raise _refused("limit", STARTING.format(seconds=seconds)) from None
+            raise _refused("limit", STARTING.format(seconds=question["seconds"])) from None
         except Exception as e:
             self.is_alive = False  # the next question gets another process
             message = str(e) if isinstance(e, NoSpark) else f"{type(e).__name__}: {e}"
@@ -137,7 +139,7 @@ class Worker:
         self.is_alive = self.is_alive and is_alive(spark)
 
     @contextmanager
-    def _runs(self, number: int, seconds: float) -> Iterator[_Running]:
+    def _runs(self, number: int, question: SparkRun, seconds: float) -> Iterator[_Running]:
         """Its deadline, and its bound of disk."""
         running = _Running(number)
         with self._lock:
@@ -145,7 +147,7 @@ class Worker:
             is_stopped = self._stopped == number
         if is_stopped:
             running.end("stopped", STOPPED)
-        timer = threading.Timer(seconds, running.end, ("limit", DEADLINE.format(seconds=seconds)))
+        timer = threading.Timer(seconds, running.end, ("limit", DEADLINE.format(seconds=question["seconds"])))
         timer.daemon = True
         timer.start()
         threading.Thread(target=self._watch, args=(running,), name="disk", daemon=True).start()
