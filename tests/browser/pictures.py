@@ -26,7 +26,7 @@ PICTURES = ROOT / "docs" / "pictures"
 HEADGATE = (sys.executable, "-m", "controlplane")
 WIDE, HIGH = 1280, 800
 SMALLER = (960, 600)  # the recording
-COLOURS = 192
+COLOURS = 120  # twice
 QUERY = """SELECT carrier, count(*) AS late, round(avg(arr_delay)) AS minutes
 FROM flights.delays
 WHERE late
@@ -153,9 +153,15 @@ class Film:
         strip = Image.new("RGB", (SMALLER[0], SMALLER[1] * len(self.frames)))
         for number, frame in enumerate(self.frames):
             strip.paste(frame, (0, SMALLER[1] * number))
-        palette = strip.quantize(COLOURS, dither=Image.Dither.NONE)
+        palette = Image.new("P", (1, 1))
+        palette.putpalette([*_colours(strip, Image.Quantize.MEDIANCUT), *_colours(strip, Image.Quantize.MAXCOVERAGE)])
         first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
         first.save(path, save_all=True, append_images=rest, duration=self.times, loop=0, optimize=True)
+
+
+def _colours(image: Image.Image, how: Image.Quantize) -> list[int]:
+    """Of grounds, which are wide, by one way; of marks, which are small and bright, by the other."""
+    return (image.quantize(COLOURS, how, dither=Image.Dither.NONE).getpalette() or [])[: 3 * COLOURS]
 
 
 def record(page: Page) -> None:
@@ -176,6 +182,7 @@ def record(page: Page) -> None:
     film.show(2000)
     go(page, "/datasets/flights.delays?gen=2")
     film.show(2200)
+    page.evaluate("() => document.querySelector('#use').remove()")  # its addresses are this machine's
     page.mouse.wheel(0, 520)
     page.wait_for_timeout(300)
     film.show(1600)

@@ -129,7 +129,8 @@ def test_an_edit_is_planned_and_then_applied(signed_in: SignIn) -> None:
     tab = Tab(signed_in().new_page())
     page = tab.page
     page.goto("/plan?flow=other")
-    box = page.get_by_label("Text of the blueprint")
+    box = page.get_by_role("textbox", name="Text of the blueprint")
+    expect(page.locator(".editor")).to_be_visible()
     edited = page.locator("textarea[name=text]").input_value().replace("sum(t)", "min(t)")
     box.fill(edited)
     page.get_by_role("button", name="Plan", exact=True).click()
