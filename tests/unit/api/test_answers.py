@@ -212,6 +212,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", BRANCH + "/waves/{wave}")["steps"][0]["changes"]
     assert called("GET", DATASET + "/ranges", against="1")["items"]
     assert called("GET", DATASET + "/partition", key="a.csv")["readers"]
+    assert called("GET", DATASET + "/profile", partition="a.csv")["columns"][0]["values"]
+    assert called("GET", DATASET + "/profile/history", column="v")["columns"]
     assert called("GET", DATASET + "/partition", dataset="shop.counts", key="")["inputs"]
     assert called("GET", DATASET + "/partitions", changed_in="1", prefix="a")["items"][0]["change"] == "added"
     assert called("GET", DATASET + "/partitions", dataset="shop.wrong", state="failed")["items"][0]["work"]
