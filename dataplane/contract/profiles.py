@@ -219,9 +219,10 @@ def _is_number(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
+    """Half a character cannot be encoded: no answer could tell it."""
     if isinstance(value, list):
-        return len(value) == 2 and isinstance(value[0], str) and _is_count(value[1])
-    return isinstance(value, str)
+        return len(value) == 2 and isinstance(value[0], str) and _is_text(value[0]) and _is_count(value[1])
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_decimal(value: object) -> bool:

@@ -210,7 +210,8 @@ def _fragment(label: str, written: Written, files: Sequence[_File], read: _Rows,
 
 
 def _profile(files: Sequence[_File], sample: Sample) -> Profile:
-    counted = merged({**nothing(), "rows": one.entry["rows"], "columns": one.columns} for one in files)
+    parts: list[Profile] = [{**nothing(), "rows": one.entry["rows"], "columns": one.columns} for one in files]
+    counted = parts[0] if len(parts) == 1 else merged(parts)
     return {**counted, "sample": sample}
 
 
@@ -276,7 +277,8 @@ def _of_few_rows(
         if one is None:
             return None
         before = found[label]
-        found[label] = _Rows(before.content.plus(one.content), merged_sample([before.sample, one.sample]))
+        sample = merged_sample([before.sample, one.sample]) if before.content.rows else one.sample
+        found[label] = _Rows(before.content.plus(one.content), sample)
     return found
 
 
