@@ -18,7 +18,11 @@ def _text(name: str) -> sa.Column[Any]:
 
 
 def upgrade() -> None:
-    at = sa.Column("at", sa.Double, nullable=False)
-    ended = sa.Column("ended", sa.Double, nullable=True)
+    told = [
+        _text("name"),
+        _text("actor"),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("ended", sa.Double, nullable=True),
+    ]
     primary = sa.PrimaryKeyConstraint("namespace", "name", name="namespaces_pkey")
-    op.create_table("namespaces", _text("namespace"), _text("name"), _text("actor"), at, ended, primary)
+    op.create_table("namespaces", _text("namespace"), *told, primary)
