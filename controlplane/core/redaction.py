@@ -17,7 +17,14 @@ _CREDENTIALS = re.compile(
     r"|(?P<ours>\bhg_)(?:[a-z][a-z0-9-]{2,39}\.)?[A-Za-z0-9_-]{20,}",
     re.IGNORECASE,
 )
-_SIGNS = ("://", "?", "&", ";", "hg_")  # one of these is in all that is meant: looking for them takes far less time
+_SIGNS = (
+    "://",
+    "?",
+    "&",
+    ";",
+    "hg_",
+    "eyj",
+)  # one of these is in all that is meant: looking for them takes far less time
 _known: set[str] = set()
 
 

@@ -163,4 +163,4 @@ def asking(request: Request, given: str | None = None) -> Asking:
     known, branch = branches.names(context), request.query_params.get("branch", MAIN)
     if branch not in known:
         raise branches.no_branch(branch)
-    return Asking(request, services, token, context, proof, branch, tuple(known))
+    return Asking(request, services, token, context, proof, branch=branch, branches=tuple(known))

@@ -101,7 +101,7 @@ def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
     tested, held = (pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock"))
     assert held <= tested
     assert any(name.startswith("pyspark==") for name in held) is (plane == "dataplane")
-    assert extras() <= {name.partition("==")[0] for name in held}
+    assert extras(plane) <= {name.partition("==")[0] for name in held}
 
 
 def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
@@ -109,10 +109,12 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
     assert set(coordinates(CONNECTORS)) == {jar for pom in tested for jar in coordinates(pom)}
 
 
-def extras() -> set[str]:
-    """Packages that connectors and pools need beside what everybody has; not those of people at their desks."""
+def extras(plane: str) -> set[str]:
+    """Packages that connectors and pools need beside what everybody has; not those of people at their desks. Drivers
+    sign nobody in."""
+    others = {"lsp", "notebook"} | ({"oidc"} if plane == "dataplane" else set())
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    wanted = {package for name, group in groups.items() if name not in ("lsp", "notebook") for package in group}
+    wanted = {package for name, group in groups.items() if name not in others for package in group}
     return {re.split(r"[\[<>=]", package)[0] for package in wanted}
 
 

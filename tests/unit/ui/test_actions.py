@@ -102,7 +102,7 @@ def test_a_home_that_is_only_shown_takes_no_wishes(world: Pages) -> None:
 
 def fields(page: httpx2.Response, action: str) -> dict[str, str]:
     """Hidden fields of the first form of a page that is sent there."""
-    body = re.search(rf'<form[^>]* action="{action}" method="post">(.*?)</form>', page.text, re.DOTALL)
+    body = re.search(rf'<form[^>]* action="{action}(?:\?[^"]*)?" method="post">(.*?)</form>', page.text, re.DOTALL)
     assert body is not None
     return {name: unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', body[1])}
 
