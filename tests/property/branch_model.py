@@ -87,7 +87,8 @@ class Flow:
             tasks.update(set() if dataset in held else work)
             return found[dataset]
 
-        orders = put("shop.orders", dict(files), {("parse", None, tuple(sorted(rows))) for rows in files.values()})
+        # Files are told apart by their bytes, so by the order of their rows; what is made of rows is not.
+        orders = put("shop.orders", dict(files), {("parse", None, rows) for rows in files.values()})
         each = {tuple(sorted(rows)) for rows in orders.values()}
         scaled = {key: tuple((k, self.factor * v) for k, v in rows) for key, rows in orders.items()}
         scaled_parts = put(self.scaled, scaled, {("scale", self.factor, rows) for rows in each})

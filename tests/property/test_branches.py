@@ -48,6 +48,21 @@ def test_the_same_on_sqlite(seed: int) -> None:
     branching.run(seed, "sqlite", kind=branching.Busy if seed % 2 else branching.Run)
 
 
+class Twins(branching.Run):
+    """Two files with the same rows in another order: each is parsed, and what is made of their rows is made once."""
+
+    def go(self, steps: int = 0) -> None:
+        self.settle()
+        for name, rows in (("a.csv", ((1, 6), (1, 3))), ("b.csv", ((1, 3), (1, 6)))):
+            self.files[name] = rows
+            self.world.put(name, *rows)
+            self.settle()
+
+
+def test_files_that_differ_by_the_order_of_their_rows() -> None:
+    branching.run(0, kind=Twins)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("url", ["memory:", "sqlite"])
