@@ -264,9 +264,9 @@ class Engine:
         return found if given["mode"] != "by" else [_with_key(found, column_names(given["schema"]), task["partition"])]
 
     def _held(self, task: TaskSpec) -> Fragment:
-        """One partition of an input, in however many files."""
+        """One partition of an input, in however many files; in none, if a result that was spoilt said so."""
         found = [self.fragment(path) for path in cast("FilesTask", task)["slots"][""]]
-        return Fragment(found[0].columns, tuple(row for f in found for row in f.rows))
+        return Fragment(found[0].columns if found else (), tuple(row for f in found for row in f.rows))
 
     def fragment(self, path: str) -> Fragment:
         found = json.loads(self.lake.read(path))
