@@ -49,6 +49,8 @@ CHANGES = {  # route -> body, the action that is noted
         "trust.create",
     ),
     "DELETE /v1/trust/{rule}": (None, "trust.delete"),
+    "POST /v1/namespaces": ({"name": "team-a"}, "namespace.create"),
+    "DELETE /v1/namespaces/{namespace}": (None, "namespace.delete"),
     "POST /v1/session-links": (None, "session.link"),
     "POST /v1/shares": ({"name": "sales"}, "share.create"),
     "POST /v1/shares/{share}/tables": ({"dataset": "shop.orders"}, "share.add"),
@@ -95,7 +97,14 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
             link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
             shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff"}
             path = path.format(
-                branch="main", other="dev", dataflow="shop", id=token, key="notebooks", link=link, **shared
+                namespace="team-a",
+                branch="main",
+                other="dev",
+                dataflow="shop",
+                id=token,
+                key="notebooks",
+                link=link,
+                **shared,
             )
             answer = http.request(method, path, json=body, headers={"X-Request-ID": action})
             assert answer.is_success, (name, answer.text)
@@ -136,6 +145,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 format="csv",
                 link="none",
                 share="none",
+                namespace="none",
                 file="shop.orders.csv",
                 query="0" * 64,
             )

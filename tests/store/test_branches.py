@@ -10,6 +10,7 @@ from controlplane.core.errors import BranchExists, NotFound, StaleRevision, Stal
 from controlplane.core.model import change_marks
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import unknown_table
+from controlplane.core.model.shares import SharedTable
 from controlplane.store.sql import branches as sql
 from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
@@ -274,12 +275,16 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
         tx.set_paused("dev", "flights", True)
         tx.enqueue("dev", DAILY, [task(1), task(2)])
         tx.enqueue("main", DAILY, [task(2)])
+        tx.put_shared_table(
+            SharedTable("s1", "flights", "daily", branch="dev", dataset=DAILY, has_history=False, at=0.0)
+        )
     with forked.begin() as tx:
         tx.drop_branch("dev")
         with pytest.raises(NotFound):
             tx.drop_branch("dev")
     with forked.begin() as tx:
         assert tx.branches() == {}
+        assert tx.shared_tables("s1") == ()  # who makes a branch of this name again shares nothing of it
         assert tx.tasks([d(1), d(2)]).keys() == {d(2)}
         tx.create_branch(branch())  # its name is free again
         assert tx.states("dev") == {DAILY: state(2)}

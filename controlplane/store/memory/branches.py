@@ -108,9 +108,13 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
             del of.messages[id]
 
     def _drop_links(self, branch: str) -> None:
+        """Links, and entries of shares: none comes to mean a later branch of the same name."""
         of = self._space.links
         for id in [id for id, link in of.items() if link.branch == branch]:
             del of[id]
+        tables = self._space.shared_tables
+        for place in [place for place, table in tables.items() if table.branch == branch]:
+            del tables[place]
 
     def _drop_texts(self, branch: str, dataflow: str | None = None) -> None:
         of = self._space.texts
