@@ -75,7 +75,7 @@ def _check_arguments(files: list[Path] | None, *, is_stdin: bool, is_more: bool)
 
 
 def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequence[BlueprintText]:
-    """Whatever their bytes: what is no text is a problem among the others."""
+    """Files of any bytes: one that is no text is a problem among the others."""
     from controlplane.cli import sources
 
     if is_stdin:

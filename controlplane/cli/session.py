@@ -127,8 +127,7 @@ class Session:
 
     @contextmanager
     def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:
-        """As `connect`, for looks that nobody asked for: None where there is neither a service nor a home, and none is
-        made."""
+        """The client of `connect`, or None where there is neither a service nor a home. No home is made."""
         found = settings.read(home)
         if service_of(found) is None and not Home(found.home).is_there():
             yield None

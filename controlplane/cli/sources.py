@@ -50,7 +50,7 @@ def load(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
 
 
 def read(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
-    """As `load`, whatever their bytes are. Raises Unreadable."""
+    """As `load`, for files of any bytes. Raises Unreadable."""
     return tuple(of_bytes(path, _read(path)) for path in paths)
 
 

@@ -47,7 +47,7 @@ def id_in(namespace: str, digits: str) -> str:
 
 
 def of_id(id: str) -> str:
-    """The namespace of an id; `default` for whatever says nothing else."""
+    """The namespace that an id names; `default` where the id names none."""
     found = _ID.fullmatch(id)
     if found is None:
         return DEFAULT

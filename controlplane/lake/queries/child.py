@@ -140,6 +140,9 @@ class QueryChild:
     def kill(self) -> None:
         """At once. Whoever waits for its answer gets ChildEnded."""
         self._is_killed = True
+        self._end()
+
+    def _end(self) -> None:
         self._process.kill()
 
     def close(self) -> None:
@@ -195,7 +198,8 @@ class SparkChild(QueryChild):
         self.kill()
         return ended
 
-    def kill(self) -> None:
+    def _end(self) -> None:
+        """The process group, which the JVM is in, also after the process itself is gone."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 

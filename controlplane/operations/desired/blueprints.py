@@ -22,13 +22,14 @@ from controlplane.core.model import packs
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, holds, permits, pins, renaming
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
+from controlplane.operations.noting import note_change
 from controlplane.operations.planning import review
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
@@ -391,9 +392,7 @@ def _store(
 
 
 def _audit(ctx: Context, tx: Tx, branch: str, action: str, target: str, before: int | None, after: int | None) -> None:
-    tx.put_change(
-        Change(ctx.actor, ctx.request_id, action, target=target, before=before, after=after, at=tx.now(), branch=branch)
-    )
+    note_change(ctx, tx, action, target, before=before, after=after, branch=branch)
 
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:

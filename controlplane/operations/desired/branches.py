@@ -15,10 +15,11 @@ from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, B
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import compile_live, desired
 from controlplane.ports.store import Store, Tx
 
@@ -240,16 +241,5 @@ def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> Branc
 
 
 def _note(ctx: Context, tx: Tx, action: str, name: str, before: object, after: object) -> None:
-    tx.put_change(
-        Change(
-            ctx.actor,
-            ctx.request_id,
-            action,
-            target=name,
-            before=before,
-            after=after,
-            at=tx.now(),
-            branch=NO_BRANCH,  # it outlives the branch
-        )
-    )
+    note_change(ctx, tx, action, name, before=before, after=after)  # of no branch: it outlives this one
     tx.put_events([Event(action, name, 1, {"actor": ctx.actor}, branch=NO_BRANCH)])

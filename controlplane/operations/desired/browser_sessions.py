@@ -13,10 +13,9 @@ from hashlib import sha256
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.browser_sessions import BrowserSession, SessionKind
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 IDLE_S = 12 * 3600.0
@@ -37,17 +36,7 @@ def link(ctx: Context, token: Token) -> tuple[str, float]:
         text = _put(tx, token, "link", LINK_S)
         expires = tx.now() + LINK_S
         after = {"name": token.name, "expires": expires}
-        change = Change(
-            ctx.actor,
-            ctx.request_id,
-            "session.link",
-            target=token.id,
-            before=None,
-            after=after,
-            at=tx.now(),
-            branch=NO_BRANCH,
-        )
-        tx.put_change(change)
+        note_change(ctx, tx, "session.link", token.id, after=after)
     return text, expires
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from controlplane.core.compile.nodes import Desired, Sink, Source, paused_by
 from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
-from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import holds, schema_pins
+from controlplane.operations.noting import note_change
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listing_requests, listings
@@ -157,16 +157,5 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
 
 
 def _note(ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]) -> None:
-    tx.put_change(
-        Change(
-            ctx.actor,
-            ctx.request_id,
-            action,
-            target=target or "*",
-            before=None,
-            after=after,
-            at=tx.now(),
-            branch=branch,
-        )
-    )
+    note_change(ctx, tx, action, target or "*", after=after, branch=branch)
     tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])

@@ -17,9 +17,7 @@ from controlplane.core.errors import LinkEnded, NotFound, WrongSignature
 from controlplane.core.model import addresses, namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinkEntry
-from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.links import Link
-from controlplane.core.model.revisions import Change
 from controlplane.core.records import columns, where
 from controlplane.core.records.formats import Compression, Format
 from controlplane.core.rights import may
@@ -28,6 +26,7 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import canonical
 
@@ -78,7 +77,7 @@ def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
             expires=now + min(ttl_s, LONGEST_S),
         )
         tx.put_link(link)
-        _note(ctx, tx, "link.create", link, before=None, after=_audited(link))
+        note_change(ctx, tx, "link.create", link.id, after=_audited(link))
     return link
 
 
@@ -137,7 +136,7 @@ def revoke(ctx: Context, caller: Token, id: str) -> None:
             raise NotFound(f"there is no link {id}; `headgate link list` has them")
         tx.put_link(replace(link, revoked=True))
         before, after = ({"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True))
-        _note(ctx, tx, "link.revoke", link, before=before, after=after)
+        note_change(ctx, tx, "link.revoke", link.id, before=before, after=after)
 
 
 def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
@@ -171,17 +170,3 @@ def entry_of(link: Link, ended: str = "") -> LinkEntry:
 
 def _audited(link: Link) -> Mapping[str, object]:
     return {k: v for k, v in entry_of(link).items() if k not in ("id", "by", "at", "ended")}
-
-
-def _note(ctx: Context, tx: Tx, action: str, link: Link, *, before: object, after: object) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=link.id,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

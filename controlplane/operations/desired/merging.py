@@ -16,13 +16,14 @@ from controlplane.core.merging.three_way import WHOLE, Side
 from controlplane.core.model.answers import MergeAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, conflicts, drafts, readiness
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.noting import note_change
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
@@ -190,11 +191,7 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
     elif not is_pinned(tx, source):  # main as that sees it has none of the edits
         tx.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
-    tx.put_change(
-        Change(
-            ctx.actor, ctx.request_id, "branch.merge", target=into, before=before, after=after, at=tx.now(), branch=into
-        )
-    )
+    note_change(ctx, tx, "branch.merge", into, before=before, after=after, branch=into)
     tx.put_events([Event("branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into)])
 
 

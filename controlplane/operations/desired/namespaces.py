@@ -14,12 +14,11 @@ from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.namespaces import NamespaceEntry
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.namespaces import DEFAULT, Namespace
-from controlplane.core.model.revisions import Change
 from controlplane.core.rights import EVERYWHERE, Narrowing
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.noting import note_change
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 
@@ -46,7 +45,7 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
             raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
         made = Namespace(name, ctx.actor, tx.now())
         tx.put_namespace(made)
-        _note(ctx, tx, "namespace.create", name, after={"name": name})
+        note_change(ctx, tx, "namespace.create", name, after={"name": name})
     ctx.wake()  # the loop begins to serve it
     return _entry(ctx.store, made)
 
@@ -81,7 +80,7 @@ def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
             )
         tx.empty_namespace(name)
         tx.put_namespace(replace(found, ended=tx.now()))
-        _note(ctx, tx, "namespace.delete", name, before={"name": name})
+        note_change(ctx, tx, "namespace.delete", name, before={"name": name})
     lake.delete_prefix(name)
     ctx.wake()
 
@@ -104,7 +103,7 @@ def create_token(
     theirs = replace(ctx, namespace=namespace)
     text, token = tokens.create(theirs, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     with ctx.store.begin() as tx:
-        _note(ctx, tx, "namespace.token", namespace, after={"name": name, "scopes": list(scopes), "id": token.id})
+        note_change(ctx, tx, "namespace.token", namespace, after={"name": name, "scopes": list(scopes), "id": token.id})
     return text, token
 
 
@@ -138,17 +137,3 @@ def _entry(store: Store, one: Namespace) -> NamespaceEntry:
             "tasks": sum(tx.backlog().values()),
             "drivers": len(tx.drivers()),
         }
-
-
-def _note(ctx: Context, tx: Tx, action: str, name: str, *, before: object = None, after: object = None) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=name,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

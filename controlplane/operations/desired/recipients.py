@@ -15,13 +15,12 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.core.model.shares import Share
 from controlplane.core.s3.scopes import Scope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import shares, tokens
 from controlplane.operations.desired.s3_keys import S3Key
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 
@@ -63,7 +62,7 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
         )
         tx.put_token(token)
         after = {"name": name, "shares": list(names), "expires": token.expires}
-        _note(ctx, tx, "recipient.create", token, before=None, after=after)
+        note_change(ctx, tx, "recipient.create", token.id, after=after)
     return text, token
 
 
@@ -73,7 +72,7 @@ def revoke(ctx: Context, recipient: str) -> None:
         found = _meant(tx, recipient)
         tx.put_token(replace(found, revoked=True))
         before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-        _note(ctx, tx, "recipient.revoke", found, before=before, after=after)
+        note_change(ctx, tx, "recipient.revoke", found.id, before=before, after=after)
 
 
 def listing(ctx: Context) -> list[RecipientEntry]:
@@ -146,17 +145,3 @@ def _meant(tx: Tx, text: str) -> Token:
         ids = ", ".join(token.id for token in named)
         raise AmbiguousName(f"{len(named)} live recipients have the name {text}; revoke one by its id: {ids}")
     return named[0]
-
-
-def _note(ctx: Context, tx: Tx, action: str, token: Token, *, before: object, after: object) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=token.id,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

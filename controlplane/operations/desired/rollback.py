@@ -20,12 +20,12 @@ from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.holds import Hold
-from controlplane.core.model.revisions import Change
 from controlplane.core.model.states import State
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, earlier
 from controlplane.operations.desired.earlier import Chosen
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -180,16 +180,5 @@ def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *
         "reason": wish.reason,
         "force": force,
     }
-    tx.put_change(
-        Change(
-            ctx.actor,
-            ctx.request_id,
-            "rollback",
-            target=wish.target,
-            before=before,
-            after=after,
-            at=tx.now(),
-            branch=wish.branch,
-        )
-    )
+    note_change(ctx, tx, "rollback", wish.target, before=before, after=after, branch=wish.branch)
     tx.put_events([Event("operator.rollback", wish.target, 1, {"actor": ctx.actor}, branch=wish.branch)])

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from controlplane.core.model.answers import RunBegun
 from controlplane.core.model.events import Event
-from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.desired.blueprints import Source
+from controlplane.operations.noting import note_change
 
 
 def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
@@ -35,16 +35,5 @@ def note(ctx: Context, branch: str, begun: RunBegun) -> None:
     """In the audit and the events: who ran what."""
     flows = list(begun["revisions"])
     with ctx.store.begin(ctx.namespace) as tx:
-        tx.put_change(
-            Change(
-                ctx.actor,
-                ctx.request_id,
-                "run",
-                target=", ".join(flows),
-                before=None,
-                after={"dataflows": flows},
-                at=tx.now(),
-                branch=branch,
-            )
-        )
+        note_change(ctx, tx, "run", ", ".join(flows), after={"dataflows": flows}, branch=branch)
         tx.put_events([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])

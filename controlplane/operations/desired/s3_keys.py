@@ -18,13 +18,12 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import S3KeyEntry
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.core.rights import EVERYTHING, Principal
 from controlplane.core.s3 import scopes
 from controlplane.core.s3.scopes import Scope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 _SCOPE = "s3:"  # starts the scopes of such a token
@@ -65,7 +64,7 @@ def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None 
         )
         tx.put_token(key)
         after = {"name": name, "read": read_scopes(key), "expires": expires}
-        _note(ctx, tx, "s3-key.create", key, before=None, after=after)
+        note_change(ctx, tx, "s3-key.create", key.id, after=after)
     return key
 
 
@@ -103,7 +102,7 @@ def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
         found = _meant(tx, key, parent)
         tx.put_token(replace(found, revoked=True))
         before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-        _note(ctx, tx, "s3-key.revoke", found, before=before, after=after)
+        note_change(ctx, tx, "s3-key.revoke", found.id, before=before, after=after)
 
 
 def listing(ctx: Context, *, parent: str | None = None) -> list[S3KeyEntry]:
@@ -154,17 +153,3 @@ def _is_live(token: Token, now: float) -> bool:
 def read_scopes(key: Token) -> list[str]:
     """What it may read, as texts."""
     return [scope.removeprefix(_SCOPE) for scope in key.scopes]
-
-
-def _note(ctx: Context, tx: Tx, action: str, key: Token, *, before: object, after: object) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=key.id,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

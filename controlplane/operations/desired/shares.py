@@ -10,12 +10,11 @@ import uuid
 from controlplane.core.errors import BadScope, NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import SharedTableEntry, ShareEntry
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.core.model.shares import SHARE_NAME, Share, SharedTable
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
 
 SCOPE = "share:"  # starts the scopes of recipients' tokens; the share's id follows
@@ -29,7 +28,7 @@ def create(ctx: Context, name: str) -> ShareEntry:
             raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
         share = Share(name, uuid.uuid4().hex, ctx.actor, tx.now())
         tx.put_share(share)
-        _note(ctx, tx, "share.create", share, before=None, after={"name": name})
+        note_change(ctx, tx, "share.create", share.name, after={"name": name})
         return _shown(tx, share)
 
 
@@ -39,7 +38,7 @@ def delete(ctx: Context, name: str) -> None:
         share = one(tx, name)
         before = [_entry(table) for table in tx.shared_tables(share.id)]
         tx.drop_share(share)
-        _note(ctx, tx, "share.delete", share, before={"name": name, "tables": before}, after=None)
+        note_change(ctx, tx, "share.delete", share.name, before={"name": name, "tables": before})
 
 
 def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, history: bool) -> ShareEntry:
@@ -57,7 +56,7 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
             taken = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
             raise NameTaken(f"{taken}; remove that one first, or choose another name")
         tx.put_shared_table(added)
-        _note(ctx, tx, "share.add", share, before=before and _entry(before), after=_entry(added))
+        note_change(ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added))
         return _shown(tx, share)
 
 
@@ -69,7 +68,7 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
         if found is None:
             raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
         tx.drop_shared_table(found)
-        _note(ctx, tx, "share.remove", share, before=_entry(found), after=None)
+        note_change(ctx, tx, "share.remove", share.name, before=_entry(found))
         return _shown(tx, share)
 
 
@@ -127,17 +126,3 @@ def _entry(table: SharedTable) -> SharedTableEntry:
         "history": table.has_history,
         "at": table.at,
     }
-
-
-def _note(ctx: Context, tx: Tx, action: str, share: Share, *, before: object, after: object) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=share.name,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

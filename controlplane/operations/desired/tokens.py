@@ -18,10 +18,9 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry, WithinAnswer
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.core.rights import EVERYWHERE, Narrowing
 from controlplane.operations.context import Context
+from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 PREFIX = "hg_"
@@ -65,18 +64,7 @@ def create(
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires, **patterns(within)}
-        tx.put_change(
-            Change(
-                ctx.actor,
-                ctx.request_id,
-                "token.create",
-                target=token.id,
-                before=None,
-                after=after,
-                at=now,
-                branch=NO_BRANCH,
-            )
-        )
+        note_change(ctx, tx, "token.create", token.id, after=after)
     return text, token
 
 
@@ -90,18 +78,7 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
             id, now = _hash(text).hex()[:12], tx.now()
             tx.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
             after = {"scopes": list(scopes)}
-            tx.put_change(
-                Change(
-                    ctx.actor,
-                    ctx.request_id,
-                    "token.admit",
-                    target=id,
-                    before=None,
-                    after=after,
-                    at=now,
-                    branch=NO_BRANCH,
-                )
-            )
+            note_change(ctx, tx, "token.admit", id, after=after)
 
 
 def new_text(namespace: str) -> str:
@@ -178,18 +155,7 @@ def revoke(ctx: Context, token: str) -> None:
 def _revoke(ctx: Context, tx: Tx, found: Token) -> None:
     tx.put_token(replace(found, revoked=True))
     before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-    tx.put_change(
-        Change(
-            ctx.actor,
-            ctx.request_id,
-            "token.revoke",
-            target=found.id,
-            before=before,
-            after=after,
-            at=tx.now(),
-            branch=NO_BRANCH,
-        )
-    )
+    note_change(ctx, tx, "token.revoke", found.id, before=before, after=after)
 
 
 def _meant(tx: Tx, token: str) -> list[Token]:

@@ -16,14 +16,13 @@ from controlplane.core.errors import BadTrust, NameTaken, NotFound, NotTrusted
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import TrustEntry
-from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.json_values import JsonObject
-from controlplane.core.model.revisions import Change
 from controlplane.core.model.trust import TrustRule, Use
 from controlplane.core.rights import EVERYWHERE, Narrowing
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.desired.tokens import LOGIN, TRUST
+from controlplane.operations.noting import note_change
 from controlplane.ports.issuers import Issuers
 from controlplane.ports.store import Tx
 
@@ -66,7 +65,7 @@ def create(
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
         tx.put_trust_rule(made)
-        _note(ctx, tx, "trust.create", made.id, before=None, after=_said(made))
+        note_change(ctx, tx, "trust.create", made.id, after=_said(made))
         return _shown(tx, made)
 
 
@@ -85,7 +84,7 @@ def delete(ctx: Context, name: str) -> None:
         tx.drop_trust_rule(rule)
         for token in _opened(tx, rule):
             tx.put_token(replace(token, revoked=True))
-        _note(ctx, tx, "trust.delete", rule.id, before=_said(rule), after=None)
+        note_change(ctx, tx, "trust.delete", rule.id, before=_said(rule))
 
 
 # --- what rules open --------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ def _open(
         tx.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
         known = replace(ctx, actor=name)
-        _note(known, tx, ACTION[use], token.id, before=None, after={**after, "claims": trust.told(rule, claims)})
+        note_change(known, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
     return text, token, rule
 
 
@@ -196,19 +195,3 @@ def _said(rule: TrustRule) -> JsonObject:
         "ttl_s": rule.ttl_s,
         **within,
     }
-
-
-def _note(
-    ctx: Context, tx: Tx, action: str, target: str, *, before: JsonObject | None, after: JsonObject | None
-) -> None:
-    change = Change(
-        ctx.actor,
-        ctx.request_id,
-        action,
-        target=target,
-        before=before,
-        after=after,
-        at=tx.now(),
-        branch=NO_BRANCH,
-    )
-    tx.put_change(change)

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from typing import TypeAlias
 
 from controlplane.core.model.answers import CollectAnswer, FindingEntry, FsckAnswer
-from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
+from controlplane.operations.noting import note_change
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Collected, Forget, collect
 from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Finding, RowCheck, fsck
@@ -86,6 +85,4 @@ def _findings(found: Iterable[Finding]) -> list[FindingEntry]:
 
 
 def _note(ctx: Context, tx: Tx, action: str, before: Noted, after: Noted) -> None:
-    tx.put_change(
-        Change(ctx.actor, ctx.request_id, action, target="*", before=before, after=after, at=tx.now(), branch=NO_BRANCH)
-    )
+    note_change(ctx, tx, action, "*", before=before, after=after)

@@ -96,6 +96,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
         self._drop_texts(name)
         self._drop_alerts(name)
         self._drop_links(name)
+        self._drop_shared_tables(name)
         self._forget_tables(name, [dataset for branch, dataset in self._space.publications if branch == name])
         self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
@@ -108,10 +109,12 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
             del of.messages[id]
 
     def _drop_links(self, branch: str) -> None:
-        """Links, and entries of shares: none comes to mean a later branch of the same name."""
         of = self._space.links
         for id in [id for id, link in of.items() if link.branch == branch]:
             del of[id]
+
+    def _drop_shared_tables(self, branch: str) -> None:
+        """A later branch of the same name is not shared."""
         tables = self._space.shared_tables
         for place in [place for place, table in tables.items() if table.branch == branch]:
             del tables[place]

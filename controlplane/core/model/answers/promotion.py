@@ -23,7 +23,7 @@ class PromotionAnalysis(TypedDict):
 
 class PromotionComparison(TypedDict):
     """The query's rows, by its engine, beside those of the transform, by Spark over the same generations. `equal`: the
-    same rows, in whatever order, with numbers that are not whole to nine digits; None where they were not compared,
+    same rows, in any order, with numbers that are not whole to nine digits; None where they were not compared,
     for a `reason`. `rows` of each; rows that only one of them has are counted, and a few of them are told."""
 
     engine: Literal["duckdb", "spark"]

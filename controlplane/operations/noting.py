@@ -1,0 +1,35 @@
+"""The audit of changes: who changed what, in the transaction of the change.
+
+Does not belong here: reads of rows, which are noted in batches (`inspect.audit`), and showing either.
+"""
+
+from __future__ import annotations
+
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.revisions import Change
+from controlplane.operations.context import Context
+from controlplane.ports.store import Tx
+
+
+def note_change(
+    ctx: Context,
+    tx: Tx,
+    action: str,
+    target: str,
+    *,
+    before: object = None,
+    after: object = None,
+    branch: str = NO_BRANCH,
+) -> None:
+    """One row of the audit. `before` and `after`: JSON. `branch`: none where it concerns the whole namespace."""
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=target,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=branch,
+    )
+    tx.put_change(change)
