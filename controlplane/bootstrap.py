@@ -13,7 +13,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -22,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
 from controlplane.core.errors import CannotListen
-from controlplane.core.model.scaling import Share
-from controlplane.core.model.tasks import Size
 from controlplane.core.redaction import remember
 from controlplane.home import Home
 from controlplane.settings import BadSetting, Settings, secrets_in
@@ -32,9 +29,9 @@ if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
     from controlplane.core.model.alerts import Channel
-    from controlplane.core.model.drivers import Driver
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
+    from controlplane.drivers.tracked import TrackedPool
     from controlplane.drivers.user import User
     from controlplane.issuers.tokens import JwtIssuers
     from controlplane.lake.queries.pool import QueryPool
@@ -240,10 +237,14 @@ class Server:
         return self._open_pool()
 
     def _open_pool(self) -> TrackedPool:
+        from controlplane.drivers.tracked import TrackedPool
+
         return TrackedPool(self._made_pool(self.wake.notify_all))
 
     def _made_pool(self, nudge: Callable[[], None] | None) -> NamespacedPool:
         if self.settings.pool == "none":
+            from controlplane.drivers.external import ExternalPool
+
             return ExternalPool()
         if self.settings.pool == "kubernetes":
             return self._kubernetes(nudge)
@@ -571,77 +572,6 @@ def _end_at_last(ended: threading.Event) -> None:
             os._exit(1)
 
     threading.Thread(target=watch, name="end", daemon=True).start()
-
-
-class TrackedPool:
-    """A pool that remembers which Spark drivers it has seen.
-
-    Children are started from one thread that lives as long as they may: on Linux they end with it.
-    """
-
-    def __init__(self, pool: NamespacedPool) -> None:
-        self._pool, self.name, self.outlives, self.shares = pool, pool.name, pool.outlives, pool.shares
-        self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
-        self.drivers: set[str] = set()
-
-    def scale(
-        self,
-        kind: str,
-        wanted: int,
-        size: Size = "standard",
-        busy: Collection[str] = (),
-        *,
-        namespace: str = "default",
-    ) -> None:
-        self._hand.submit(self._pool.scale, kind, wanted, size, busy, namespace=namespace).result()
-
-    def end(self, driver: str, reason: str) -> None:
-        self._pool.end(driver, reason)
-
-    def poll(self) -> tuple[Driver, ...]:
-        found = self._pool.poll()
-        self.drivers.update(d.id for d in found if d.kind == "driver")
-        return found
-
-    def log(self, driver: str, lines: int) -> str:
-        return self._pool.log(driver, lines)
-
-    def close(self) -> None:
-        self._pool.close()
-        self._hand.shutdown()
-
-
-class ExternalPool:
-    """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
-
-    name = "none"
-    outlives = True
-    shares: tuple[Share, ...] = ()
-
-    def scale(
-        self,
-        kind: str,
-        wanted: int,
-        size: Size = "standard",
-        busy: Collection[str] = (),
-        *,
-        namespace: str = "default",
-    ) -> None:
-        """Not ours to start."""
-
-    def end(self, driver: str, reason: str) -> None:
-        """Not ours to end."""
-
-    def poll(self) -> tuple[Driver, ...]:
-        return ()
-
-    def log(self, driver: str, lines: int) -> str:  # noqa: ARG002  # as of every pool
-        from controlplane.core.errors import LogGone
-
-        raise LogGone(f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log")
-
-    def close(self) -> None:
-        """Not ours to end."""
 
 
 def _channels(path: Path, pool: str) -> tuple[Channel, ...]:

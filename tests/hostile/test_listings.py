@@ -12,8 +12,8 @@ from typing import cast
 
 import pytest
 
-from controlplane.bootstrap import ExternalPool
 from controlplane.cli import views
+from controlplane.drivers.external import ExternalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls

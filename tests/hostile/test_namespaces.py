@@ -29,6 +29,7 @@ from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, browser_sessions, tokens
 from controlplane.operations.inspect.queries import Queries
+from tests.hostile.routes import queries_of
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
@@ -42,15 +43,6 @@ components:
     read: {connector: files, path: HOME/orders/*.csv, format: csv, options: {header: true}, schema: "k INT, v INT"}
   salaries: {transform: {sql: 'SELECT k, 2 * v AS v FROM ledger'}}
 """
-ASKED = {
-    "all": "true",
-    "long": "true",
-    "rows": "true",
-    "after": "0",
-    "follow": "false",
-    "direction": "downstream",
-    "since": "0",
-}
 
 
 @dataclass(frozen=True)
@@ -161,7 +153,7 @@ def gets(services: Services, names: dict[str, str], ids: list[str]) -> Iterator[
         if "get" not in operations or path == LINK or path in PUBLIC or path.startswith("/v1/namespaces"):
             continue
         given = [p["name"] for p in operations["get"].get("parameters", ()) if p["in"] == "query"]
-        queries: list[dict[str, str]] = [{}, {name: ASKED[name] for name in given if name in ASKED}]
+        queries = queries_of(given)
         queries += [{name: names[name]} for name in ("dataflow", "dataset", "branch") if name in given]
         if "target" in given:
             queries += [{"target": names["dataflow"]}, {"target": names["dataset"]}]

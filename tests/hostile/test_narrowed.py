@@ -20,6 +20,7 @@ from controlplane.api.auth import LINK
 from controlplane.api.services import Services
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import blueprints, branches, tokens
+from tests.hostile.routes import queries_of
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
@@ -48,15 +49,6 @@ NAMES = {  # of a parameter: what is seen, what is hidden, and what is not there
     "run": ("shop.rev1", "payroll.rev1", "norun.rev1"),
 }
 TARGETS = ("shop", "payroll", "noflow"), ("shop.stuck", "payroll.salaries", "noset.salaries")
-ASKED = {
-    "all": "true",
-    "long": "true",
-    "rows": "true",
-    "after": "0",
-    "follow": "false",
-    "direction": "downstream",
-    "since": "0",
-}
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ def requests(services: Services) -> Iterator[tuple[str, list[str]]]:
         if "get" not in operations or path == LINK:  # which no token opens
             continue
         given = [p["name"] for p in operations["get"].get("parameters", ()) if p["in"] == "query"]
-        queries: list[dict[str, str]] = [{}, {name: ASKED[name] for name in given if name in ASKED}]
+        queries = queries_of(given)
         for triple in TARGETS if "target" in given else ():
             queries += [{"target": name} for name in triple]
         for name in ("dataflow", "dataset", "branch"):

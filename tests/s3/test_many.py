@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import obstore
 import pytest
 
-from controlplane.bootstrap import ExternalPool
+from controlplane.drivers.external import ExternalPool
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls

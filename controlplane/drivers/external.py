@@ -1,0 +1,42 @@
+"""A pool of drivers that somebody else starts and ends. Does not belong here: pools of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from controlplane.core.errors import LogGone
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.namespaces import DEFAULT
+from controlplane.core.model.scaling import Share
+from controlplane.core.model.tasks import Size
+
+
+class ExternalPool:
+    """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
+
+    name = "none"
+    outlives = True
+    shares: tuple[Share, ...] = ()
+
+    def scale(
+        self,
+        kind: str,
+        wanted: int,
+        size: Size = "standard",
+        busy: Collection[str] = (),
+        *,
+        namespace: str = DEFAULT,
+    ) -> None:
+        """Not ours to start."""
+
+    def end(self, driver: str, reason: str) -> None:
+        """Not ours to end."""
+
+    def poll(self) -> tuple[Driver, ...]:
+        return ()
+
+    def log(self, driver: str, lines: int) -> str:  # noqa: ARG002  # as of every pool
+        raise LogGone(f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log")
+
+    def close(self) -> None:
+        """Not ours to end."""
