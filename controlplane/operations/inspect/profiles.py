@@ -68,7 +68,7 @@ def profile(
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point)
         look = Look(tx)
-        found = look.at(state.root) if partition is None else look.at_key(state, partition)
+        found = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
     _keep(ctx, look)
     return {
         "dataset": name,
@@ -92,9 +92,11 @@ def history(
         state_of(tx, branch, name)
         look = Look(tx)
         seen: list[tuple[State, Profile]] = []
-        for state in islice(_generations(tx, branch, name), GENERATIONS):
+        states = _generations(tx, branch, name)[:GENERATIONS]
+        look.kept = tx.profiles(state.root for state in states)
+        for state in states:
             try:
-                seen.append((state, look.at(state.root)))
+                seen.append((state, look.at(state.root, state.rows)))
             except CorruptNode:  # a tree that only an older state has may have been collected
                 break
     _keep(ctx, look)
@@ -155,23 +157,27 @@ def _point(state: State, found: Profile, column: ColumnProfile, moved: list[str]
 
 @dataclass(slots=True)
 class Look:
-    """One look at some trees. `new`: what it found of nodes, which is to be kept."""
+    """One look at some trees. `kept`: what earlier looks kept of roots. `new`: what this one found of nodes, and is to
+    be kept."""
 
     tx: Tx
     left: int = LEAVES_A_LOOK
+    kept: dict[bytes, bytes] = field(default_factory=dict)
     new: dict[bytes, Profile] = field(default_factory=dict)
     is_partial: bool = False
 
-    def at(self, root: bytes) -> Profile:
-        """Raises CorruptNode."""
+    def at(self, root: bytes, rows: int) -> Profile:
+        """No node is read where an earlier look kept what the tree comes to. Raises CorruptNode."""
         if root == EMPTY_ROOT:
             return nothing()
-        ref, node = load_root(self.tx, root)
-        rows = node.verify().totals.content.rows
         if root in self.new:
             return self.new[root]
-        kept = self.tx.profiles([root])
-        return unpacked(kept[root], rows) if root in kept else self._of(ref, node, rows)
+        if root not in self.kept:
+            self.kept |= self.tx.profiles([root])
+        if root in self.kept:
+            return unpacked(self.kept[root], rows)
+        ref, node = load_root(self.tx, root)
+        return self._of(ref, node, rows)
 
     def at_key(self, state: State, key: str) -> Profile:
         entry = tree.lookup(self.tx, state.root, [key]).get(key)

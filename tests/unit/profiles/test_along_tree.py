@@ -122,7 +122,7 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     while True:
         with world.store.read() as tx:
             look = profiles.Look(tx)
-            found = look.at(root)
+            found = look.at(root, count)
         profiles._keep(world.ctx, look)
         seen.append(found["rows"] - found.get("unprofiled", 0))
         assert found["rows"] == count
@@ -133,14 +133,14 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     assert (seen[-1], found["columns"]["number"]["bounds"]) == (count, [0, count - 1])
     with world.store.read() as tx:
         again = profiles.Look(tx, left=0)
-        assert again.at(root) == found
+        assert again.at(root, count) == found
     with world.store.begin() as tx:  # one partition more: one leaf is looked at
         [late] = entries([count + 7])
         tx.put_profiles({late.fragment: packed(profile([(5, {**row, "number": -1})]))})
         edited = tree.edit(tx, root, [(late.key, late)])
     with world.store.read() as tx:
         look = profiles.Look(tx)
-        assert look.at(edited)["columns"]["number"]["bounds"] == [-1, count - 1]
+        assert look.at(edited, count + 1)["columns"]["number"]["bounds"] == [-1, count - 1]
         assert (look.left, look.is_partial) == (profiles.LEAVES_A_LOOK - 1, False)
 
 
