@@ -59,11 +59,11 @@ def api(service: Service) -> Iterator[Headgate]:
 
 
 def _without_clocks(status: Any) -> Any:
-    """A status without the times of listings, which move on between two looks."""
+    """A status without the times of listings, which move on between two looks (`as_of` is that of the last one)."""
     if isinstance(status, list):
         return [_without_clocks(part) for part in status]
     if isinstance(status, dict):
-        return {key: _without_clocks(part) for key, part in status.items() if key != "listing"}
+        return {key: _without_clocks(part) for key, part in status.items() if key not in ("as_of", "listing")}
     return status
 
 

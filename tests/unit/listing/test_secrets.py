@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from dataplane import secrets
 from dataplane.contract.results import CheckAnswer, ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
@@ -24,6 +25,14 @@ from dataplane.secrets import (
     without_secrets,
     without_secrets_in,
 )
+
+
+@pytest.fixture(autouse=True)
+def of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test takes and remembers is a process's for good: tests of other files may run in this process later."""
+    monkeypatch.setattr(secrets, "_given", {})
+    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(secrets, "_pattern", None)
 
 
 def test_a_reference_is_a_variable_or_a_file(tmp_path: Path) -> None:
