@@ -39,6 +39,14 @@ def _git(*arguments: str) -> str:
 TURN = turn()
 
 
+def in_turn(number: int, of: int, now: int = TURN) -> list[pytest.MarkDecorator]:
+    """Marks of the `number`-th of `of` cases that take turns: one is part of this run, the others of `make soak`."""
+    marks = [pytest.mark.sweep]
+    if number % of != now % of:
+        marks.append(pytest.mark.soak)
+    return marks
+
+
 def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
     """Cases for `parametrize`: one in `of` of them, evenly spread, is part of this run, the others of `make soak`.
 
@@ -47,8 +55,6 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
     found = []
     for number, case in enumerate(cases):
         param = case if hasattr(case, "marks") else pytest.param(case)
-        marks = [pytest.mark.sweep, *param.marks]
-        if number % of != now % of:
-            marks.append(pytest.mark.soak)
+        marks = [*in_turn(number, of, now), *param.marks]
         found.append(pytest.param(*param.values, marks=marks, id=param.id))
     return found

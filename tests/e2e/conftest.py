@@ -15,7 +15,7 @@ from dataplane.spark.warmup import COMMAND
 from tests.e2e.workspace import Workspace, example
 from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
-from tests.slices import TURN
+from tests.slices import TURN, in_turn
 
 Make = Callable[..., Workspace]
 
@@ -53,6 +53,15 @@ def ways(turn: int) -> list[Any]:
     left_out = SINGLE if not is_single else LASTING
     marks = {left_out: [pytest.mark.soak]}
     return [pytest.param(way, marks=[pytest.mark.sweep, *marks.get(way, [])]) for way in (LASTING, SINGLE)]
+
+
+def lake_in(store: str) -> list[pytest.MarkDecorator]:
+    """Marks of a story whose lake is in a store that has its turn with others, each at one in three commits.
+
+    What a store does in its own way is asked of each at every commit by `tests/clouds`, `tests/hdfs` and `tests/s3`.
+    The stories show that the protocol of commits holds on them, and lakes on S3 tell them always.
+    """
+    return in_turn(("azure", "gcs", "hdfs").index(store), 3)
 
 
 @pytest.fixture

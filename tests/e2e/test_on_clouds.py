@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from controlplane.lake.objects import storage_options
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import closing, lake_in
 from tests.e2e.workspace import Run, Workspace
 from tests.servers.azure import Azure
 from tests.servers.gcs import Gcs
@@ -64,7 +64,13 @@ class Story:
         return sorted(found, key=repr)
 
 
-@pytest.fixture(scope="module", params=[Azure, Gcs], ids=["azure", "gcs"])
+CLOUDS = [
+    pytest.param(Azure, id="azure", marks=lake_in("azure")),
+    pytest.param(Gcs, id="gcs", marks=lake_in("gcs")),
+]
+
+
+@pytest.fixture(scope="module", params=CLOUDS)
 def cloud(request: pytest.FixtureRequest) -> Iterator[Azure | Gcs]:
     server = request.param().start()
     patch = pytest.MonkeyPatch()

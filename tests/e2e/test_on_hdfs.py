@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import closing, lake_in
 from tests.e2e.tables import DERIVED, Truth
 from tests.e2e.workspace import Run, Workspace, add_days, day_name, day_text, example
 from tests.servers.hdfs import Hdfs
 
+pytestmark = lake_in("hdfs")
 DAYS = (1, 2)
 PER_FILE = 4  # parse of flights, and one task in each of legs, named and delays
 WHOLE = 4  # by_carrier, by_route, daily, trend

@@ -17,6 +17,7 @@ from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
 from dataplane.storage.lake import LocalLake
 from tests.property import branching
+from tests.slices import sliced
 from tests.spark.oracle import SparkEngine, for_few_rows
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import Same
@@ -40,7 +41,7 @@ class SparkBranchWorld(BranchWorld):
         super().close()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", sliced(range(10), 5))
 def test_whatever_happens_to_main_and_its_branches(spark: SparkSession, seed: int) -> None:
     with for_few_rows(spark):
         branching.run(seed, steps=STEPS, world=partial(SparkBranchWorld, spark=spark))
