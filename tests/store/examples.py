@@ -19,6 +19,7 @@ from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
@@ -233,6 +234,14 @@ def share(name: str, **other: Any) -> Share:
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
     made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
     return replace(made, **other)
+
+
+def feed(name: str, **other: Any) -> Feed:
+    return replace(Feed(name, "flights.a", SCHEMA, "ann", 3.5), **other)
+
+
+def feed_grant(feed: str, namespace: str = "team-a", dataflows: str = "*") -> FeedGrant:
+    return FeedGrant(feed, namespace, dataflows, "ann", 4.5)
 
 
 def trust_rule(name: str, **other: Any) -> TrustRule:
