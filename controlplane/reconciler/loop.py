@@ -184,8 +184,8 @@ class Reconciler:
         self.fleet.look_after()
         nodes, _ = self._wished()
         listed = self._list()  # first: a worker is at work while we plan
-        listed += self._followed()
         self.last = self._settled()
+        listed += self._followed()  # what branches read is known once they are planned
         if self._wished()[0] is not nodes:
             listed += self._list()
         self._tell_broken(self._wished()[0])

@@ -12,6 +12,7 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.links import Link
@@ -19,7 +20,6 @@ from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
-from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.shares import Share, SharedTable
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations.desired import feeds
-from tests.unit.feeds.world import Installation, Team
+from controlplane.core.errors import FeedInUse
+from controlplane.operations.desired import branches, feeds
+from controlplane.operations.upkeep.fsck import fsck
+from tests.unit.feeds.world import READS, SHOP, Installation, Team
 
 
 @pytest.fixture
@@ -50,3 +52,155 @@ def test_a_late_file_of_the_producer_flows_to_the_reader(teams: tuple[Team, Team
     reader.rest()
     assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30), (4, 40)]
     assert [work.partition for work in reader.engine.done[done:]] == ["3.csv"]
+
+
+def test_a_corrected_and_a_withdrawn_file_flow_too(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    seller.put("1.csv", (1, 11))
+    (seller.of.home / "orders" / "2.csv").unlink()
+    seller.settle()
+    reader.rest()
+    assert reader.rows("sales.twice") == [(1, 11)]
+    assert fsck(reader.of.store, "team-b") == ()
+
+
+def test_at_rest_nothing_is_written(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    generation = reader.generation("sales.sold")
+    reader.rest()
+    assert not reader.loop.tick()
+    seller.settle()
+    reader.rest()
+    assert reader.generation("sales.sold") == generation
+
+
+def test_what_a_reader_has_outlives_the_files_of_the_producer(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    reader.of.lake.delete_prefix("team-a")
+    assert reader.rows("sales.sold") == [(1, 10), (2, 20), (3, 30)]
+
+
+def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    seller.sells(sql="SELECT k, v, k + v AS w FROM orders")
+    seller.settle()
+    reader.rest()
+    assert reader.rows("sales.sold") == [(1, 10, 11), (2, 20, 22), (3, 30, 33)]
+
+    seller.sells(sql="SELECT k, k + v AS w FROM orders")
+    seller.settle()
+    reader.rest()
+    assert reader.rows("sales.sold") == [(1, 10, 11), (2, 20, 22), (3, 30, 33)]
+    found = reader.decision("sales.sold")
+    assert (found.status, found.error) == ("waiting", None)
+    assert "column v is gone" in found.reason
+    assert "generation 2 is offered instead" in found.reason
+    shown = feeds.show(seller.ctx, "orders")
+    assert (shown["generation"], shown["newest"], shown["breaches"]) == (2, 3, ["column v is gone"])
+
+    seller.sells(sql="SELECT k, v FROM orders WHERE k > 1")
+    seller.settle()
+    reader.rest()
+    assert reader.rows("sales.twice") == [(2, 20), (3, 30)]
+    assert reader.decision("sales.sold").status == "up_to_date"
+
+
+def test_one_who_begins_to_read_during_a_breach_gets_the_last_good_state(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    seller.sells(sql="SELECT k FROM orders")
+    seller.settle()
+    reader.reads("team-a")
+    reader.settle()
+    assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30)]
+    assert "column v is gone" in reader.decision("sales.sold").reason
+
+
+def test_a_revoked_grant_is_told_and_loses_nothing(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    seen = reader.loop.wake.count
+    feeds.revoke(seller.ctx, "orders", "team-b")
+    assert reader.loop.wake.count > seen
+    seller.put("3.csv", (4, 40))
+    seller.settle()
+    reader.rest()
+    found = reader.decision("sales.sold")
+    assert found.error is not None
+    assert (found.status, found.error["condition"]) == ("failed", "feed-not-granted")
+    assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30)]
+
+    feeds.grant(seller.ctx, "orders", "team-b", "sal*")
+    reader.rest()
+    assert reader.decision("sales.sold").status == "up_to_date"
+    assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    feeds.revoke(seller.ctx, "orders", "team-b")
+    feeds.grant(seller.ctx, "orders", "team-b", "sales")
+    reader.reads("team-a")
+    reader.reads("team-a", "other")
+    text = "dataflow: none\ncomponents: {sold: {read: {connector: feed, feed: nothing, namespace: team-a}}}"
+    reader.apply(text, "none")
+    reader.settle()
+    assert reader.rows("sales.sold")
+    assert reader.files("other.sold") == []
+    refused, missing = reader.decision("other.sold").error, reader.decision("none.sold").error
+    assert refused is not None
+    assert missing is not None
+    said = refused["message"].replace("orders", "nothing").replace("other", "none")
+    assert said == missing["message"]
+
+
+def test_a_feed_is_read_within_its_namespace(teams: tuple[Team, Team]) -> None:
+    seller, _ = teams
+    feeds.grant(seller.ctx, "orders", "team-a", "sales")
+    text = "dataflow: sales\ncomponents: {sold: {read: {connector: feed, feed: orders}}}"
+    seller.apply(text, "sales")
+    seller.rest()
+    assert seller.files("sales.sold") == seller.files("shop.kept")  # nothing is linked or copied
+    seller.put("3.csv", (4, 40))
+    seller.settle()
+    assert seller.rows("sales.sold") == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+def test_a_circle_of_feeds_is_told_and_does_not_turn(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    feeds.create(reader.ctx, "back", "sales.twice")
+    feeds.grant(reader.ctx, "back", "team-a")
+    sql = "SELECT k, v FROM orders UNION ALL SELECT k, v FROM returned"
+    returned = "  returned:\n    read: {connector: feed, feed: back, namespace: team-b}\n"
+    text = SHOP.format(home=seller.of.home, schema="k BIGINT, v BIGINT", sql=sql) + returned
+    seller.apply(text, "shop")
+    seller.settle()
+    found = seller.decision("shop.returned").error
+    assert found is not None
+    assert found["condition"] == "feed-cycle"
+    assert seller.files("shop.returned") == []
+
+
+def test_a_branch_reads_a_feed_by_itself(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    branches.create(reader.ctx, "dev")
+    reader.apply(READS.format(flow="more", namespace="team-a"), "more", "dev")
+    reader.rest()
+    assert reader.rows("more.twice", "dev") == [(1, 10), (2, 20), (3, 30)]
+    assert reader.files("more.sold") == []
+    read_by = feeds.show(seller.ctx, "orders")["readers"]
+    assert read_by == [{"namespace": "team-b", "branch": None, "dataset": None}]
+    with pytest.raises(FeedInUse, match="namespace team-b"):
+        feeds.delete(seller.ctx, "orders")
