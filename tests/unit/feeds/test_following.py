@@ -63,7 +63,7 @@ def test_a_corrected_and_a_withdrawn_file_flow_too(teams: tuple[Team, Team]) -> 
     seller.settle()
     reader.rest()
     assert reader.rows("sales.twice") == [(1, 11)]
-    assert fsck(reader.of.store, "team-b") == ()
+    assert fsck(reader.of.store, "team-b", reader.of.lake) == ()
 
 
 def test_at_rest_nothing_is_written(teams: tuple[Team, Team]) -> None:
@@ -79,7 +79,7 @@ def test_at_rest_nothing_is_written(teams: tuple[Team, Team]) -> None:
 
 
 def test_what_a_reader_has_outlives_the_files_of_the_producer(teams: tuple[Team, Team]) -> None:
-    seller, reader = teams
+    _, reader = teams
     reader.reads("team-a")
     reader.settle()
     reader.of.lake.delete_prefix("team-a")
