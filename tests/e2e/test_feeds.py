@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import closing
-from tests.e2e.workspace import Workspace, until
+from tests.e2e.workspace import HANGS_S, Workspace, ended, until
 
 OFFERS = """\
 dataflow: letters
@@ -42,7 +43,7 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
     with place.serving() as service:
         place.ask("namespace", "create", "team-a")
         token = place.ask("token", "create", "ann", "--namespace", "team-a")["token"]
-        theirs = {"HEADGATE_URL": service.url, "HEADGATE_TOKEN": token}
+        theirs: Any = {"HEADGATE_URL": service.url, "HEADGATE_TOKEN": token}
         place.ask("apply", "letters.yaml")
         place.ask("wait", "letters")
         place.ask("feed", "create", "upper", "letters.upper")
@@ -53,8 +54,8 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
         assert rows(place, theirs) == ["ONE!", "TWO!"]
         place.write("ours/b.txt", "three\n")
         until(lambda: rows(place, theirs) == ["ONE!", "THREE!", "TWO!"], lambda: f"it has {rows(place, theirs)}")
-        attempts = place.call("tasks", "--output", "json", **theirs)
-        assert "letters" not in attempts  # nothing of the producer was computed again
+        attempts = json.loads(place.call("tasks", "loud.heard", "--output", "json", **theirs))
+        assert attempts["items"] == []  # nothing of the producer was computed again
         assert place.ask("feed", "show", "upper")["readers"][0]["namespace"] == "team-a"
         place.call("feed", "delete", "upper", "--home", place.home, code=1)
 
@@ -63,9 +64,12 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
         assert rows(place, theirs) == ["ONE!", "THREE!", "TWO!"]
 
 
-def rows(place: Workspace, theirs: dict[str, str]) -> list[str]:
+def rows(place: Workspace, theirs: Any) -> list[str]:
     return sorted(row["value"] for row in json.loads(place.call("records", "loud.louder", **theirs)))
 
 
-def status(place: Workspace, theirs: dict[str, str]) -> str:
-    return place.call("status", "--output", "json", **theirs)
+def status(place: Workspace, theirs: Any) -> str:
+    """It ends with 1 where something failed."""
+    with ended(place.start("status", "--output", "json", **theirs)) as process:
+        told, _ = process.communicate(timeout=HANGS_S)
+    return told.decode()

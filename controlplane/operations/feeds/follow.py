@@ -31,7 +31,8 @@ from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.results import FileEntry, TaskError
 
-FRAGMENTS = 500  # that are taken over in one transaction, and in one step
+FRAGMENTS = 500  # that are taken over in one transaction
+STEP = 5_000  # fragments that are taken over in one step: the loop has other things to do, too
 NODES = 500
 
 T = TypeVar("T")
@@ -100,9 +101,8 @@ def _step(
     changes = list(tree.diff(_Both(theirs, ours), old, state.root))
     missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
     if missing:
-        few = theirs.fragments(missing)
-        profiles = theirs.profiles(missing)
-        return _Fragments(namespace, node.dataset, tuple(few.values()), profiles)
+        few = (one for some in _pieces(missing, FRAGMENTS) for one in theirs.fragments(some).values())
+        return _Fragments(namespace, node.dataset, tuple(few), theirs.profiles(missing))
     kept = set(tree.reachable(ours, old)) if old != tree.EMPTY_ROOT else set()
     new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs, state.root, kept))
     nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.get_nodes(some).items()}
@@ -125,12 +125,13 @@ def _is_known(ours: Tx, known: Listing, key: bytes, state: State) -> bool:
 def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
     """The first fragments that the reader has not got yet."""
     wanted = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
+    missing: list[bytes] = []
     for some in _pieces(wanted, FRAGMENTS):
-        there = {id for id, one in ours.fragments(some).items() if one.status == "stored"}
-        missing = [id for id in some if id not in there]
-        if missing:
-            return missing
-    return []
+        there = {id for id, one in ours.stored(some).items() if one.status == "stored"}
+        missing += (id for id in some if id not in there)
+        if len(missing) >= STEP:
+            break
+    return missing[:STEP]
 
 
 def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
@@ -182,13 +183,14 @@ class _Fragments:
 
     def taken_over(self, store: Store, lake: ObjectStore, namespace: str) -> int:
         """Files first: a fragment that is known is there."""
-        own = [self._own(fragment) for fragment in self.theirs]
-        for fragment, mine in zip(self.theirs, own, strict=True):
-            for before, after in zip(fragment.files, mine.files, strict=True):
-                lake.link(before["path"], after["path"])
-        with store.begin(namespace) as tx:
-            tx.put_traces([], own)
-            tx.put_profiles(self.profiles)
+        for some in _pieces(self.theirs, FRAGMENTS):
+            own = [self._own(fragment) for fragment in some]
+            for fragment, mine in zip(some, own, strict=True):
+                for before, after in zip(fragment.files, mine.files, strict=True):
+                    lake.link(before["path"], after["path"])
+            with store.begin(namespace) as tx:
+                tx.put_traces([], own)
+                tx.put_profiles({one.id: self.profiles[one.id] for one in own if one.id in self.profiles})
         return 1
 
     def _own(self, fragment: Fragment) -> Fragment:

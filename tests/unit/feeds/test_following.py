@@ -8,13 +8,15 @@ import pytest
 
 from controlplane.core.errors import FeedInUse
 from controlplane.operations.desired import branches, feeds
+from controlplane.operations.feeds import follow
+from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from tests.unit.feeds.world import READS, SHOP, Installation, Team
 
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    return Installation(tmp_path)
+    return Installation(tmp_path, f"sqlite:///{tmp_path}/metadata.db")
 
 
 @pytest.fixture
@@ -204,3 +206,47 @@ def test_a_branch_reads_a_feed_by_itself(teams: tuple[Team, Team]) -> None:
     assert read_by == [{"namespace": "team-b", "branch": None, "dataset": None}]
     with pytest.raises(FeedInUse, match="namespace team-b"):
         feeds.delete(seller.ctx, "orders")
+
+
+def test_collections_on_both_sides_take_nothing_that_is_read(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    for number in range(12):
+        seller.put("1.csv", (1, number))
+        seller.settle()
+        reader.rest()
+        for team in teams:
+            collect(team.of.store, team.name, generations=1, days=0.0, grace_s=0.0)
+    assert reader.rows("sales.twice") == [(1, 11), (3, 30)]
+    for team in teams:
+        assert fsck(team.of.store, team.name, team.of.lake) == ()
+
+
+def test_many_partitions_come_in_pieces_and_nothing_is_seen_of_a_part(
+    teams: tuple[Team, Team], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seller, reader = teams
+    for number in range(3, 9):
+        seller.put(f"{number}.csv", (number + 1, 10 * number))
+    seller.settle()
+    monkeypatch.setattr(follow, "FRAGMENTS", 1)
+    monkeypatch.setattr(follow, "STEP", 2)
+    reader.reads("team-a")
+    for _ in range(4):
+        assert reader.loop.tick()
+        assert reader.files("sales.sold") == []
+    reader.settle()
+    assert len(reader.rows("sales.sold")) == 9
+
+
+def test_a_file_that_the_producer_lost_stops_that_reader_alone(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    (lost, *_) = seller.files("shop.kept")
+    body = seller.of.lake.objects.pop(lost)
+    reader.reads("team-a")
+    reader.settle()
+    assert reader.files("sales.sold") == []
+    assert "feed of sales.sold" in reader.loop.troubles.units
+    seller.of.lake.objects[lost] = body
+    reader.settle()
