@@ -20,7 +20,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import BREACH, FeedAddress
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import State
+from controlplane.core.model.states import LOST, State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.plan.values import user_error
@@ -48,7 +48,12 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
             found = _looked_up(store, theirs, namespace, branch, node, known)
         except FeedNotGranted as e:
             found = _Found(None, user_error(e.code, str(e)))
-        step = _step(theirs, ours, namespace, node, known, found)
+        lost = _given_up(ours, branch, node, known) if node.feed.namespace != namespace else []
+        if lost and known.root is not None:
+            again = {one.id: one for some in _pieces(lost, FRAGMENTS) for one in theirs.fragments(some).values()}
+            step: _Fragments | _Known | None = _again(ours, namespace, node, known, again)
+        else:
+            step = _step(theirs, ours, namespace, node, known, found)
     if isinstance(step, _Fragments):
         return step.taken_over(store, lake, namespace)
     if step is None:
@@ -134,6 +139,25 @@ def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
     return missing[:STEP]
 
 
+def _given_up(ours: Tx, branch: str, node: Source, known: Listing) -> list[bytes]:
+    """Fragments of what was taken over that a repair has given up, as their files were lost."""
+    state = ours.states(branch, [node.dataset]).get(node.dataset)
+    if state is None or state.logic != LOST or known.root is None:
+        return []
+    wanted = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours, known.root)))
+    return [
+        id for some in _pieces(wanted, FRAGMENTS) for id, one in ours.stored(some).items() if one.status != "stored"
+    ]
+
+
+def _again(
+    ours: Tx, namespace: str, node: Source, known: Listing, theirs: Mapping[bytes, Fragment]
+) -> _Fragments | None:
+    """What was given up, once more; None where the producer has not got it either."""
+    sound = tuple(one for one in theirs.values() if one.status == "stored")
+    return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=known) if sound else None
+
+
 def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
     entries = (change.after for change in changes if change.after is not None)
     for some in _pieces(list(entries), FRAGMENTS):
@@ -180,6 +204,7 @@ class _Fragments:
     dataset: str
     theirs: tuple[Fragment, ...]
     profiles: Mapping[bytes, bytes]
+    again: Listing | None = None  # they were given up: plans are to look once more
 
     def taken_over(self, store: Store, lake: ObjectStore, namespace: str) -> int:
         """Files first: a fragment that is known is there."""
@@ -187,10 +212,14 @@ class _Fragments:
             own = [self._own(fragment) for fragment in some]
             for fragment, mine in zip(some, own, strict=True):
                 for before, after in zip(fragment.files, mine.files, strict=True):
+                    if self.again is not None:  # what is left of it
+                        lake.delete_prefix(after["path"])
                     lake.link(before["path"], after["path"])
             with store.begin(namespace) as tx:
                 tx.put_traces([], own)
                 tx.put_profiles({one.id: self.profiles[one.id] for one in own if one.id in self.profiles})
+                if self.again is not None:
+                    tx.put_listing(self.again)
         return 1
 
     def _own(self, fragment: Fragment) -> Fragment:

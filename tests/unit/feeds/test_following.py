@@ -11,6 +11,7 @@ from controlplane.operations.desired import branches, feeds
 from controlplane.operations.feeds import follow
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
+from controlplane.operations.upkeep.repair import repair
 from tests.unit.feeds.world import READS, SHOP, Installation, Team
 
 
@@ -221,6 +222,19 @@ def test_collections_on_both_sides_take_nothing_that_is_read(teams: tuple[Team, 
     assert reader.rows("sales.twice") == [(1, 11), (3, 30)]
     for team in teams:
         assert fsck(team.of.store, team.name, team.of.lake) == ()
+
+
+def test_files_that_the_reader_lost_are_taken_from_the_feed_again(teams: tuple[Team, Team]) -> None:
+    _, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    lost = reader.files("sales.sold")[0]
+    del reader.of.lake.objects[lost]
+    assert "main/sales.sold" in repair(reader.of.store, "team-b", reader.of.lake).datasets
+    reader.rest()
+    assert lost in reader.of.lake.objects
+    assert reader.decision("sales.sold").status == "up_to_date"
+    assert fsck(reader.of.store, "team-b", reader.of.lake) == ()
 
 
 def test_many_partitions_come_in_pieces_and_nothing_is_seen_of_a_part(

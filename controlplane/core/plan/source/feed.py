@@ -34,6 +34,11 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     _, memos = yield from lookups.remembered([], [key])
     schema = known_schema_in(memos[key])
     consumed = Consumed("", listing.root, schema_id(schema))
+    if state is not None and state.logic == LOST:
+        lost = yield from _lost(planning, listing.root)
+        if lost:
+            reason = "waits for files that were lost: they are taken from the feed again"
+            return Decision(node.dataset, "stale", reason=reason, pending=listed(lost))
     if state is not None and _is_current(planning, node, state, consumed):
         decision = Decision(node.dataset, "up_to_date")
     else:
@@ -52,6 +57,13 @@ def _unknown(node: Source, listing: Listing | None) -> Decision:
     reason = "waits for what the feed offers"
     item = Item(node.dataset, "adopt", "missing", certain=False, tasks=0, keys=Keys(), reason=reason)
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
+
+
+def _lost(planning: Planning, root: bytes) -> Deciding[list[str]]:
+    """The partitions of what is offered whose files are not there."""
+    entries = list(tree.scan(planning.world.nodes, root))
+    there = yield from lookups.fragments([entry.fragment for entry in entries])
+    return [one.key for one in entries if one.fragment not in there or there[one.fragment].status != "stored"]
 
 
 def _is_current(planning: Planning, node: Source, state: State, consumed: Consumed) -> bool:
