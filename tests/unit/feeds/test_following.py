@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import FeedInUse
+from controlplane.core.model.answers import DatasetStatus
 from controlplane.operations.desired import branches, feeds
 from controlplane.operations.feeds import follow
+from controlplane.operations.inspect import overview
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.upkeep.repair import repair
@@ -31,6 +33,12 @@ def teams(installation: Installation) -> tuple[Team, Team]:
     feeds.create(seller.ctx, "orders", "shop.kept")
     feeds.grant(seller.ctx, "orders", "team-b")
     return seller, reader
+
+
+def told(team: Team, dataset: str) -> DatasetStatus:
+    """By the status."""
+    (flow,) = overview.status(team.ctx, "main", dataset.partition(".")[0])["dataflows"]
+    return next(one for one in flow["datasets"] if one["name"] == dataset)
 
 
 def test_a_reader_has_the_rows_of_the_producer_and_computes_its_own_alone(teams: tuple[Team, Team]) -> None:
@@ -106,6 +114,8 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     assert (found.status, found.error) == ("waiting", None)
     assert "column v is gone" in found.reason
     assert "generation 2 is offered instead" in found.reason
+    assert told(reader, "sales.sold")["feed"] == "team-a/orders"
+    assert told(seller, "shop.kept")["feeds"] == [{"name": "orders", "breaches": ["column v is gone"]}]
     shown = feeds.show(seller.ctx, "orders")
     assert (shown["generation"], shown["newest"], shown["breaches"]) == (2, 3, ["column v is gone"])
 
