@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.errors import BadFeed, FeedInUse, InvalidBlueprint, NameTaken, NotFound, Problem
 from controlplane.core.model import namespaces
 from controlplane.core.model.answers.feeds import (
@@ -40,12 +41,21 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.feed(name) is not None:
             raise NameTaken(f"there is a feed {name}; choose another name, or delete that one first")
+        _require_declared(tx, dataset)
         state = state_of(tx, MAIN, dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, dataset)
         feed = Feed(name, dataset, contract, ctx.actor, tx.now())
         tx.put_feed(feed)
         note_change(ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)})
     return show(ctx, name)
+
+
+def _require_declared(tx: Tx, dataset: str) -> None:
+    """Rows of a dataflow that was deleted are kept for a while, and nobody looks after them."""
+    flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
+    revision = tx.revisions(MAIN, [flow]).get(flow)
+    if revision is None or name not in revision.uids:
+        raise NotFound(f"main has no dataset {dataset}")
 
 
 def _contract(text: str, found: Schema, dataset: str) -> Schema:

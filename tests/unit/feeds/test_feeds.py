@@ -64,6 +64,8 @@ def test_a_feed_that_is_read_stays_and_so_does_its_dataset(team: Team) -> None:
     blueprints.delete(team.ctx, "main", "sales")
     feeds.delete(team.ctx, "orders")
     blueprints.delete(team.ctx, "main", "shop")
+    with pytest.raises(NotFound):  # although its rows are kept for a while
+        feeds.create(team.ctx, "orders", "shop.kept")
 
 
 def test_who_lost_the_grant_keeps_no_feed_alive(team: Team) -> None:
