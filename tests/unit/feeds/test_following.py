@@ -116,6 +116,7 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     assert "generation 2 is offered instead" in found.reason
     assert told(reader, "sales.sold")["feed"] == "team-a/orders"
     assert told(seller, "shop.kept")["feeds"] == [{"name": "orders", "breaches": ["column v is gone"]}]
+    assert "listing" not in told(reader, "sales.sold")  # nobody looks at it, so it is never late
     shown = feeds.show(seller.ctx, "orders")
     assert (shown["generation"], shown["newest"], shown["breaches"]) == (2, 3, ["column v is gone"])
 
