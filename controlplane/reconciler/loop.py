@@ -27,7 +27,7 @@ from controlplane.operations.troubles import of_feed, of_listing
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
-from controlplane.ports.store import Store
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
@@ -74,6 +74,7 @@ class Reconciler:
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self._wake_of = wake_of
+        self._moved: dict[str, int] = {}  # what feeds offer, as of the last pass: the newest state of each dataset
         self.on_progress = on_progress
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
@@ -195,8 +196,7 @@ class Reconciler:
         self._report()
         if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
-        if self.last.changed:
-            self._tell_readers()
+        self._tell_readers()
         return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
@@ -295,10 +295,14 @@ class Reconciler:
         return {MAIN: mains, **own}
 
     def _tell_readers(self) -> None:
-        """Namespaces that may read feeds of this one look at them now."""
+        """Namespaces that may read feeds of this one look at them now, if any has moved since the last pass."""
         with self.store.read(self.namespace) as tx:
-            readers = {grant.namespace for grant in tx.feed_grants()}
-        for reader in readers - {self.namespace}:
+            readers = {grant.namespace for grant in tx.feed_grants()} - {self.namespace}
+            moved = {name: state.seq for name, state in tx.states(MAIN, _offered(tx)).items()} if readers else {}
+        if moved == self._moved:
+            return
+        self._moved = moved
+        for reader in readers:
             self._wake_of(reader)
 
     def _read_in_branches(self) -> dict[str, list[Source]]:
@@ -342,6 +346,11 @@ class Reconciler:
         reads = [node for some in self._read_in_branches().values() for node in some]
         with self.store.read(self.namespace) as tx:
             return any(map(listings.is_open, tx.listings(n.listing for n in reads).values()))
+
+
+def _offered(tx: Tx) -> set[str]:
+    """Datasets that are offered as feeds."""
+    return {feed.dataset for feed in tx.feeds()}
 
 
 def _collect(collecting: Collecting) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import FeedInUse
+from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DatasetStatus
-from controlplane.operations.desired import branches, feeds
+from controlplane.operations.desired import branches, feeds, rollback
 from controlplane.operations.feeds import follow
 from controlplane.operations.inspect import overview
 from controlplane.operations.upkeep.collect import collect
@@ -275,3 +276,19 @@ def test_a_file_that_the_producer_lost_stops_that_reader_alone(teams: tuple[Team
     assert "feed of sales.sold" in reader.loop.troubles.units
     seller.of.lake.objects[lost] = body
     reader.settle()
+
+
+def test_readers_follow_a_rollback(teams: tuple[Team, Team]) -> None:
+    seller, reader = teams
+    reader.reads("team-a")
+    reader.settle()
+    seller.put("1.csv", (1, 999))
+    seller.settle()
+    reader.rest()
+    assert reader.rows("sales.twice") == [(1, 999), (3, 30)]
+    seen = reader.loop.wake.count
+    rollback.rollback(seller.ctx, "main", "shop.kept", Generation(1))
+    seller.rest()
+    assert reader.loop.wake.count > seen
+    reader.rest()
+    assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30)]
