@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,24 +13,19 @@ branch_labels = None
 depends_on = None
 
 
+def _text(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False)
+
+
+def _made() -> list[sa.Column[Any]]:
+    """By whom, and when."""
+    return [_text("actor"), sa.Column("at", sa.Double, nullable=False)]
+
+
 def upgrade() -> None:
-    op.create_table(
-        "feeds",
-        sa.Column("namespace", sa.Text, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("dataset", sa.Text, nullable=False),
-        sa.Column("columns", sa.Text, nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("at", sa.Double, nullable=False),
-        sa.PrimaryKeyConstraint("namespace", "name", name="feeds_pkey"),
-    )
-    op.create_table(
-        "feed_grants",
-        sa.Column("namespace", sa.Text, nullable=False),
-        sa.Column("feed", sa.Text, nullable=False),
-        sa.Column("reader", sa.Text, nullable=False),
-        sa.Column("dataflows", sa.Text, nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("at", sa.Double, nullable=False),
-        sa.PrimaryKeyConstraint("namespace", "feed", "reader", "dataflows", name="feed_grants_pkey"),
-    )
+    columns = [_text(name) for name in ("namespace", "name", "dataset", "columns")]
+    primary = sa.PrimaryKeyConstraint("namespace", "name", name="feeds_pkey")
+    op.create_table("feeds", *columns, *_made(), primary)
+    columns = [_text(name) for name in ("namespace", "feed", "reader", "dataflows")]
+    primary = sa.PrimaryKeyConstraint("namespace", "feed", "reader", "dataflows", name="feed_grants_pkey")
+    op.create_table("feed_grants", *columns, *_made(), primary)
