@@ -372,6 +372,7 @@ class Server:
             namespace=namespace,
             packages=self._packages(namespace),
             notify=self.notify if namespace == "default" else (),
+            wake_of=lambda reader: self.wake.of(reader).notify(),
             **options,
         )
 

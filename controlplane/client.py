@@ -79,6 +79,7 @@ from controlplane.core.model.answers.explore import (
     WaveAnswer,
     WavesAnswer,
 )
+from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeed, OfferedFeedsAnswer
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
 from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
@@ -740,6 +741,38 @@ class Headgate:
     def revoke_recipient(self, recipient: str) -> None:
         """End a recipient now, by its id or name."""
         _value(self._http.delete(f"/v1/recipients/{_segment(recipient)}"))
+
+    # feeds
+    def create_feed(self, name: str, dataset: str, *, columns: str | None = None) -> FeedEntry:
+        """Offer a dataset of main that has data. `columns`: the contract as DDL; all that it has by default."""
+        return cast("FeedEntry", self._post("/v1/feeds", {"name": name, "dataset": dataset, "columns": columns}))
+
+    def feeds(self) -> list[FeedEntry]:
+        """All feeds of this namespace, with their grants and readers."""
+        return cast("FeedsAnswer", self._get("/v1/feeds"))["items"]
+
+    def feed(self, name: str) -> FeedEntry:
+        """One feed."""
+        return cast("FeedEntry", self._get(f"/v1/feeds/{_segment(name)}"))
+
+    def delete_feed(self, name: str) -> None:
+        """End a feed that nobody reads."""
+        _value(self._http.delete(f"/v1/feeds/{_segment(name)}"))
+
+    def grant_feed(self, name: str, namespace: str, *, dataflows: str = "*") -> FeedEntry:
+        """Let dataflows of a namespace read a feed: one by its name, or those that a pattern fits."""
+        body = {"namespace": namespace, "dataflows": dataflows}
+        return cast("FeedEntry", self._post(f"/v1/feeds/{_segment(name)}/grants", body))
+
+    def revoke_feed(self, name: str, namespace: str, *, dataflows: str | None = None) -> FeedEntry:
+        """Take the grants of a namespace away, or the one with this pattern. Readers keep what they have."""
+        path = f"/v1/feeds/{_segment(name)}/grants/{_segment(namespace)}"
+        params = {} if dataflows is None else {"dataflows": dataflows}
+        return cast("FeedEntry", _value(self._http.delete(path, params=params)))
+
+    def offered_feeds(self) -> list[OfferedFeed]:
+        """Feeds of all namespaces that dataflows of this one may read."""
+        return cast("OfferedFeedsAnswer", self._get("/v1/offers"))["items"]
 
     # operating
     def refresh(

@@ -130,6 +130,7 @@ class Services:
             actor=token.subject or token.name,
             request_id=request_id,
             wake=self.wake.of(namespace).notify,
+            wake_of=lambda other: self.wake.of(other).notify(),
             lake=self.lake.uri,
             planners=self.planners,
             troubles=self.troubles.of(namespace),

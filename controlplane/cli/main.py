@@ -20,6 +20,7 @@ from controlplane.cli import (
     examples,
     explore,
     failures,
+    feeds,
     lineage,
     links,
     look,
@@ -71,6 +72,7 @@ GROUPS = (
     sql,
     pages,
     shares,
+    feeds,
     project,
 )
 

@@ -13,5 +13,9 @@ def notes(datasets: Iterable[DatasetStatus]) -> Iterator[str]:
     for dataset in datasets:
         for sentence in dataset.get("wider", ()):
             yield f"schema: {dataset['name']}: {sentence}"
+        for feed in dataset.get("feeds", ()):
+            if feed["breaches"]:
+                broken = "; ".join(feed["breaches"])
+                yield f"feed: {dataset['name']} breaks the contract of feed {feed['name']}: {broken}"
         if (fresh := dataset.get("freshness")) and fresh["late"]:
             yield f"late: {dataset['name']}: {fresh['reason']}"

@@ -90,6 +90,19 @@ class BadAddress(HeadgateError):
     code = "bad-address"
 
 
+class BadFeed(HeadgateError):
+    """A feed, its contract or a grant of it is not written as it has to be, or the dataset does not keep the contract.
+    The message shows the form."""
+
+    code = "bad-feed"
+
+
+class FeedInUse(HeadgateError):
+    """A feed cannot be deleted while it is read. The message names the readers."""
+
+    code = "feed-in-use"
+
+
 class BadScope(HeadgateError):
     """What a token or an S3 key is to be narrowed to is not written as a pattern or scope. The message shows the
     form."""

@@ -19,6 +19,10 @@ def _nobody() -> None:
     """Nudge nobody."""
 
 
+def _no_namespace(_: str) -> None:
+    """Nudge nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """`wake` nudges the loop and waiting claims after a change."""
@@ -28,6 +32,7 @@ class Context:
     actor: str = "local"
     request_id: str = ""
     wake: Callable[[], None] = _nobody
+    wake_of: Callable[[str], None] = _no_namespace  # the same in another namespace
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process

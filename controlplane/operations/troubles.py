@@ -157,5 +157,10 @@ def of_listing(dataset: str) -> str:
     return f"listing of {dataset}"
 
 
+def of_feed(dataset: str) -> str:
+    """The unit that follows the feed that a dataset is read from."""
+    return f"feed of {dataset}"
+
+
 def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]

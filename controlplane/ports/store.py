@@ -15,6 +15,7 @@ from controlplane.ports.browser_sessions import BrowserSessions
 from controlplane.ports.cursors import Cursors
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
+from controlplane.ports.feeds import Feeds
 from controlplane.ports.holds import Holds
 from controlplane.ports.leases import Leases
 from controlplane.ports.links import Links
@@ -55,6 +56,7 @@ class Tx(
     Alerts,
     Links,
     Shares,
+    Feeds,
     TrustRules,
     Namespaces,
     Protocol,

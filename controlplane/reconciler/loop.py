@@ -19,14 +19,15 @@ from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
 from controlplane.operations.alerts.watch import Watch
+from controlplane.operations.feeds.follow import follow
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
-from controlplane.operations.troubles import of_listing
+from controlplane.operations.troubles import of_feed, of_listing
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
-from controlplane.ports.store import Store
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
@@ -65,11 +66,15 @@ class Reconciler:
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
         notify: tuple[Channel, ...] = (),
+        wake_of: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation."""
+        """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation.
+        `wake_of` nudges the loop of another namespace."""
         self.troubles = fleet.troubles
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
+        self._wake_of = wake_of
+        self._moved: dict[str, int] = {}  # what feeds offer, as of the last pass: the newest state of each dataset
         self.on_progress = on_progress
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
@@ -181,6 +186,7 @@ class Reconciler:
         nodes, _ = self._wished()
         listed = self._list()  # first: a worker is at work while we plan
         self.last = self._settled()
+        listed += self._followed()  # what branches read is known once they are planned
         if self._wished()[0] is not nodes:
             listed += self._list()
         self._tell_broken(self._wished()[0])
@@ -190,6 +196,7 @@ class Reconciler:
         self._report()
         if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
+        self._tell_readers()
         return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
@@ -270,9 +277,38 @@ class Reconciler:
             self.wake.notify()  # a worker waits for it
         return listed
 
+    def _followed(self) -> int:
+        """Steps towards what feeds offer by now."""
+        steps = 0
+        for branch, some in self._feeds().items():
+            for node in some:
+                step = partial(follow, self.store, self.fleet.lake, self.namespace, branch, node)
+                steps += self.troubles.attempt(of_feed(node.dataset), step, 0)
+        return steps
+
+    def _feeds(self) -> Mapping[str, Sequence[Source]]:
+        """Read components of feeds that nobody paused, by branch: main's, and those that branches have of their own."""
+        nodes, paused = self._wished()
+        there = (nodes.nodes[dataset] for dataset in self._scope(nodes))
+        mains = [n for n in there if isinstance(n, Source) and n.feed is not None and not is_paused(n, paused)]
+        own = {b: [n for n in some if n.feed is not None] for b, some in self._branching.sources().items()}
+        return {MAIN: mains, **own}
+
+    def _tell_readers(self) -> None:
+        """Namespaces that may read feeds of this one look at them now, if any has moved since the last pass."""
+        with self.store.read(self.namespace) as tx:
+            readers = {grant.namespace for grant in tx.feed_grants()} - {self.namespace}
+            moved = {name: state.seq for name, state in tx.states(MAIN, _offered(tx)).items()} if readers else {}
+        if moved == self._moved:
+            return
+        self._moved = moved
+        for reader in readers:
+            self._wake_of(reader)
+
     def _read_in_branches(self) -> dict[str, list[Source]]:
-        """Main's sources, and those that branches have of their own, by branch."""
-        return {MAIN: self._sources(), **self._branching.sources()}
+        """Main's sources that are listed, and those that branches have of their own, by branch."""
+        own = {b: [n for n in some if n.feed is None] for b, some in self._branching.sources().items()}
+        return {MAIN: self._sources(), **own}
 
     def _dispatch(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:
         """Queue listings in one transaction; where that fails, those of each dataset in its own."""
@@ -310,6 +346,11 @@ class Reconciler:
         reads = [node for some in self._read_in_branches().values() for node in some]
         with self.store.read(self.namespace) as tx:
             return any(map(listings.is_open, tx.listings(n.listing for n in reads).values()))
+
+
+def _offered(tx: Tx) -> set[str]:
+    """Datasets that are offered as feeds."""
+    return {feed.dataset for feed in tx.feeds()}
 
 
 def _collect(collecting: Collecting) -> None:

@@ -54,6 +54,10 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/session-links": (None, "session.link"),
     "POST /v1/shares": ({"name": "sales"}, "share.create"),
     "POST /v1/shares/{share}/tables": ({"dataset": "shop.orders"}, "share.add"),
+    "POST /v1/feeds": ({"name": "orders", "dataset": "shop.orders"}, "feed.create"),
+    "POST /v1/feeds/{feed}/grants": ({"namespace": "team-a"}, "feed.grant"),
+    "DELETE /v1/feeds/{feed}/grants/{namespace}": (None, "feed.revoke"),
+    "DELETE /v1/feeds/{feed}": (None, "feed.delete"),
     "POST /v1/recipients": ({"name": "bob", "shares": ["sales"]}, "recipient.create"),
     "DELETE /v1/recipients/{recipient}": (None, "recipient.revoke"),
     "DELETE /v1/shares/{share}/tables/{table}": (None, "share.remove"),
@@ -95,7 +99,7 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
             method, path = name.split()[:2]
             token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
             link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
-            shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff"}
+            shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff", "feed": "orders"}
             path = path.format(
                 namespace="team-a",
                 branch="main",
@@ -145,6 +149,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 format="csv",
                 link="none",
                 share="none",
+                feed="none",
                 namespace="none",
                 file="shop.orders.csv",
                 query="0" * 64,

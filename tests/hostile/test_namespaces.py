@@ -21,6 +21,7 @@ from controlplane.api.app import create_app
 from controlplane.api.auth import LINK, PUBLIC
 from controlplane.api.s3 import presigned
 from controlplane.api.services import Services
+from controlplane.core.compile.nodes import Source
 from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import Namespace
@@ -28,7 +29,9 @@ from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, browser_sessions, tokens
+from controlplane.operations.feeds.follow import follow
 from controlplane.operations.inspect.queries import Queries
+from controlplane.operations.planning.snapshot import desired
 from tests.hostile.routes import queries_of
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.branches.world import BranchWorld
@@ -438,3 +441,51 @@ def test_a_driver_gets_and_reports_work_of_its_namespace(place: Place) -> None:
             assert http.get(f"/v1/drivers/{whose.driver_id}/log").status_code == 404
             assert http.get(f"/v1/drivers/{who.driver_id}/log").status_code == 200
             assert http.get(f"/v1/attempts/{theirs}/log").status_code == 404
+
+
+def test_a_feed_that_is_not_granted_is_not_there(place: Place) -> None:
+    for who, _ in place.pairs:
+        with place.http(who) as http:
+            made = http.post("/v1/feeds", json={"name": f"of_{who.flow}", "dataset": f"{who.flow}.salaries"})
+            assert made.is_success, made.text
+            assert http.post(f"/v1/feeds/of_{who.flow}/grants", json={"namespace": "team-x"}).is_success
+    for who, whose in place.pairs:
+        feed = f"of_{whose.flow}"
+        with place.http(who) as http:
+            for method, path, body in (
+                ("GET", "/v1/feeds", None),
+                ("GET", "/v1/offers", None),
+                ("GET", f"/v1/feeds/{feed}", None),
+                ("DELETE", f"/v1/feeds/{feed}", None),
+                ("POST", f"/v1/feeds/{feed}/grants", {"namespace": who.namespace}),
+                ("DELETE", f"/v1/feeds/{feed}/grants/team-x", None),
+            ):
+                found = http.request(method, path, json=body)
+                assert found.is_success if path in ("/v1/feeds", "/v1/offers") else found.status_code == 404
+                assert not whose.marks.search(found.text.replace(feed, "")), path
+        assert followed(who, whose.namespace, feed) == followed(who, whose.namespace, "of_nobody").replace(
+            "of_nobody", feed
+        )
+        with place.http(whose) as http:
+            assert http.get(f"/v1/feeds/{feed}").json()["readers"] == []
+    for who, _ in place.pairs:
+        with place.http(who) as http:
+            assert http.delete(f"/v1/feeds/of_{who.flow}").is_success
+
+
+def followed(who: Side, namespace: str, feed: str) -> str:
+    """What a read component of this feed is told, which gets nothing."""
+    text = f"dataflow: spy\ncomponents: {{got: {{read: {{connector: feed, feed: {feed}, namespace: {namespace}}}}}}}"
+    ctx = replace(who.ctx, store=who.world.raw, namespace=who.namespace)
+    blueprints.apply(ctx, "main", [blueprints.Source("/spy.yaml", text, {})])
+    with who.world.raw.read(who.namespace) as tx:
+        node = desired(tx, "main", namespace=who.namespace).nodes["spy.got"]
+    assert isinstance(node, Source)
+    assert follow(who.world.raw, who.world.lake, who.namespace, "main", node) == 1
+    assert follow(who.world.raw, who.world.lake, who.namespace, "main", node) == 0
+    with who.world.raw.read(who.namespace) as tx:
+        known = tx.listings([node.listing])[node.listing]
+    blueprints.delete(ctx, "main", "spy")
+    assert known.root is None
+    assert known.error is not None
+    return known.error["message"]

@@ -12,6 +12,7 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.links import Link
@@ -233,6 +234,14 @@ def share(name: str, **other: Any) -> Share:
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
     made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
     return replace(made, **other)
+
+
+def feed(name: str, **other: Any) -> Feed:
+    return replace(Feed(name, "flights.a", SCHEMA, "ann", 3.5), **other)
+
+
+def feed_grant(feed: str, namespace: str = "team-a", dataflows: str = "*") -> FeedGrant:
+    return FeedGrant(feed, namespace, dataflows, "ann", 4.5)
 
 
 def trust_rule(name: str, **other: Any) -> TrustRule:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import delta, jdbc, kafka, python
+from controlplane.core.blueprint import delta, feed, jdbc, kafka, python
 from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
@@ -26,11 +26,12 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "jdbc": "A table of a database.",
         "kafka": "A topic of Kafka.",
         "python": "A source that Python code lists and reads.",
+        "feed": "A dataset that another dataflow or namespace offers.",
     }
 )
 
 READS: Mapping[str, Nested[Read]] = MappingProxyType(
-    {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ}
+    {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ, "feed": feed.READ}
 )
 WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE, "kafka": kafka.WRITE})
 

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 from typing import NamedTuple, cast
 
-from controlplane.core.blueprint import checks
+from controlplane.core.blueprint import checks, feed
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.examples import TESTS
 from controlplane.core.blueprint.expectations import EXPECT
@@ -210,6 +210,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
     report_freshness(fields, body, reading)
     report_misplaced(fields, body, reading)
+    feed.report_misplaced(fields, body, reading)
     for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
         reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")

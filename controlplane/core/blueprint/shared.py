@@ -10,7 +10,7 @@ from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 from dataplane.contract.jobs import OnBadRecord
 
-READERS = Choice(("files", "delta", "jdbc", "kafka", "python"))
+READERS = Choice(("files", "delta", "jdbc", "kafka", "python", "feed"))
 WRITERS = Choice(("files", "delta", "jdbc", "kafka"), ("python",))
 NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
+from controlplane.core.blueprint import KeyColumn, Read, Settings, Write, feed
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Node, Transform
+from controlplane.core.model.feeds import FeedAddress
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectorSettings
 
@@ -48,6 +49,19 @@ def listing_id(read: Read, location: str) -> bytes:
         return digest("files-listing/1", listing=found, settings=dict(read.settings)) if read.settings else found
     told = {"location": location, "settings": _identifying(read.settings), "options": dict(read.options)}
     return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
+
+
+def feed_of(read: Read, namespace: str) -> FeedAddress | None:
+    """The feed that a component of this namespace reads, if it reads one."""
+    if read.connector != feed.CONNECTOR:
+        return None
+    named = dict(read.settings)
+    return FeedAddress(str(named["namespace"] or namespace), str(named["feed"]))
+
+
+def feed_listing_id(address: FeedAddress, dataflow: str) -> bytes:
+    """Of what a dataflow knows of a feed. Grants are given to dataflows, so each has one of its own."""
+    return digest("feed-listing/1", namespace=address.namespace, feed=address.name, dataflow=dataflow)
 
 
 def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:

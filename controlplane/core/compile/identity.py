@@ -57,7 +57,12 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
     )
     parse = of_checks.filtered_logic(unfiltered, checks)
     logic = ids.read_logic(parse, declared, read.schema_change)
-    listing = connectors.listing_id(read, location)
+    feed = connectors.feed_of(read, named.namespace)
+    if feed is None:
+        listing = connectors.listing_id(read, location)
+    else:
+        location = f"feed:{feed}"
+        listing = connectors.feed_listing_id(feed, named.text.blueprint.dataflow)
     return Source(
         dataset=named.dataset,
         uid=named.uid,
@@ -74,6 +79,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
         spark=named.spark,
         reading=ids.read_logic(unfiltered, declared, read.schema_change),
         checks=checks,
+        feed=feed,
     )
 
 

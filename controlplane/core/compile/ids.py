@@ -32,6 +32,11 @@ def listing_id(
     )
 
 
+def feed_columns_key(listing: bytes) -> bytes:
+    """Under which the columns of what a feed offers are remembered."""
+    return digest("feed-columns/1", listing=listing)
+
+
 def parse_logic(
     format: str,
     options: Mapping[str, str],

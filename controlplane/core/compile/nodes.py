@@ -25,6 +25,7 @@ from controlplane.core.compile import graph
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.graph import Graph
+from controlplane.core.model.feeds import FeedAddress
 from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
 from controlplane.core.python import code
@@ -70,6 +71,7 @@ class Source:
     reading: bytes  # the logic without the rows that it drops
     checks: tuple[Check, ...] = ()
     output: str = ""  # of its tasks
+    feed: FeedAddress | None = None  # what is read where it is no place but a feed: nothing is listed or parsed
 
     @property
     def positional(self) -> bool:

@@ -22,6 +22,9 @@ def place(body: Read | Write, location: str) -> tuple[str, str]:
         case "kafka":
             servers = str(settings.get("servers") or "")
             return _known(f"kafka://{servers.split(',')[0]}", servers), location
+        case "feed":
+            namespace, _, name = location.removeprefix("feed:").partition("/")
+            return f"feed://{namespace}", name
         case _:
             return of_path(redacted(location))
 

@@ -16,6 +16,7 @@ from controlplane.core.plan.checks import decide as checks
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
 from controlplane.core.plan.source import decide as source
+from controlplane.core.plan.source import feed
 from controlplane.core.plan.transform import decide as transform
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import (
@@ -122,6 +123,8 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
         by = "in its blueprint" if node.component.paused else "by an operator"
         return Decision(node.dataset, "paused", reason=f"paused {by}")
     match node:
+        case Source() if node.feed is not None:
+            return (yield from checks.gate_on_checks(planning, node, (yield from feed.decide(planning, node))))
         case Source():
             return (yield from _run_first(planning, node, source.finish(planning, node), source.decide(planning, node)))
         case Transform():

@@ -42,7 +42,8 @@ def _error(decision: Decision) -> str:
 
 def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, str]:
     nodes = [facts.desired.nodes[decision.dataset] for decision in decisions]
-    sources = [node for node in nodes if isinstance(node, Source) and not node.output]
+    listed_ones = (node for node in nodes if isinstance(node, Source) and node.feed is None)
+    sources = [node for node in listed_ones if not node.output]
     if not sources:
         return {}
     declared = {name: revision.at for name, revision in facts.tx.revisions(facts.branch).items()}

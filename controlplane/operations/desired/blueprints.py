@@ -26,7 +26,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches, drafts, holds, permits, pins, renaming
+from controlplane.operations.desired import branches, drafts, feeds, holds, permits, pins, renaming
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.noting import note_change
@@ -258,7 +258,11 @@ def edit_of(
     ]
     together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
     proposed = _proposed(live, together, ctx.namespace, found)
-    return Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
+    before = compile_live(live.values(), ctx.namespace)
+    if branch == MAIN:
+        files = {flow: revision.file for flow, revision in live.items()}
+        feeds.require_kept(tx, before.nodes, proposed.nodes, files)
+    return Edit(branch, live, revisions, before, proposed)
 
 
 def _refuse(
@@ -463,6 +467,8 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
         if expected is not None and live[name].number != expected:
             raise StaleRevision(name, expected, live[name].number)
         _require_unread(live, name, ctx.namespace)
+        if branch == MAIN:
+            feeds.require_kept(tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file})
         tx.delete_dataflow(branch, name)
         _audit(ctx, tx, branch, action="delete", target=name, before=live[name].number, after=None)
         tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])

@@ -29,4 +29,4 @@ def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> lis
 
 def _is_inferred(nodes: Desired, dataset: str) -> bool:
     node = nodes.nodes[dataset]
-    return isinstance(node, Source) and node.declared is None and not node.output
+    return isinstance(node, Source) and node.declared is None and not node.output and node.feed is None

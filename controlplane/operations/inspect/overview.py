@@ -19,26 +19,30 @@ from controlplane.core.model.answers import (
     EventRecord,
     ExportStatus,
     ListingLateness,
+    OfferedAs,
     PlanAnswer,
     RunCounts,
     RunSummary,
     StatusAnswer,
     TargetStatus,
 )
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
+from controlplane.core.model.feeds import Feed
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.core.rights import may, may_see_part
+from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.projections.seen_tables import SeenTables
-from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_listing
+from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_feed, of_listing
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
@@ -164,7 +168,7 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = _sources(facts, decisions)
+    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are told, not looked at
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
 
 
@@ -182,7 +186,7 @@ def _things(
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
-    fresh = _fresh(facts, decisions)
+    fresh, offers = _fresh(facts, decisions), _offers(facts)
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -201,10 +205,26 @@ def _things(
                 shown["wider"] = wider[decision.dataset]
             if (held := facts.holds().get(decision.dataset)) is not None:
                 shown["hold"] = views.hold(held)
+            if isinstance(node, Source) and node.feed is not None:
+                shown["feed"] = str(node.feed)
+            if decision.dataset in offers:
+                shown["feeds"] = [_offered(feed, state) for feed in offers[decision.dataset]]
             if decision.dataset in fresh:
                 shown["freshness"] = fresh[decision.dataset]
             datasets.append(shown)
     return datasets, targets
+
+
+def _offers(facts: StoreSnapshot) -> dict[str, list[Feed]]:
+    """Feeds by what they offer. Branches offer nothing."""
+    found: dict[str, list[Feed]] = {}
+    for feed in facts.tx.feeds() if facts.branch == MAIN else ():
+        found.setdefault(feed.dataset, []).append(feed)
+    return found
+
+
+def _offered(feed: Feed, state: State | None) -> OfferedAs:
+    return {"name": feed.name, "breaches": list(breaches(feed.columns, state.schema)) if state else []}
 
 
 def _fresh(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[str, DatasetFreshness]:
@@ -257,7 +277,8 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
 
 def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
     """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
-    trouble = failing.get(of_dataset(decision.dataset)) or failing.get(of_listing(decision.dataset))
+    units = (of_dataset(decision.dataset), of_listing(decision.dataset), of_feed(decision.dataset))
+    trouble = next((failing[unit] for unit in units if unit in failing), None)
     if trouble is None or trouble.failures < STUCK_AFTER:
         return decision
     error = infrastructure_error(INTERNAL, f"{trouble.message} (failed {trouble.failures} times in a row)")

@@ -121,7 +121,7 @@ class BranchPlanner(Planner):
         return frozenset(self._compiled.nodes if scope is None else scope) - self.own
 
     def sources(self) -> list[Source]:
-        """Read components that are this branch's own and to be listed, as of the last look."""
+        """Read components that are this branch's own, and to be listed or followed, as of the last look."""
         if self._snapshot is not None:
             return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)

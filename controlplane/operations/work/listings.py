@@ -30,7 +30,8 @@ Demanding: TypeAlias = Callable[[str], str]
 
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
-    return [n for d in scope if isinstance(n := desired.nodes[d], Source)]
+    """Those that are listed: of feeds it is known what they offer."""
+    return [n for d in scope if isinstance(n := desired.nodes[d], Source) and n.feed is None]
 
 
 def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False) -> int:

@@ -33,6 +33,7 @@ from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
 from controlplane.store.memory.cursors import MemoryCursors
+from controlplane.store.memory.feeds import MemoryFeeds
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.links import MemoryLinks
 from controlplane.store.memory.namespaces import MemoryNamespaces
@@ -83,6 +84,7 @@ class MemoryTx(
     MemoryLinks,
     MemoryBrowserSessions,
     MemoryShares,
+    MemoryFeeds,
     MemoryTrustRules,
     MemoryNamespaces,
 ):

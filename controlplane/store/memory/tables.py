@@ -16,6 +16,7 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
@@ -138,6 +139,8 @@ class NamespaceTables:
     shares: CowDict[str, Share] = field(default_factory=CowDict)
     trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
+    feeds: CowDict[str, Feed] = field(default_factory=CowDict)
+    feed_grants: CowDict[tuple[str, str, str], FeedGrant] = field(default_factory=CowDict)
     namespaces: CowDict[str, Namespace] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:

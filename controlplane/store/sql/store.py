@@ -19,6 +19,7 @@ from controlplane.store.sql.browser_sessions import SqlBrowserSessions
 from controlplane.store.sql.cursors import SqlCursors
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.sql.events import SqlEvents
+from controlplane.store.sql.feeds import SqlFeeds
 from controlplane.store.sql.holds import SqlHolds
 from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.links import SqlLinks
@@ -54,6 +55,7 @@ class SqlTx(
     SqlAlerts,
     SqlLinks,
     SqlShares,
+    SqlFeeds,
     SqlTrustRules,
     SqlNamespaces,
 ):

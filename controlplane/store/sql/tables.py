@@ -384,6 +384,8 @@ shared_tables = _table(
     _flag("has_history"),
     _time("at"),
 )
+feeds = _table("feeds", _key("name"), _text("dataset"), _text("columns"), _text("actor"), _time("at"))
+feed_grants = _table("feed_grants", _key("feed"), _key("reader"), _key("dataflows"), _text("actor"), _time("at"))
 trust_rules = _table(
     "trust_rules",
     _key("name"),

@@ -20,7 +20,7 @@ from controlplane.core.model.leases import LOOP
 from controlplane.issuers.tokens import JwtIssuers
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
-from controlplane.operations.desired import tokens
+from controlplane.operations.desired import feeds, tokens
 from controlplane.operations.inspect import audit
 from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.inspect.running_queries import Cancel
@@ -51,6 +51,7 @@ WITHOUT_JSON = {
     ("delete", "/v1/namespaces/{namespace}"): "nothing",
     ("delete", "/v1/shares/{share}"): "nothing",
     ("delete", "/v1/recipients/{recipient}"): "nothing",
+    ("delete", "/v1/feeds/{feed}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -124,6 +125,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "query": ID,
         "namespace": "team-a",
         "share": "sales",
+        "feed": "orders",
         "table": "shop.orders",
     }
     for name, value in names.items():
@@ -289,6 +291,13 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/shares")["items"]
     assert called("GET", "/v1/shares/{share}")["recipients"] == ["bob"]
     assert not called("DELETE", tables + "/{table}")["tables"]
+    assert called("POST", "/v1/feeds", {"name": "orders", "dataset": "shop.orders"})["generation"] == 1
+    for namespace in ("default", "team-a"):
+        assert called("POST", "/v1/feeds/{feed}/grants", {"namespace": namespace})["grants"]
+    assert called("GET", "/v1/feeds")["items"][0]["columns"]
+    assert called("GET", "/v1/offers")["items"][0]["dataflows"] == ["*"]
+    assert len(called("DELETE", "/v1/feeds/{feed}/grants/{namespace}")["grants"]) == 1
+    assert called("GET", "/v1/feeds/{feed}")["name"] == "orders"
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()
@@ -297,6 +306,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/audit")["items"]
     audit.note_read(place.world.ctx, "records", "main", "shop.orders", {"generation": 1})
     assert called("GET", "/v1/audit/reads")["items"]
+    feeds.delete(place.world.ctx, "orders")
     called("DELETE", BRANCH + "/dataflows/{dataflow}")
     assert place.called == operations(place.document) - WITHOUT_JSON.keys()
 

@@ -174,7 +174,7 @@ def test_keys_that_are_there_are_not_offered(client: Client, folder: Path) -> No
     assert "description" not in found
     kinds = marked(SHOP, "read: {connector: ")
     client.change_without_waiting(path, kinds.replace(MARK, ""), 3)
-    assert {"files", "delta", "jdbc", "kafka", "python"} == set(labels(client.at("completion", path, kinds)))
+    assert {"files", "delta", "jdbc", "kafka", "python", "feed"} == set(labels(client.at("completion", path, kinds)))
 
 
 def test_a_broken_text_keeps_what_was_known(client: Client, folder: Path) -> None:

@@ -54,10 +54,18 @@ class DatasetFreshness(TypedDict):
     reason: str | None
 
 
+class OfferedAs(TypedDict):
+    """A feed that offers the dataset. `breaches`: what of its contract the newest generation breaks, in sentences."""
+
+    name: str
+    breaches: list[str]
+
+
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
     `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
-    inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back."""
+    inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back. `feed`: the feed
+    that it is read from, `feeds`: those that offer it."""
 
     name: str
     state: State
@@ -76,6 +84,8 @@ class DatasetStatus(TypedDict):
     hold: NotRequired[DatasetHold]
     freshness: NotRequired[DatasetFreshness]
     times: NotRequired[DatasetTimes]
+    feed: NotRequired[str]
+    feeds: NotRequired[list[OfferedAs]]
 
 
 class SparkField(TypedDict):

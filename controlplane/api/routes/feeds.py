@@ -1,0 +1,82 @@
+"""Making, granting and listing feeds, for administrators: what is granted leaves the dataflow, and perhaps the
+namespace. Does not belong here: reading one, which a blueprint does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import DATASET, Answer, Called, answer, dataset_of
+from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeedsAnswer
+from controlplane.core.model.feeds import GLOB, NAME
+from controlplane.operations.desired import feeds
+
+router = auth.router("admin")
+FeedName = Annotated[str, Path(pattern=f"^{NAME}$")]
+Dataflows = Annotated[str | None, Query(pattern=rf"^{GLOB}$")]
+
+
+class NewFeed(BaseModel):
+    """A dataset of main under a name. `columns`: the contract as DDL; all that it has by default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(pattern=f"^{NAME}$")
+    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
+    columns: str | None = Field(None, min_length=1, max_length=100_000)
+
+
+class NewGrant(BaseModel):
+    """Who may read a feed: dataflows of a namespace, by name or pattern."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    namespace: str = Field(min_length=1, max_length=100)
+    dataflows: str = Field("*", pattern=f"^{GLOB}$")
+
+
+@router.post("/v1/feeds", status_code=201)
+def create(call: Called, new: NewFeed) -> Answer[FeedEntry]:
+    """Offer a dataset that has data. Nobody may read it before it is granted."""
+    dataset = dataset_of(call, new.dataset)
+    return call.once(lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201))
+
+
+@router.get("/v1/feeds")
+def listing(call: Called) -> Answer[FeedsAnswer]:
+    """All feeds of this namespace, with their grants and readers."""
+    return answer({"items": feeds.listing(call.context), "next": None})
+
+
+@router.get("/v1/feeds/{feed}")
+def show(call: Called, feed: FeedName) -> Answer[FeedEntry]:
+    """One feed."""
+    return answer(feeds.show(call.context, feed))
+
+
+@router.delete("/v1/feeds/{feed}", status_code=204)
+def delete(call: Called, feed: FeedName) -> Response:
+    """End a feed that nobody reads."""
+    feeds.delete(call.context, feed)
+    return Response(status_code=204)
+
+
+@router.post("/v1/feeds/{feed}/grants", status_code=201)
+def grant(call: Called, feed: FeedName, new: NewGrant) -> Answer[FeedEntry]:
+    """Let dataflows of a namespace read a feed."""
+    return call.once(lambda: answer(feeds.grant(call.context, feed, new.namespace, new.dataflows), 201))
+
+
+@router.delete("/v1/feeds/{feed}/grants/{namespace}")
+def revoke(
+    call: Called, feed: FeedName, namespace: Annotated[str, Path(max_length=100)], dataflows: Dataflows = None
+) -> Answer[FeedEntry]:
+    """Take the grants of a namespace away, or the one with this pattern. Readers keep what they have."""
+    return answer(feeds.revoke(call.context, feed, namespace, dataflows))
+
+
+@router.get("/v1/offers", dependencies=auth.needs("view"))
+def offered(call: Called) -> Answer[OfferedFeedsAnswer]:
+    """Feeds of all namespaces that dataflows of this one may read."""
+    return answer({"items": feeds.offered(call.context), "next": None})

@@ -1,0 +1,246 @@
+"""Feeds: which datasets are offered under a name, with which contract, and to whom.
+
+For administrators: what is granted leaves the dataflow, and perhaps the namespace. Does not belong here: following a
+feed (`operations.feeds.follow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from controlplane.core.blueprint import QUARANTINE
+from controlplane.core.errors import BadFeed, FeedInUse, InvalidBlueprint, NameTaken, NotFound, Problem
+from controlplane.core.model import namespaces
+from controlplane.core.model.answers.feeds import (
+    FeedColumn,
+    FeedEntry,
+    FeedGrantEntry,
+    FeedReader,
+    OfferedFeed,
+)
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.feeds import DATAFLOWS, FEED_NAME, Feed, FeedAddress, FeedGrant
+from controlplane.core.schema.contracts import breaches
+from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, types
+from controlplane.core.schema.widening import in_words
+from controlplane.operations.context import Context
+from controlplane.operations.desired.namespaces import names
+from controlplane.operations.feeds import readers
+from controlplane.operations.feeds.offers import Offer, offer
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.noting import note_change
+from controlplane.ports.store import Tx
+from dataplane.contract.schemas import Schema
+
+
+def create(ctx: Context, name: str, dataset: str, columns: str | None = None) -> FeedEntry:
+    """Offer a dataset of main that has data; nobody may read it yet. `columns`: the contract as DDL, all that it has
+    now by default. Raises BadFeed, NameTaken, NotFound."""
+    if not FEED_NAME.fullmatch(name):
+        raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
+    with ctx.store.begin(ctx.namespace) as tx:
+        if tx.feed(name) is not None:
+            raise NameTaken(f"there is a feed {name}; choose another name, or delete that one first")
+        _require_declared(tx, dataset)
+        state = state_of(tx, MAIN, dataset)
+        contract = state.schema if columns is None else _contract(columns, state.schema, dataset)
+        feed = Feed(name, dataset, contract, ctx.actor, tx.now())
+        tx.put_feed(feed)
+        note_change(ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)})
+    return show(ctx, name)
+
+
+def _require_declared(tx: Tx, dataset: str) -> None:
+    """Rows of a dataflow that was deleted are kept for a while, and nobody looks after them."""
+    flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
+    revision = tx.revisions(MAIN, [flow]).get(flow)
+    if revision is None or name not in revision.uids:
+        raise NotFound(f"main has no dataset {dataset}")
+
+
+def _contract(text: str, found: Schema, dataset: str) -> Schema:
+    try:
+        wanted = parse_ddl(text)
+    except InvalidSchema as e:
+        raise BadFeed(f"{e}; write columns and types, such as id BIGINT, name STRING") from e
+    broken = breaches(wanted, found)
+    if broken:
+        raise BadFeed(f"{dataset} does not keep this contract now: {'; '.join(broken)}; leave these columns out")
+    return wanted
+
+
+def delete(ctx: Context, name: str) -> None:
+    """Raises NotFound, and FeedInUse while somebody who may read it reads it."""
+    with ctx.store.read(ctx.namespace) as tx:
+        grants = tx.feed_grants(_one(tx, name).name)
+    _require_unread(ctx, name, grants)
+    with ctx.store.begin(ctx.namespace) as tx:
+        feed = _one(tx, name)
+        granted = [_grant_entry(one) for one in tx.feed_grants(name)]
+        tx.drop_feed(name)
+        note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
+    _wake(ctx, grants)
+
+
+def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
+    found = _readers(ctx, name, grants)
+    if not found:
+        return
+    shown = ", ".join(_reader_in_words(one) for one in found[:10])
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    raise FeedInUse(
+        f"feed {name} is read by {shown}{more}; take it out of their blueprints first, or take their grants away "
+        f"(headgate feed revoke {name} NAMESPACE): then they keep what they have, and get nothing new"
+    )
+
+
+def _reader_in_words(one: FeedReader) -> str:
+    if one["dataset"] is None:
+        return f"namespace {one['namespace']}"
+    return one["dataset"] if one["branch"] == MAIN else f"{one['dataset']} (branch {one['branch']})"
+
+
+def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
+    """Let dataflows of a namespace read it. Raises NotFound, BadFeed. Whether there is such a namespace is not told."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        _one(tx, name)
+        _check_grant(namespace, dataflows)
+        given = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
+        tx.put_feed_grant(given)
+        note_change(ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows})
+    _wake(ctx, [given])
+    return show(ctx, name)
+
+
+def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None) -> FeedEntry:
+    """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what they have. Raises
+    NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        _one(tx, name)
+        found = [one for one in tx.feed_grants(name) if one.namespace == namespace]
+        found = [one for one in found if dataflows in (None, one.dataflows)]
+        if not found:
+            raise NotFound(f"feed {name} is not granted so; `headgate feed show {name}` has its grants")
+        for one in found:
+            tx.drop_feed_grant(one)
+            note_change(ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": one.dataflows})
+    _wake(ctx, found)
+    return show(ctx, name)
+
+
+def _check_grant(namespace: str, dataflows: str) -> None:
+    if not namespaces.is_name(namespace):
+        raise BadFeed(f"{namespace[:100]!r} is no name of a namespace, such as team-a")
+    if not DATAFLOWS.fullmatch(dataflows):
+        raise BadFeed(f"{dataflows[:100]!r} names no dataflows; write a name, or a pattern such as sales* or *")
+
+
+def listing(ctx: Context) -> list[FeedEntry]:
+    """All feeds of the namespace, by name."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = [(offer(tx, feed), tx.feed_grants(feed.name)) for feed in tx.feeds()]
+    return [_shown(ctx, offered, grants) for offered, grants in found]
+
+
+def show(ctx: Context, name: str) -> FeedEntry:
+    """Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        offered, grants = offer(tx, _one(tx, name)), tx.feed_grants(name)
+    return _shown(ctx, offered, grants)
+
+
+def offered(ctx: Context) -> list[OfferedFeed]:
+    """Feeds that dataflows of this namespace may read, of all namespaces, by namespace and name."""
+    found: list[OfferedFeed] = []
+    for namespace in names(ctx.store):
+        with ctx.store.read(namespace) as tx:
+            mine = [one for one in tx.feed_grants() if one.namespace == ctx.namespace]
+            for name in sorted({one.feed for one in mine}):
+                feed = tx.feed(name)
+                if feed is not None:
+                    patterns = [one.dataflows for one in mine if one.feed == name]
+                    found.append(_offered(namespace, offer(tx, feed), patterns))
+    return sorted(found, key=lambda one: (one["namespace"], one["feed"]))
+
+
+def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Mapping[str, str]) -> None:
+    """Raises InvalidBlueprint if a dataset of main would go that a feed offers. `before`, `after`: datasets of main.
+    `files`: those of blueprints, by dataflow."""
+    gone = set(before) - set(after)
+    if not gone:
+        return
+    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in gone]
+    if problems:
+        raise InvalidBlueprint(tuple(problems))
+
+
+def _offered_by(feed: Feed, files: Mapping[str, str]) -> Problem:
+    message = f"{feed.dataset} is offered as feed {feed.name}"
+    hint = f"delete the feed first (headgate feed delete {feed.name}), which names who reads it"
+    return Problem(files.get(feed.dataset.partition(".")[0], ""), 0, 0, "offered-by-feed", message, hint)
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def _one(tx: Tx, name: str) -> Feed:
+    feed = tx.feed(name)
+    if feed is None:
+        raise NotFound(f"there is no feed {name[:100]}; `headgate feed list` has them")
+    return feed
+
+
+def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
+    ctx.wake()
+    for namespace in {one.namespace for one in grants} - {ctx.namespace}:
+        ctx.wake_of(namespace)
+
+
+def _readers(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> list[FeedReader]:
+    """Of another namespace its name alone: what it calls its datasets is its own business."""
+    found: list[FeedReader] = []
+    for one in readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants):
+        is_own = one.namespace == ctx.namespace
+        shown: FeedReader = {
+            "namespace": one.namespace,
+            "branch": one.branch if is_own else None,
+            "dataset": one.dataset if is_own else None,
+        }
+        if shown not in found:
+            found.append(shown)
+    return found
+
+
+def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant]) -> FeedEntry:
+    feed = offered.feed
+    return {
+        "name": feed.name,
+        "dataset": feed.dataset,
+        "columns": _columns(feed.columns),
+        "by": feed.actor,
+        "at": feed.at,
+        "generation": offered.state.generation if offered.state else None,
+        "newest": offered.newest.generation if offered.newest else None,
+        "breaches": list(offered.breaches),
+        "grants": [_grant_entry(one) for one in grants],
+        "readers": _readers(ctx, feed.name, grants),
+    }
+
+
+def _offered(namespace: str, offered: Offer, patterns: list[str]) -> OfferedFeed:
+    return {
+        "namespace": namespace,
+        "feed": offered.feed.name,
+        "dataflows": patterns,
+        "columns": _columns(offered.feed.columns),
+        "generation": offered.state.generation if offered.state else None,
+        "breaches": list(offered.breaches),
+    }
+
+
+def _columns(schema: Schema) -> list[FeedColumn]:
+    return [{"name": name, "type": in_words(kind)} for name, kind in types(schema).items()]
+
+
+def _grant_entry(one: FeedGrant) -> FeedGrantEntry:
+    return {"namespace": one.namespace, "dataflows": one.dataflows, "by": one.actor, "at": one.at}

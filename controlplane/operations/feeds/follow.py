@@ -1,0 +1,291 @@
+"""Following a feed: what it offers becomes known in the namespace of the reader, whole or not at all.
+
+Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed again. In the namespace
+of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): what
+the reader has taken over it keeps, whatever the producer collects, revokes or deletes. What is known stands where
+other read components have their listing. Does not belong here: deciding about the reader (`core.plan.source.feed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TypeVar
+
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.feeds import BREACH, FeedAddress
+from controlplane.core.model.memos import Memos
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import LOST, State
+from controlplane.core.model.table_paths import table_path
+from controlplane.core.model.tasks import Fragment
+from controlplane.core.plan.values import user_error
+from controlplane.core.tree import Entry, EntryChange
+from controlplane.operations.feeds import circles
+from controlplane.operations.feeds.offers import FeedNotGranted, Offer, granted, offer
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
+from dataplane.contract.results import FileEntry, TaskError
+
+FRAGMENTS = 500  # that are taken over in one transaction
+STEP = 5_000  # fragments that are taken over in one step: the loop has other things to do, too
+NODES = 500
+
+T = TypeVar("T")
+
+
+def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: Source) -> int:
+    """One step towards what the feed offers now; 1 if anything changed, so that there may be more to do. Repeating it
+    when nothing has moved costs two small reads."""
+    assert node.feed is not None
+    with store.read(node.feed.namespace) as theirs, store.read(namespace) as ours:
+        known = ours.listings([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
+        try:
+            found = _looked_up(store, theirs, namespace, branch, node, known)
+        except FeedNotGranted as e:
+            found = _Found(None, user_error(e.code, str(e)))
+        lost = _given_up(ours, branch, node, known) if node.feed.namespace != namespace else []
+        if lost and known.root is not None:
+            again = {one.id: one for some in _pieces(lost, FRAGMENTS) for one in theirs.fragments(some).values()}
+            step: _Fragments | _Known | None = _again(ours, namespace, node, known, again)
+        else:
+            step = _step(theirs, ours, namespace, node, known, found)
+    if isinstance(step, _Fragments):
+        return step.taken_over(store, lake, namespace)
+    if step is None:
+        return 0
+    return step.taken_in(store, namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is to be known from now on: a state (None: what is known stays), and what is wrong."""
+
+    state: State | None
+    error: TaskError | None = None
+
+
+def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, known: Listing) -> _Found:
+    address = node.feed
+    assert address is not None
+    feed = granted(theirs, address, namespace, node.dataset.partition(".")[0])
+    offered = offer(theirs, feed)
+    if offered.state is not None and offered.state.root != known.root and branch == MAIN:
+        circle = circles.found(store, address.namespace, feed.dataset, (namespace, node.dataset))
+        if circle:
+            return _Found(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
+    return _Found(offered.state, _breach(address, offered))
+
+
+def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
+    if not offered.breaches:
+        return None
+    assert offered.newest is not None
+    good, newest = offered.state, offered.newest.generation
+    stays = "no kept generation keeps it" if good is None else f"generation {good.generation} is offered instead"
+    message = (
+        f"feed {address} breaks its contract in generation {newest}: {'; '.join(offered.breaches)}. "
+        f"Meanwhile {stays}. Who offers it brings the columns back, or offers the dataset as another feed"
+    )
+    return user_error(BREACH, message)
+
+
+def _step(
+    theirs: Tx, ours: Tx, namespace: str, node: Source, known: Listing, found: _Found
+) -> _Fragments | _Known | None:
+    key = ids.feed_columns_key(node.listing)
+    if found.state is None or _is_known(ours, known, key, found.state):
+        if known.error == found.error:
+            return None
+        return _Known(known, replace(known, error=found.error))
+    state, old = found.state, known.root or tree.EMPTY_ROOT
+    changes = list(tree.diff(_Both(theirs, ours), old, state.root))
+    missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
+    if missing:
+        few = (one for some in _pieces(missing, FRAGMENTS) for one in theirs.fragments(some).values())
+        return _Fragments(namespace, node.dataset, tuple(few), theirs.profiles(missing))
+    kept = set(tree.reachable(ours, old)) if old != tree.EMPTY_ROOT else set()
+    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs, state.root, kept))
+    nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.get_nodes(some).items()}
+    parts = tuple(_partitions(theirs, node, changes, state))
+    gone = tuple(change.key for change in changes if change.after is None)
+    size = known.size_bytes + sum(part.objects[0]["size"] for part in parts) - _size_of_old(ours, changes)
+    totals = tree.totals(_Both(theirs, ours), state.root)
+    listing = replace(
+        known, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=found.error, held=None
+    )
+    return _Known(known, listing, nodes, parts, gone, {key: {"schema": state.schema}})
+
+
+def _is_known(ours: Tx, known: Listing, key: bytes, state: State) -> bool:
+    if known.root != state.root:
+        return False
+    return ours.memos([key]).get(key) == {"schema": state.schema}
+
+
+def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
+    """The first fragments that the reader has not got yet."""
+    wanted = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
+    missing: list[bytes] = []
+    for some in _pieces(wanted, FRAGMENTS):
+        there = {id for id, one in ours.stored(some).items() if one.status == "stored"}
+        missing += (id for id in some if id not in there)
+        if len(missing) >= STEP:
+            break
+    return missing[:STEP]
+
+
+def _given_up(ours: Tx, branch: str, node: Source, known: Listing) -> list[bytes]:
+    """Fragments of what was taken over that a repair has given up, as their files were lost."""
+    state = ours.states(branch, [node.dataset]).get(node.dataset)
+    if state is None or state.logic != LOST or known.root is None:
+        return []
+    wanted = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours, known.root)))
+    return [
+        id for some in _pieces(wanted, FRAGMENTS) for id, one in ours.stored(some).items() if one.status != "stored"
+    ]
+
+
+def _again(
+    ours: Tx, namespace: str, node: Source, known: Listing, theirs: Mapping[bytes, Fragment]
+) -> _Fragments | None:
+    """What was given up, once more; None where the producer has not got it either."""
+    sound = tuple(one for one in theirs.values() if one.status == "stored")
+    return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=known) if sound else None
+
+
+def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
+    entries = (change.after for change in changes if change.after is not None)
+    for some in _pieces(list(entries), FRAGMENTS):
+        files = theirs.stored_files(entry.fragment for entry in some)
+        for entry in some:
+            yield _partition(node, entry, sum(file.size for file in files[entry.fragment]), state)
+
+
+def _partition(node: Source, entry: Entry, size: int, state: State) -> SourcePartition:
+    """A partition of the feed, as one object that is named after it."""
+    return SourcePartition(
+        entry.key,
+        entry.fragment,
+        (
+            {
+                "name": entry.key,
+                "uri": node.location,
+                "size": size,
+                "modified_ms": int(state.at * 1000),
+                "version": f"fragment:{entry.fragment.hex()}",
+                "columns": None,
+            },
+        ),
+    )
+
+
+def _size_of_old(ours: Tx, changes: Iterable[EntryChange]) -> int:
+    old = [change.before.fragment for change in changes if change.before is not None]
+    total = 0
+    for some in _pieces(old, FRAGMENTS):
+        files = ours.stored_files(some)
+        total += sum(file.size for id in some for file in files.get(id, ()))
+    return total
+
+
+# --- taking over ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragments:
+    """Fragments that the reader is to have, too."""
+
+    namespace: str
+    dataset: str
+    theirs: tuple[Fragment, ...]
+    profiles: Mapping[bytes, bytes]
+    again: Listing | None = None  # they were given up: plans are to look once more
+
+    def taken_over(self, store: Store, lake: ObjectStore, namespace: str) -> int:
+        """Files first: a fragment that is known is there."""
+        for some in _pieces(self.theirs, FRAGMENTS):
+            own = [self._own(fragment) for fragment in some]
+            for fragment, mine in zip(some, own, strict=True):
+                for before, after in zip(fragment.files, mine.files, strict=True):
+                    if self.again is not None:  # what is left of it
+                        lake.delete_prefix(after["path"])
+                    lake.link(before["path"], after["path"])
+            with store.begin(namespace) as tx:
+                tx.put_traces([], own)
+                tx.put_profiles({one.id: self.profiles[one.id] for one in own if one.id in self.profiles})
+                if self.again is not None:
+                    tx.put_listing(self.again)
+        return 1
+
+    def _own(self, fragment: Fragment) -> Fragment:
+        folder = table_path(self.namespace, MAIN, self.dataset)
+        prefix = f"{folder}/_frags/{fragment.attempt[:2]}/{fragment.attempt}"
+        files = tuple(_moved(file, f"{prefix}/{_below(file['path'], fragment)}") for file in fragment.files)
+        return replace(fragment, files=files, home=self.dataset)
+
+
+def _moved(file: FileEntry, path: str) -> FileEntry:
+    moved = file.copy()
+    moved["path"] = path
+    return moved
+
+
+def _below(path: str, fragment: Fragment) -> str:
+    """The path within the folder of the attempt."""
+    _, _, rest = path.partition(f"/{fragment.attempt}/")
+    return rest or f"{fragment.id.hex()}/{path.rpartition('/')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known from now on, in place of `before`."""
+
+    before: Listing
+    after: Listing
+    nodes: Mapping[bytes, bytes] = field(default_factory=dict)
+    parts: tuple[SourcePartition, ...] = ()
+    gone: tuple[str, ...] = ()
+    memos: Memos = field(default_factory=dict)
+
+    def taken_in(self, store: Store, namespace: str) -> int:
+        """Unless another one was faster."""
+        with store.begin(namespace) as tx:
+            tx.collections()  # none begins before this transaction ends: what the trees share is still there
+            now = tx.listings([self.before.id]).get(self.before.id)
+            if (now.root if now else None) != self.before.root:
+                return 1
+            for some in _pieces(list(self.nodes.items()), NODES):
+                tx.put_nodes(dict(some))
+            tx.put_source_partitions(self.after.id, self.parts, self.gone)
+            tx.put_memos(self.memos)
+            tx.put_listing(replace(self.after, at=tx.now()))
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Tree nodes of two namespaces: equal digests are equal nodes."""
+
+    theirs: Tx
+    ours: Tx
+
+    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        found = dict(self.theirs.get_nodes(digests))
+        missing = [digest for digest in digests if digest not in found]
+        if missing:
+            found |= self.ours.get_nodes(missing)
+        return found
+
+    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        raise NotImplementedError("two snapshots are only read")
+
+
+def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    source = iter(items)
+    while some := list(islice(source, size)):
+        yield some

@@ -1,0 +1,33 @@
+"""The part of a transaction that is about feeds.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controlplane.core.model.feeds import Feed, FeedGrant
+
+
+class Feeds(Protocol):
+    """Of one namespace: feeds that it offers, and to whom."""
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """All of them, by name."""
+
+    def feed(self, name: str) -> Feed | None: ...
+
+    def put_feed(self, feed: Feed) -> None:
+        """Insert, or replace that of the same name."""
+
+    def drop_feed(self, name: str) -> None:
+        """With its grants."""
+
+    def feed_grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
+        """Of a feed, or of all of them, by feed, namespace and dataflows."""
+
+    def put_feed_grant(self, grant: FeedGrant) -> None:
+        """Insert or replace."""
+
+    def drop_feed_grant(self, grant: FeedGrant) -> None: ...
