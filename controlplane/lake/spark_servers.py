@@ -31,6 +31,7 @@ from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.spark_connect")
 HOST = "localhost"  # clients send a token without TLS to this name only
 USER = "headgate"
+IDLE_S = 1_800.0  # without a call of its client; one that waits for rows calls each two minutes
 STARTS_S = 120.0  # Spark starts, and finds the files of all views
 MEMORY_BYTES = 1 << 30
 DISK_BYTES = 4 << 30
@@ -61,9 +62,16 @@ class LocalServers:
     """`SparkServers` over one lake. Any thread may ask."""
 
     def __init__(
-        self, lake: str, *, most: int = 4, memory_bytes: int = MEMORY_BYTES, disk_bytes: int = DISK_BYTES
+        self,
+        lake: str,
+        *,
+        most: int = 4,
+        memory_bytes: int = MEMORY_BYTES,
+        disk_bytes: int = DISK_BYTES,
+        idle_s: float = IDLE_S,
     ) -> None:
-        self._lake, self._most, self._bytes = lake, most, (memory_bytes, disk_bytes)
+        self._lake, self._most, self._idle_s = lake, most, idle_s
+        self._bytes = (memory_bytes, disk_bytes)
         self._processes: dict[str, _Process] = {}
         self._lock = threading.Lock()
 
@@ -77,6 +85,7 @@ class LocalServers:
             "memory_bytes": memory_bytes,
             "disk_bytes": disk_bytes,
             "ttl_s": ttl_s,
+            "idle_s": self._idle_s,
             "token": token,
             "user": USER,
             "session": session,

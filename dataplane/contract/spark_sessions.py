@@ -12,13 +12,15 @@ from dataplane.contract.queries import SparkTable
 
 class ServerOrder(TypedDict):
     """The first and only line. `user` and `session`: of the client that is let in, by `token`; `tables`: of the views
-    that it finds. The process ends after `ttl_s`, or with its standard input."""
+    that it finds. The process ends after `ttl_s`, after `idle_s` without a call of its client, or with its standard
+    input."""
 
     lake: str
     scratch: str
     memory_bytes: int
     disk_bytes: int
     ttl_s: float
+    idle_s: float
     token: str
     user: str
     session: str

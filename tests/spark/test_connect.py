@@ -15,11 +15,12 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, GenerationGone, NotFound, QueriesBusy
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer
-from controlplane.lake.spark_servers import LocalServers
+from controlplane.lake.spark_servers import IDLE_S, LocalServers
 from controlplane.operations.inspect import spark_sessions
 from controlplane.operations.inspect.spark_sessions import SparkSessions
 from tests.e2e.workspace import until
-from tests.unit.diffs.world import Kept, rows
+from tests.store.examples import branch, state
+from tests.unit.diffs.world import SCHEMA, Kept, rows
 
 HOUR_S = 3_600.0
 CLIENT = """
@@ -42,15 +43,15 @@ NEWEST = "SELECT k, v FROM `shop.totals` ORDER BY k"
 class World(Kept):
     """A dataset of two generations, and servers for it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, idle_s: float = IDLE_S) -> None:
         super().__init__(folder)
-        self.servers = LocalServers(str(folder), most=2)
+        self.servers = LocalServers(str(folder), most=2, idle_s=idle_s)
         self.sessions = SparkSessions(self.servers)
         self.commit({"": rows((1, "a"))})
         self.commit({"a": rows((1, "a"), (2, "b")), "b": rows((3, "b"))})
 
-    def open(self, *wanted: str, ttl_s: float = HOUR_S) -> NewSparkSessionAnswer:
-        return spark_sessions.begin(self.ctx, self.sessions, "main", wanted, None, ttl_s)
+    def open(self, *wanted: str, on: str = "main", ttl_s: float = HOUR_S) -> NewSparkSessionAnswer:
+        return spark_sessions.begin(self.ctx, self.sessions, on, wanted, None, ttl_s)
 
     def end(self, id: str) -> None:
         spark_sessions.end(self.ctx, self.sessions, id)
@@ -96,6 +97,24 @@ def test_it_shows_what_was_there_when_it_was_opened(world: World, opened: NewSpa
     assert read(opened["url"], "SELECT count(*) FROM `shop.totals`")[0] == [[3]]
     world.commit({"a": rows((1, "a"))})
     assert read(opened["url"], "SELECT count(*) FROM `shop.totals`")[0] == [[3]]
+
+
+def test_a_branch_shows_its_own_rows(world: World) -> None:
+    with world.store.begin() as tx:
+        tx.create_branch(branch("dev"))
+        first, seq = tx.history("main", "shop.totals", 10)[-1], tx.states("dev")["shop.totals"].seq
+        tx.commit_state(state(seq + 1, "shop.totals", branch="dev", root=first.root, schema=SCHEMA), seq)
+    one = world.open(on="dev")
+    assert read(one["url"], NEWEST)[0] == [[1, "a"]]
+    world.end(one["id"])
+
+
+def test_it_ends_when_its_client_no_longer_calls(tmp_path: Path) -> None:
+    world = World(tmp_path, idle_s=3.0)
+    id = world.open()["id"]
+    until(lambda: not world.sessions.is_open(id), lambda: "the session is gone")
+    world.servers.close()
+    world.store.close()
 
 
 def test_nobody_else_is_let_in(opened: NewSparkSessionAnswer) -> None:

@@ -21,6 +21,7 @@ from dataplane.storage.lake import open_lake
 
 SERVICE = "SparkConnectService$"
 LOOK_S = 1.0  # between looks at whether Spark lives
+LOOKS_MS = 30_000  # between Spark's looks at sessions that are idle
 
 
 class Server:
@@ -41,7 +42,7 @@ class Server:
         add_views(session, open_lake(order["lake"]), order["tables"])
 
     def wait(self, seconds: float) -> None:
-        """Until the time is over, or Spark is, or the client has stopped its session: nobody can join that again."""
+        """Until the time is over, or Spark is, or the session was stopped or idle: nobody can join that again."""
         deadline, never = time.monotonic() + seconds, threading.Event()
         while (left := deadline - time.monotonic()) > 0 and self._is_open():
             never.wait(min(left, LOOK_S))
@@ -55,6 +56,7 @@ class Server:
 
 
 def _settings(order: ServerOrder) -> dict[str, str]:
+    idle_ms = max(1, int(order["idle_s"] * 1000))
     return {
         "spark.master": "local[2]",
         "spark.driver.memory": f"{order['memory_bytes'] >> 20}m",
@@ -62,5 +64,6 @@ def _settings(order: ServerOrder) -> dict[str, str]:
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",  # it would listen on all of them
         "spark.connect.grpc.binding.port": "0",
-        "spark.connect.session.manager.defaultSessionTimeout": f"{int(order['ttl_s']) + 60}s",  # its views stay as long
+        "spark.connect.session.manager.defaultSessionTimeout": f"{idle_ms}ms",  # closed, which `wait` sees
+        "spark.connect.session.manager.maintenanceInterval": f"{min(idle_ms, LOOKS_MS)}ms",
     }
