@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool, NamespacedPool
     from controlplane.ports.queries import QueryEngine
+    from controlplane.ports.spark_sessions import SparkServers
     from controlplane.ports.store import Store
     from controlplane.reconciler.exporting import Exporting
     from controlplane.reconciler.leader import FencedStore
@@ -57,6 +58,10 @@ ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given
 NO_SPARK_QUERIES = (
     "queries by Spark need a process beside the service, which HEADGATE_POOL=local has; here the pool is {pool}: "
     "ask DuckDB, or make a transform of the query"
+)
+NO_SPARK_SESSIONS = (
+    "Spark sessions run code of their users in a process of the service's user, which HEADGATE_POOL=local allows "
+    "without HEADGATE_DRIVER_USER: read the datasets with your own Spark through the S3 view"
 )
 log = logs.get("server")
 
@@ -386,6 +391,7 @@ class Server:
         from controlplane.lake.records import RecordRenderer
         from controlplane.lake.row_diff import RowComparer
         from controlplane.operations.inspect.queries import Queries
+        from controlplane.operations.inspect.spark_sessions import SparkSessions
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
@@ -407,6 +413,7 @@ class Server:
             compare=RowComparer(lake.uri, self.stopping),
             render_changes=ChangeRenderer(lake.uri, self.stopping),
             queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries"), spark=self._spark_queries()),
+            spark_sessions=SparkSessions(self._spark_servers()),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
@@ -455,6 +462,17 @@ class Server:
         pool = SparkPool(self.settings.lake, self._query_pool)
         self._ends.callback(pool.close)
         return pool
+
+    def _spark_servers(self) -> SparkServers:
+        """It has a process for each session. `stop` ends them."""
+        from controlplane.lake.spark_servers import LocalServers
+        from controlplane.ports.spark_sessions import NoServers
+
+        if self.settings.pool != "local" or self.settings.driver_user is not None:
+            return NoServers(NO_SPARK_SESSIONS)
+        servers = LocalServers(self.settings.lake)
+        self._ends.callback(servers.close)
+        return servers
 
     def _s3_secret(self) -> bytes:
         """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first

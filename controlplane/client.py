@@ -93,6 +93,11 @@ from controlplane.core.model.answers.shares import (
     ShareEntry,
     SharesAnswer,
 )
+from controlplane.core.model.answers.spark_sessions import (
+    NewSparkSessionAnswer,
+    SparkSessionEntry,
+    SparkSessionsAnswer,
+)
 from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
@@ -104,6 +109,7 @@ ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 ARROW = "application/vnd.apache.arrow.stream"
 QUERY_S = 60.0
+SPARK_STARTS_S = 150.0
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
 LONG_TIMEOUT_S = 6 * 3600.0
@@ -698,6 +704,29 @@ class Headgate:
         """End a query of one's own that runs."""
         path = f"/v1/branches/{_segment(branch)}/query/{_segment(id)}"
         return cast("CancelAnswer", _value(self._http.delete(path)))
+
+    # Spark sessions
+    def open_spark_session(
+        self,
+        datasets: Sequence[str] = (),
+        *,
+        branch: str = "main",
+        at: Time | None = None,
+        ttl_s: float = 3_600.0,
+    ) -> NewSparkSessionAnswer:
+        """A Spark Connect server of one's own, with datasets as views: `shop.orders`, `shop.orders@12`, `shop.*`, or
+        all of them. `at`: the time that is meant of names without a point. `ttl_s`: when it ends at the latest."""
+        body: JsonObject = {"datasets": list(datasets), "at": at.isoformat() if isinstance(at, datetime) else at}
+        path = f"/v1/branches/{_segment(branch)}/spark-sessions"
+        return cast("NewSparkSessionAnswer", self._post(path, {**body, "ttl_s": ttl_s}, wait_s=SPARK_STARTS_S))
+
+    def spark_sessions(self) -> list[SparkSessionEntry]:
+        """One's own that are open; all of them for who administers."""
+        return cast("SparkSessionsAnswer", self._get("/v1/spark-sessions"))["items"]
+
+    def end_spark_session(self, id: str) -> None:
+        """Now, whatever it does."""
+        _value(self._http.delete(f"/v1/spark-sessions/{_segment(id)}"))
 
     # Delta Sharing
     def create_share(self, name: str) -> ShareEntry:

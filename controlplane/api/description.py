@@ -48,6 +48,7 @@ WITHOUT_REPEAT = frozenset(
         "/v1/links",
         "/v1/recipients",
         "/v1/session-links",
+        "/v1/branches/{branch}/spark-sessions",
         "/v1/validate",
         "/v1/connections",
         QUERY,

@@ -20,6 +20,7 @@ from controlplane.core.model.alerts import Channel
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.queries import Queries
+from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
@@ -99,6 +100,7 @@ class Services:
     render_changes: RenderChanges = no_changes
     streams: Streams = field(default_factory=Streams)
     queries: Queries = field(default_factory=Queries)
+    spark_sessions: SparkSessions = field(default_factory=SparkSessions)
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys

@@ -17,7 +17,9 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("status", "why", "history", "runs", "waves", "graph", "search", "lineage", "checks", "open"),
         *("partitions", "partition", "ranges", "profile", "generations", "diff", "tasks", "logs"),
     ),
-    "Read rows": ("preview", "records", "changes", "query", "sql", "promote", "link", "s3", "share", "recipient"),
+    "Read rows": (
+        *("preview", "records", "changes", "query", "sql", "connect", "promote", "link", "s3", "share", "recipient"),
+    ),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch", "feed"),
     "For editors": ("schema", "lsp"),
     "Look after the installation": ("token", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),

@@ -64,6 +64,10 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/shares/{share}": (None, "share.delete"),
 }
 ELSEWHERE = {"POST /v1/tokens/exchange"}  # its row is the job's: tests/unit/trust/test_exchange.py
+SESSIONS = {  # where Spark starts: tests/spark/test_connect.py
+    "POST /v1/branches/{branch}/spark-sessions",
+    "DELETE /v1/spark-sessions/{session}",
+}
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
 NOTHING = {
     "POST /v1/validate",
@@ -91,7 +95,7 @@ def methods(world: Attacked) -> Iterator[tuple[str, str]]:
 def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     asked = {f"{m} {p}" for m, p in methods(world) if m not in ("GET", "HEAD")}
     told = {" ".join(name.split()[:2]).replace("{other}", "{branch}") for name in CHANGES}
-    assert asked == told | ELSEWHERE | PLANNED | NOTHING
+    assert asked == told | ELSEWHERE | SESSIONS | PLANNED | NOTHING
     with world.services.store.begin() as tx:
         tx.commit_state(state(1, "shop.orders", root=EMPTY_ROOT), 0)
     with world.http() as http:

@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 
 from controlplane.core.model.json_values import JsonValue
 
-How: TypeAlias = Literal["records", "changes", "query", "page", "rows-diff", "profile", "s3", "sharing"]
+How: TypeAlias = Literal[
+    "records", "changes", "query", "page", "rows-diff", "profile", "s3", "sharing", "spark-session"
+]
 
 
 @dataclass(frozen=True, slots=True)

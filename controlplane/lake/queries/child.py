@@ -61,7 +61,7 @@ class QueryChild:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env=_environment(self.environment),
+            env=environment(self.environment),
         )
         self._is_killed = False  # it may live for a moment longer, also after a whole answer
         self._buffer = bytearray()
@@ -204,6 +204,6 @@ class SparkChild(QueryChild):
             os.killpg(self.pid, signal.SIGKILL)
 
 
-def _environment(kept: frozenset[str]) -> dict[str, str]:
+def environment(kept: frozenset[str]) -> dict[str, str]:
     """Ours without secrets of the installation. What clients of the lake need stays."""
     return {name: value for name, value in os.environ.items() if name in kept or not name.startswith(SECRETS)}

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import resource
-import shutil
 import sys
 import threading
 import time
@@ -18,10 +16,10 @@ import traceback
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dataplane.contract.queries import Bounds, QueryQuestion
+from dataplane.runtime.bounded import bound, end
 
 if TYPE_CHECKING:
     from dataplane.runtime.spark_query.worker import Worker
@@ -33,7 +31,7 @@ Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their nu
 def main() -> None:
     source, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     bounds: Bounds = json.loads(source.readline())
-    _bound(bounds)
+    bound(bounds["scratch"], bounds["disk_bytes"])
     questions, working = Questions(), Future["Worker"]()
     threading.Thread(target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True).start()
 
@@ -45,19 +43,7 @@ def main() -> None:
     with suppress(queue.Empty):
         while worker.is_alive:
             worker.answer(*questions.get(timeout=IDLE_S))
-    _end(bounds["scratch"], 0)
-
-
-def _bound(bounds: Bounds) -> None:
-    """What the kernel holds us and the JVM to; the JVM's memory is Spark's setting."""
-    log = os.open(Path(bounds["scratch"]) / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
-    if sys.platform == "linux":
-        with suppress(OSError):  # where memory is short, a query goes before the service that asked it
-            Path("/proc/self/oom_score_adj").write_text("1000")
+    end(bounds["scratch"], 0)
 
 
 def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
@@ -71,17 +57,11 @@ def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
             continue
         number += 1
         questions.put((number, question, time.monotonic()))
-    _end(scratch, 0)
+    end(scratch, 0)
 
 
 def _stop(question: int, working: Future[Worker]) -> None:
     working.result().stop(question)
-
-
-def _end(scratch: str, code: int) -> None:
-    """The JVM ends as its input does."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    os._exit(code)
 
 
 if __name__ == "__main__":

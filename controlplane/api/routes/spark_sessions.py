@@ -1,0 +1,80 @@
+"""Spark Connect sessions: opening one over committed datasets, those that are open, and ending one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Call, Called, answer
+from controlplane.api.looks import waiting
+from controlplane.api.points import moment
+from controlplane.api.problems import RequestRefused
+from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
+from controlplane.operations.inspect import spark_sessions
+
+HOUR_S = 3_600.0
+LONGEST_S = 24 * HOUR_S
+LOOK_S = 0.5
+
+router = auth.router("edit")
+_watching: set[asyncio.Task[None]] = set()  # the event loop itself does not keep tasks
+
+
+class NewSparkSession(BaseModel):
+    """`datasets`: names, also with a point behind `@`, and patterns such as `shop.*`; all of them where none is given.
+    `at`: the time that is meant of names without a point."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    datasets: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field([], max_length=1_000)
+    at: str | None = Field(None, max_length=100)
+    ttl_s: float = Field(HOUR_S, gt=0, le=LONGEST_S)
+
+
+@router.post("/v1/branches/{branch}/spark-sessions", status_code=201)
+async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[NewSparkSessionAnswer]:
+    """Open a session with datasets as views. It can run any code on the service's machine, as transforms can, so it
+    needs `edit` beside `data`. It ends after `ttl_s`, or with the token that opened it; its address is shown once."""
+    call.need("data")
+    if call.repeat is not None:
+        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
+    at = moment(new.at)
+
+    def work() -> NewSparkSessionAnswer:
+        return spark_sessions.begin(call.context, call.services.spark_sessions, branch, new.datasets, at, new.ttl_s)
+
+    opened = await waiting(call, work, may_wait=True)
+    watching = asyncio.create_task(_end_with_token(call, auth.caller(call.request).id, opened["id"]))
+    _watching.add(watching)
+    watching.add_done_callback(_watching.discard)
+    return answer(opened, 201)
+
+
+async def _end_with_token(call: Call, token: str, id: str) -> None:
+    """Look at both now and then, until one of them is over."""
+    sessions, threads = call.services.spark_sessions, call.services.threads.events
+    with call.services.living.watch(token) as has_ended:
+        while not has_ended() and not call.services.stopping.is_set():
+            await asyncio.sleep(LOOK_S)
+            if not await to_thread.run_sync(sessions.is_open, id, limiter=threads):
+                return
+    with suppress(RuntimeError):  # threads are over, and with this process the session is, too
+        await to_thread.run_sync(sessions.end, id, limiter=threads)
+
+
+@router.get("/v1/spark-sessions")
+def listing(call: Called) -> Answer[SparkSessionsAnswer]:
+    """The sessions of the caller, or all for who administers, without their addresses."""
+    return answer({"items": spark_sessions.listing(call.context, call.services.spark_sessions), "next": None})
+
+
+@router.delete("/v1/spark-sessions/{session}", status_code=204)
+def end(call: Called, session: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
+    """End a session now, whatever it does."""
+    spark_sessions.end(call.context, call.services.spark_sessions, session)
+    return Response(status_code=204)

@@ -1,0 +1,153 @@
+"""Spark Connect sessions: which datasets one shows, whose it is, and how it ends. They are kept by this process alone.
+
+What a session shows is as of the moment when it was opened. Does not belong here: how its server is started.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from controlplane.core import tree
+from controlplane.core.errors import GenerationGone, NotFound, QueryLimit
+from controlplane.core.model import addresses
+from controlplane.core.model.addresses import Moment
+from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
+from controlplane.core.model.states import State
+from controlplane.core.rights import may
+from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
+from controlplane.operations.inspect import audit, time_travel
+from controlplane.operations.noting import note_change
+from controlplane.ports.spark_sessions import NoServers, SparkServers
+from controlplane.ports.store import Tx
+from dataplane.contract.queries import SparkTable
+
+MOST_VIEWS = 200
+TOO_MANY = "{n} datasets are meant, and a session shows {most} at most: name those that you need, as in {example}"
+PYTHON = 'from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("{url}").create()'
+NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    namespace: str
+    entry: SparkSessionEntry
+
+
+@dataclass(slots=True)
+class SparkSessions:
+    """Those of this process. Any thread may ask."""
+
+    servers: SparkServers = field(default_factory=NoServers)
+    _open: dict[str, _Session] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, session: _Session) -> None:
+        with self._lock:
+            self._open[session.entry["id"]] = session
+
+    def of(self, namespace: str) -> list[SparkSessionEntry]:
+        with self._lock:
+            for id in [id for id in self._open if not self.servers.is_alive(id)]:
+                del self._open[id]
+            return [session.entry for session in self._open.values() if session.namespace == namespace]
+
+    def is_open(self, id: str) -> bool:
+        return self.servers.is_alive(id)
+
+    def end(self, id: str) -> None:
+        self.servers.end(id)
+        with self._lock:
+            self._open.pop(id, None)
+
+
+def begin(
+    ctx: Context,
+    sessions: SparkSessions,
+    branch: str,
+    wanted: Sequence[str],
+    at: Moment | None,
+    ttl_s: float,
+) -> NewSparkSessionAnswer:
+    """A session of one's own. `wanted`: `shop.orders`, `shop.orders@12`, or a pattern such as `shop.*`; nothing for all
+    datasets with data. Raises NotFound, GenerationGone, QueryLimit, QueriesBusy, EngineUnavailable."""
+    with ctx.store.read(ctx.namespace) as tx:
+        branches.require_there(tx, branch)
+        states = dict(_states(ctx, tx, branch, wanted, at))
+        tables = [_table(tx, name, state) for name, state in states.items()]
+    for name, state in states.items():
+        audit.note_read(ctx, "spark-session", branch, state.dataset, {"generation": state.generation, "view": name})
+    made = time.time()
+    server = sessions.servers.open(tables, ttl_s)
+    entry: SparkSessionEntry = {
+        "id": server.id,
+        "branch": branch,
+        "by": ctx.actor,
+        "at": made,
+        "expires": made + ttl_s,
+        "views": [{"name": name, "generation": state.generation} for name, state in states.items()],
+    }
+    sessions.add(_Session(ctx.namespace, entry))
+    with ctx.store.begin(ctx.namespace) as tx:
+        note_change(ctx, tx, "spark-session.open", server.id, after={"views": list(states)}, branch=branch)
+    return {**entry, "url": server.url, "python": PYTHON.format(url=server.url)}
+
+
+def listing(ctx: Context, sessions: SparkSessions) -> list[SparkSessionEntry]:
+    """One's own, or all of the namespace for who administers it."""
+    return [entry for entry in sessions.of(ctx.namespace) if _is_ones_own(ctx, entry)]
+
+
+def end(ctx: Context, sessions: SparkSessions, id: str) -> None:
+    """Raises NotFound."""
+    found = next((entry for entry in listing(ctx, sessions) if entry["id"] == id), None)
+    if found is None:
+        raise NotFound(f"there is no Spark session {id} that you may end")
+    sessions.end(id)
+    with ctx.store.begin(ctx.namespace) as tx:
+        note_change(ctx, tx, "spark-session.end", id, before={"by": found["by"]}, branch=found["branch"])
+
+
+def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
+    return entry["by"] == ctx.actor or may(ctx.principal, "admin")
+
+
+# --- views --------------------------------------------------------------------------------------
+
+
+def _states(ctx: Context, tx: Tx, branch: str, wanted: Sequence[str], at: Moment | None) -> Iterator[tuple[str, State]]:
+    """By the names of their views. Patterns stand for what had data at the time that is meant."""
+    known = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name, branch=branch)]
+    names = list(dict.fromkeys(_named(wanted, known)))
+    if len(names) > MOST_VIEWS:
+        example = f"headgate connect {known[0]}"
+        raise QueryLimit(TOO_MANY.format(n=len(names), most=MOST_VIEWS, example=example))
+    for name in names:
+        dataset, _, point = name.partition("@")
+        if not NAME.fullmatch(dataset):
+            raise NotFound(f"{name!r} names no dataset: write shop.orders, shop.orders@12 or shop.*")
+        try:
+            yield name, time_travel.state_of(tx, branch, dataset, addresses.point_of(point) if point else at)
+        except (NotFound, GenerationGone):
+            if name in wanted:
+                raise
+
+
+def _named(wanted: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    for name in wanted or ("*",):
+        if "*" in name:
+            yield from (one for one in known if fnmatchcase(one, name))
+        else:
+            yield name
+
+
+def _table(tx: Tx, name: str, state: State) -> SparkTable:
+    kept = [entry.fragment for entry in tree.scan(tx, state.root)]
+    fragments = tx.fragments(set(kept))
+    paths = [file["path"] for fragment in kept for file in fragments[fragment].files]
+    return {"view": f"`{name}`", "name": name, "files": paths, "schema": state.schema}

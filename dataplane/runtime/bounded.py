@@ -1,0 +1,29 @@
+"""What a process that runs texts of users is held to by the kernel, and how it ends. Does not belong here: its work."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+
+def bound(scratch: str, disk_bytes: int) -> None:
+    """What this process and its JVM say goes to a file, each file that they write has a bound, and where memory is
+    short they go before the service that asked them. The JVM's memory is Spark's setting."""
+    log = os.open(Path(scratch) / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (disk_bytes, disk_bytes))
+    if sys.platform == "linux":
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def end(scratch: str, code: int) -> None:
+    """At once. The JVM ends as its input does."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(code)
