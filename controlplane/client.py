@@ -568,11 +568,16 @@ class Headgate:
         until: int | str | datetime | None = None,
         branch: str = "main",
         format: ChangeFormat = "ndjson",
+        columns: Sequence[str] = (),
+        where: str | None = None,
         compression: Compression | None = None,
     ) -> Iterator[ChangeStream]:
         """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
-        the newest. Its `until` is what to send as `since` next."""
-        asked = {"since": _point(since), **_given(compression=compression)}
+        the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
+        `where`: a condition on rows, in SQL."""
+        asked: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
+        asked |= _given(where=where, compression=compression)
+        asked |= {"columns": _list(columns)} if columns else {}
         asked |= {} if until is None else {"until": _point(until)}
         with self._stream(f"{_dataset(branch, name)}/changes.{format}", asked) as response:
             yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
