@@ -85,6 +85,7 @@ from controlplane.core.model.answers.namespaces import NamespaceEntry, Namespace
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
 from controlplane.core.model.answers.shares import (
     NewRecipientAnswer,
     RecipientEntry,
@@ -937,6 +938,44 @@ class Headgate:
         """End a rule now, and all tokens and sessions that it opened."""
         _value(self._http.delete(f"/v1/trust/{_segment(name)}"))
 
+    # roles of one's own
+    def create_role(
+        self,
+        name: str,
+        permissions: Sequence[str],
+        *,
+        dataflows: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        branches: Sequence[str] = (),
+    ) -> RoleEntry:
+        """A role, which tokens and rules of trust name."""
+        body = _role_body(permissions, dataflows, datasets, branches)
+        return cast("RoleEntry", self._post("/v1/roles", {"name": name, **body}))
+
+    def change_role(
+        self,
+        name: str,
+        permissions: Sequence[str],
+        *,
+        dataflows: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        branches: Sequence[str] = (),
+    ) -> RoleEntry:
+        """All that a role allows from now on, for all who have it."""
+        body = _role_body(permissions, dataflows, datasets, branches)
+        return cast("RoleEntry", _value(self._http.put(f"/v1/roles/{_segment(name)}", json=body)))
+
+    def roles(self) -> list[RoleEntry]:
+        """All roles, those that are built in first."""
+        return cast("RolesAnswer", self._get("/v1/roles"))["items"]
+
+    def role(self, name: str) -> RoleEntry:
+        return cast("RoleEntry", self._get(f"/v1/roles/{_segment(name)}"))
+
+    def delete_role(self, name: str) -> None:
+        """Delete a role that nobody has."""
+        _value(self._http.delete(f"/v1/roles/{_segment(name)}"))
+
     def revoke_token(self, token: str) -> None:
         """End the token with this id, or else the live one with this name."""
         _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
@@ -1129,6 +1168,13 @@ def _at(branch: str, name: str, generation: int | None, at: Time | None) -> tupl
             return _dataset(branch, found.name), {"at": str(moment)}
         case None:
             return _dataset(branch, found.name), {}
+
+
+def _role_body(
+    permissions: Sequence[str], dataflows: Sequence[str], datasets: Sequence[str], branches: Sequence[str]
+) -> JsonObject:
+    within: JsonObject = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
+    return {"permissions": [*permissions], "within": within}
 
 
 def _segment(text: str) -> str:

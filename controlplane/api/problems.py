@@ -68,6 +68,7 @@ STATUS = {
     "query-limit": 422,
     "query-refused": 422,
     "pool-unavailable": 503,
+    "role-in-use": 409,
     "stale-revision": 412,
     "stale-state": 409,
     "unauthenticated": 401,

@@ -20,7 +20,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Read rows": ("preview", "records", "changes", "query", "sql", "promote", "link", "s3", "share", "recipient"),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch"),
     "For editors": ("schema", "lsp"),
-    "Look after the installation": ("token", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),
+    "Look after the installation": ("token", "role", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),
 }
 """Every command stands in one of them, the more usual ones first."""
 

@@ -394,6 +394,13 @@ class NameTaken(HeadgateError):
     code = "name-taken"
 
 
+class RoleInUse(HeadgateError):
+    """A role was to be deleted, or changed to one that cannot stand beside others, while somebody has it. The message
+    names them."""
+
+    code = "role-in-use"
+
+
 class AmbiguousName(HeadgateError):
     """A token was named that shares its name with another live one. The message has their ids."""
 

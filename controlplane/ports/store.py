@@ -26,6 +26,7 @@ from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
 from controlplane.ports.reads import Reads
+from controlplane.ports.roles import Roles
 from controlplane.ports.shares import Shares
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
@@ -56,6 +57,7 @@ class Tx(
     Links,
     Shares,
     TrustRules,
+    Roles,
     Namespaces,
     Protocol,
 ):

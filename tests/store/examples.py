@@ -24,7 +24,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import NamedRole, Narrowing
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import AlertItem
 from dataplane.contract.results import FileEntry, TaskError
@@ -233,6 +233,11 @@ def share(name: str, **other: Any) -> Share:
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
     made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
     return replace(made, **other)
+
+
+def role(name: str, **other: Any) -> NamedRole:
+    within = Narrowing(dataflows=("sales_*",), branches=("main",))
+    return replace(NamedRole(name, frozenset({"view", "operate"}), within, actor="ann", at=3.5), **other)
 
 
 def trust_rule(name: str, **other: Any) -> TrustRule:

@@ -33,6 +33,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
+from controlplane.core.rights import NamedRole
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
@@ -137,6 +138,7 @@ class NamespaceTables:
     links: CowDict[str, Link] = field(default_factory=CowDict)
     shares: CowDict[str, Share] = field(default_factory=CowDict)
     trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
+    roles: CowDict[str, NamedRole] = field(default_factory=CowDict)
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
     namespaces: CowDict[str, Namespace] = field(default_factory=CowDict)
 
