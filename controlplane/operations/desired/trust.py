@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from controlplane.core import trust
-from controlplane.core.errors import BadTrust, NameTaken, NotFound, NotTrusted
+from controlplane.core.errors import NameTaken, NotFound, NotTrusted
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import TrustEntry
@@ -57,8 +57,6 @@ def create(
         actor=ctx.actor,
         at=0.0,
     )
-    if use == "login" and ctx.namespace != namespaces.DEFAULT:
-        raise BadTrust("people sign in to the namespace default alone; here a rule is for programs (`exchange`)")
     with ctx.store.begin(ctx.namespace) as tx:
         trust.check(rule, {role.name: role for role in tx.roles()})
         if any(other.name == name for other in tx.trust_rules()):
@@ -135,7 +133,8 @@ def _open(
         named = {role.name: role for role in tx.roles()}
         rule = trust.best((rule for rule in asked if rule.audience in audiences), claims, named)
         if rule is None:
-            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role here ({trust.said(claims)})")
+            place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
+            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
         tx.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),

@@ -274,5 +274,3 @@ def test_each_namespace_has_rules_of_its_own(place: Trusting) -> None:
         items = http.get("/v1/tokens").json()["items"]
         assert [one["name"] for one in items] == ["acme/flows@refs/heads/main"]
         assert http.get("/v1/namespaces").status_code == 403
-    with pytest.raises(BadTrust, match="default alone"):
-        trust.create(theirs, "people", "login", place.issuer.url, {"email": ["eve@example.com"]}, ["view"])
