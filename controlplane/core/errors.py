@@ -197,7 +197,8 @@ class QueryCancelled(HeadgateError):
 
 
 class QueriesBusy(HeadgateError):
-    """All processes that answer queries have work, and so does the queue before them."""
+    """All processes that answer queries have work, or as many of them as one user may have, and so does the queue
+    before them."""
 
     code = "queries-busy"
 

@@ -125,6 +125,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "query": ID,
         "namespace": "team-a",
         "share": "sales",
+        "role": "x",
         "table": "shop.orders",
     }
     for name, value in names.items():
@@ -275,8 +276,8 @@ def test_answers_are_as_described(place: Place) -> None:
     role = {"permissions": ["data"], "within": {"dataflows": ["shop"]}}
     assert called("POST", "/v1/roles", {"name": "x", **role})["permissions"] == ["view", "data"]
     assert called("GET", "/v1/roles")["items"][-1]["by"]
-    assert called("PUT", "/v1/roles/{role}", role, role="x")["within"]["dataflows"] == ["shop"]
-    assert called("GET", "/v1/roles/{role}", role="x")["used_by"] == []
+    assert called("PUT", "/v1/roles/{role}", role)["within"]["dataflows"] == ["shop"]
+    assert called("GET", "/v1/roles/{role}")["used_by"] == []
     with issuing() as issuer:
         rule = {"name": "ci", "use": "exchange", "issuer": issuer.url, "audience": "us", "claims": {"sub": ["u1"]}}
         assert called("POST", "/v1/trust", {**rule, "scopes": ["view"]})["open"] == 0
