@@ -448,7 +448,7 @@ class Server:
         from controlplane.lake.queries.memory import memory_bytes
         from controlplane.lake.queries.pool import QueryPool
 
-        pool = QueryPool(self.settings.lake, memory_bytes=memory_bytes())
+        pool = QueryPool(self.settings.lake, each=self.settings.queries_per_user, memory_bytes=memory_bytes())
         self._ends.callback(pool.close)
         return pool
 

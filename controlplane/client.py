@@ -86,6 +86,7 @@ from controlplane.core.model.answers.namespaces import NamespaceEntry, Namespace
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
 from controlplane.core.model.answers.shares import (
     NewRecipientAnswer,
     RecipientEntry,
@@ -575,11 +576,16 @@ class Headgate:
         until: int | str | datetime | None = None,
         branch: str = "main",
         format: ChangeFormat = "ndjson",
+        columns: Sequence[str] = (),
+        where: str | None = None,
         compression: Compression | None = None,
     ) -> Iterator[ChangeStream]:
         """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
-        the newest. Its `until` is what to send as `since` next."""
-        asked = {"since": _point(since), **_given(compression=compression)}
+        the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
+        `where`: a condition on rows, in SQL."""
+        asked: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
+        asked |= _given(where=where, compression=compression)
+        asked |= {"columns": _list(columns)} if columns else {}
         asked |= {} if until is None else {"until": _point(until)}
         with self._stream(f"{_dataset(branch, name)}/changes.{format}", asked) as response:
             yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
@@ -994,6 +1000,44 @@ class Headgate:
         """End a rule now, and all tokens and sessions that it opened."""
         _value(self._http.delete(f"/v1/trust/{_segment(name)}"))
 
+    # roles of one's own
+    def create_role(
+        self,
+        name: str,
+        permissions: Sequence[str],
+        *,
+        dataflows: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        branches: Sequence[str] = (),
+    ) -> RoleEntry:
+        """A role, which tokens and rules of trust name."""
+        body = _role_body(permissions, dataflows, datasets, branches)
+        return cast("RoleEntry", self._post("/v1/roles", {"name": name, **body}))
+
+    def change_role(
+        self,
+        name: str,
+        permissions: Sequence[str],
+        *,
+        dataflows: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        branches: Sequence[str] = (),
+    ) -> RoleEntry:
+        """All that a role allows from now on, for all who have it."""
+        body = _role_body(permissions, dataflows, datasets, branches)
+        return cast("RoleEntry", _value(self._http.put(f"/v1/roles/{_segment(name)}", json=body)))
+
+    def roles(self) -> list[RoleEntry]:
+        """All roles, those that are built in first."""
+        return cast("RolesAnswer", self._get("/v1/roles"))["items"]
+
+    def role(self, name: str) -> RoleEntry:
+        return cast("RoleEntry", self._get(f"/v1/roles/{_segment(name)}"))
+
+    def delete_role(self, name: str) -> None:
+        """Delete a role that nobody has."""
+        _value(self._http.delete(f"/v1/roles/{_segment(name)}"))
+
     def revoke_token(self, token: str) -> None:
         """End the token with this id, or else the live one with this name."""
         _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
@@ -1186,6 +1230,13 @@ def _at(branch: str, name: str, generation: int | None, at: Time | None) -> tupl
             return _dataset(branch, found.name), {"at": str(moment)}
         case None:
             return _dataset(branch, found.name), {}
+
+
+def _role_body(
+    permissions: Sequence[str], dataflows: Sequence[str], datasets: Sequence[str], branches: Sequence[str]
+) -> JsonObject:
+    within: JsonObject = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
+    return {"permissions": [*permissions], "within": within}
 
 
 def _segment(text: str) -> str:

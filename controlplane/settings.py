@@ -68,6 +68,7 @@ class Settings:
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
     driver_idle_s: float = DRIVER_IDLE_S
+    queries_per_user: int = 1  # that run at a time
     driver_user: str | None = None
     admin_token: str | None = None
     s3_secret: str | None = None
@@ -102,6 +103,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
         driver_idle_s=_duration(given, "DRIVER_IDLE", DRIVER_IDLE_S),
+        queries_per_user=_at_least_one(given.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"),
         driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
@@ -340,6 +342,13 @@ def _duration(given: Mapping[str, str], name: str, default: float) -> float:
     if found is None:
         raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be a time such as 90s, 5m or 2h")
     return float(int(found[1]) * UNITS_S[found[2]])
+
+
+def _at_least_one(value: str, name: str) -> int:
+    found = _number(value, name)
+    if not found:
+        raise BadSetting(f"{name} is 0; it must be 1 or more")
+    return found
 
 
 def _number(value: str, name: str) -> int:

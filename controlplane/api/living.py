@@ -1,4 +1,5 @@
-"""Whether tokens have ended, for streams: one look for each token now and then, however many streams it has.
+"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then, however
+many streams it has.
 
 Does not belong here: the token of a request, which is looked up each time (`access`).
 """
@@ -8,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from anyio import CapacityLimiter, to_thread
 
+from controlplane.core.rights import Principal
 from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store
 
@@ -32,21 +34,25 @@ class Living:
         self._streams = Counter[str]()  # by id of their token
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._ended: set[str] = set()
+        self._changes = Counter[str]()  # how often what a token may do has changed since its first stream began
         self.at_end: list[Callable[[], None]] = []
 
     @contextmanager
     def watch(self, token: str) -> Iterator[Callable[[], bool]]:
-        """For one stream: tells whether its token has ended, as of half a second ago."""
+        """For one stream: tells whether its token has ended, or may do other things than when the stream began, as of
+        half a second ago."""
         self._streams[token] += 1
         if token not in self._looking:
             self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))
         try:
-            yield lambda: token in self._ended
+            began = self._changes[token]
+            yield lambda: token in self._ended or self._changes[token] != began
         finally:
             self._streams[token] -= 1
             if not self._streams[token]:
                 del self._streams[token]
                 self._ended.discard(token)
+                self._changes.pop(token, None)
                 self._looking.pop(token).cancel()
 
     async def while_live(
@@ -61,15 +67,27 @@ class Living:
                 elif has_no_end:
                     return
                 else:
-                    raise TokenEnded("the token of this request has ended")
+                    raise TokenEnded("the token of this request has ended, or may do other things by now")
 
     async def _look(self, token: str) -> None:
         """A store that does not answer ends nothing."""
-        is_live = True
-        while is_live:
+        known: Principal | None = None
+        while True:
+            try:
+                found = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
+            except OSError:
+                found = known
+            else:
+                if found is None:
+                    break
+                if known not in (None, found):
+                    self._changes[token] += 1
+                    self._wake()
+                known = found
             await asyncio.sleep(LOOK_AGAIN_S)
-            with suppress(OSError):
-                is_live = await to_thread.run_sync(tokens.is_live, self._store, token, limiter=self._limiter)
         self._ended.add(token)
+        self._wake()
+
+    def _wake(self) -> None:
         for wake in self.at_end:
             wake()

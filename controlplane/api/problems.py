@@ -20,6 +20,7 @@ from controlplane.core.errors import (
     MergeConflict,
     MergeNotReady,
     Problem,
+    QueriesBusy,
     QueryRefused,
 )
 from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
@@ -27,6 +28,7 @@ from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
+BUSY_S = 5  # most queries have ended by then
 STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
@@ -70,6 +72,7 @@ STATUS = {
     "query-limit": 422,
     "query-refused": 422,
     "pool-unavailable": 503,
+    "role-in-use": 409,
     "stale-revision": 412,
     "stale-state": 409,
     "unauthenticated": 401,
@@ -137,6 +140,8 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
         problems = error.problems
         detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
     headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
+    if isinstance(error, QueriesBusy):
+        headers["Retry-After"] = f"{BUSY_S}"
     value = body(status, error.code, detail, request_id(request), problems)
     if isinstance(error, MergeConflict):
         value["conflicts"] = [_conflict(one) for one in error.conflicts]

@@ -112,6 +112,11 @@ def changes(
     ],
     until: Annotated[str | None, typer.Option(help="A generation or a time; the newest by default.")] = None,
     format: Annotated[ChangeFormat, typer.Option(help="Form of the changes.")] = ChangeFormat.ndjson,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Compare rows by these columns, and write them; by default all."),
+    ] = None,
+    where: Where = None,
     compression: Compressed = None,
     output_file: OutputFile = None,
     home: options.Home = None,
@@ -128,6 +133,8 @@ def changes(
             until=until,
             branch=branch,
             format=format.value,
+            columns=names_of(columns or ()),
+            where=where,
             compression=None if compression is None else compression.value,
         ) as told,
     ):

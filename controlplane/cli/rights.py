@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
 
 
-class Role(StrEnum):
-    """What a token may do (docs/rights.md)."""
-
-    view = "view"
-    data = "data"
-    operate = "operate"
-    edit = "edit"
-    admin = "admin"
-    driver = "driver"
-
-
 class AuditForm(StrEnum):
     """How an audit is written."""
 
@@ -41,6 +30,7 @@ class AuditForm(StrEnum):
 
 
 MOST = 10_000
+ROLES_HELP = "view, data, operate, edit, admin, driver, or a role of your own"
 Dataflows = Annotated[list[str], typer.Option("--dataflow", help="Only these dataflows; * and ? stand for others.")]
 Datasets = Annotated[list[str], typer.Option("--dataset", help="Only these datasets, as DATAFLOW.DATASET.")]
 Branches = Annotated[list[str], typer.Option("--branch", help="Only these branches.")]
@@ -57,7 +47,9 @@ def add(app: typer.Typer) -> None:
 def create(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
-    role: Annotated[list[Role], typer.Option("--role", "--scope", help="What it may do.")] = [Role.admin],  # noqa: B006  # read only
+    role: Annotated[
+        list[str], typer.Option("--role", "--scope", metavar="ROLE", help=f"What it may do: {ROLES_HELP}.")
+    ] = ["admin"],  # noqa: B006  # read only
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
@@ -70,11 +62,10 @@ def create(
     """Make a token. Its text is shown once."""
     session = options.session(ctx, output)
     ttl_s = ttl_of(expires, ttl_s)
-    roles = [one.value for one in role]
     with session.connect(home) as client:
         value = client.create_token(
             name,
-            roles,
+            role,
             ttl_s=ttl_s,
             dataflows=dataflow,
             datasets=dataset,

@@ -22,7 +22,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch", "feed"),
     "For editors": ("schema", "lsp"),
-    "Look after the installation": ("token", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),
+    "Look after the installation": ("token", "role", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),
 }
 """Every command stands in one of them, the more usual ones first."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,16 +13,6 @@ from controlplane.cli.rights import Branches, Dataflows, Datasets, ttl_of, withi
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.trust import TrustEntry
-
-
-class Gives(StrEnum):
-    """What a rule may give: `rights.Role` without that of drivers."""
-
-    view = "view"
-    data = "data"
-    operate = "operate"
-    edit = "edit"
-    admin = "admin"
 
 
 Name = Annotated[str, typer.Argument(help="Name of the rule.", show_default=False)]
@@ -49,7 +38,14 @@ def create(
             help="What a token has to say; * and ? stand for others. One name several times: any of them.",
         ),
     ],
-    role: Annotated[list[Gives], typer.Option("--role", help="What its holder may do.")],
+    role: Annotated[
+        list[str],
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="What its holder may do: view, data, operate, edit, admin, or a role of your own.",
+        ),
+    ],
     audience: Annotated[
         str, typer.Option(metavar="TEXT", help="Of CI jobs: for whom the token is, such as this service's URL.")
     ] = "",
@@ -74,7 +70,7 @@ def create(
             "login" if login else "exchange",
             issuer,
             claims,
-            [one.value for one in role],
+            role,
             audience=audience,
             ttl_s=ttl_of(expires, None),
             dataflows=dataflow,

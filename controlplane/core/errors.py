@@ -210,7 +210,8 @@ class QueryCancelled(HeadgateError):
 
 
 class QueriesBusy(HeadgateError):
-    """All processes that answer queries have work, and so does the queue before them."""
+    """All processes that answer queries have work, or as many of them as one user may have, and so does the queue
+    before them."""
 
     code = "queries-busy"
 
@@ -405,6 +406,13 @@ class NameTaken(HeadgateError):
     """A token was to be made under the name of another that is live."""
 
     code = "name-taken"
+
+
+class RoleInUse(HeadgateError):
+    """A role was to be deleted, or changed to one that cannot stand beside others, while somebody has it. The message
+    names them."""
+
+    code = "role-in-use"
 
 
 class AmbiguousName(HeadgateError):

@@ -6,7 +6,7 @@ Does not belong here: who has which token (`core.model.access`), and which route
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, get_args
@@ -28,6 +28,9 @@ ROLES: Final[Mapping[str, frozenset[Permission]]] = {
 }
 """What a token with a role may do. Each is the name of the permission that it is there for."""
 
+ROLE_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,99}"
+"""Of a namespace's own role, which has none of the names of those above, nor `driver`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
@@ -43,6 +46,21 @@ class Narrowing:
 
 
 EVERYWHERE: Final = Narrowing()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRole:
+    """A role of a namespace's own. One that is `within` some names is the only role of who has it."""
+
+    name: str
+    permissions: frozenset[Permission]
+    within: Narrowing
+    actor: str
+    at: float
+
+
+Named: TypeAlias = Mapping[str, NamedRole]
+NO_ROLES: Final[Named] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +128,73 @@ def _fits_any(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:
+def permissions_of(roles: Iterable[str], named: Named = NO_ROLES) -> frozenset[Permission]:
     """All that these roles allow together; words that are no roles allow nothing."""
-    return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
+    return frozenset().union(*(_allowed(role, named) for role in roles))
+
+
+def _allowed(role: str, named: Named) -> frozenset[Permission]:
+    if role in ROLES:
+        return ROLES[role]
+    return named[role].permissions if role in named else frozenset()
+
+
+def whole(permissions: Iterable[Permission]) -> frozenset[Permission]:
+    """With those that they come to anyhow: a query of one's own reads any row, who administers may give himself any
+    permission, and nothing can be done with what cannot be seen."""
+    given = frozenset(permissions)
+    if "admin" in given:
+        return ROLES["admin"]
+    return given | ROLES["view"] | (ROLES["data"] if "edit" in given else frozenset())
+
+
+def is_role_name(text: str) -> bool:
+    """Whether a namespace's own role may have this name."""
+    return text not in ROLES and text != "driver" and re.fullmatch(ROLE_NAME, text, re.ASCII) is not None
+
+
+def principal_of(roles: tuple[str, ...], within: Narrowing, named: Named) -> Principal:
+    """What these roles come to, within these names. A narrowed role that is not alone gives nothing."""
+    narrowed = [named[role].within for role in roles if role in named and named[role].within]
+    if narrowed and (len(roles) > 1 or within):
+        return Principal(frozenset())
+    return Principal(permissions_of(roles, named), narrowed[0] if narrowed else within)
 
 
 _FLOW, _DATASET = re.compile(r"[a-z0-9_*?]{1,200}"), re.compile(r"\*|[a-z0-9_*?]{1,200}\.[a-z0-9_*?]{1,200}")
 _BRANCH = re.compile(r"[a-z0-9._*?-]{1,100}")
 
 
-def check(roles: Iterable[str], within: Narrowing) -> None:
-    """Raises BadScope for what is no pattern, and for roles that cannot be narrowed."""
-    if within and {"admin", "driver"} & set(roles):
+def check(roles: Collection[str], within: Narrowing, named: Named = NO_ROLES) -> None:
+    """Raises BadScope for what is no pattern and no role, and for roles that cannot be narrowed.
+
+    `named`: roles of the namespace, by name.
+    """
+    for role in roles:
+        if role not in ROLES and role != "driver" and role not in named:
+            raise BadScope(f"there is no role {role[:100]!r}; there are {', '.join([*ROLES, *sorted(named)])}")
+        if role in named and named[role].within and (len(roles) > 1 or within):
+            raise BadScope(f"the role {role} is narrowed itself, so it is given alone, and not narrowed again")
+    if within and ("driver" in roles or "admin" in permissions_of(roles, named)):
         raise BadScope("the roles admin and driver are of the whole installation; take view, data, operate or edit")
+    check_patterns(within)
+
+
+def check_role(role: NamedRole) -> None:
+    """Raises BadScope."""
+    if not is_role_name(role.name):
+        reserved = f"{', '.join(ROLES)} and driver are built in"
+        like = "write small letters, digits and ._- such as analyst"
+        raise BadScope(f"{role.name[:100]!r} is no name of a role of yours: {reserved}; {like}")
+    if not role.permissions:
+        raise BadScope(f"a role has one permission or more of {', '.join(PERMISSIONS)}")
+    if role.within and "admin" in role.permissions:
+        raise BadScope("a role with the permission admin is of the whole namespace, and cannot be narrowed")
+    check_patterns(role.within)
+
+
+def check_patterns(within: Narrowing) -> None:
+    """Raises BadScope for what is no pattern."""
     kinds = (("dataflow", within.dataflows, _FLOW), ("dataset", within.datasets, _DATASET))
     for kind, patterns, form in (*kinds, ("branch", within.branches, _BRANCH)):
         for pattern in patterns:

@@ -15,6 +15,7 @@ from controlplane.core import rights
 from controlplane.core.errors import BadIdentity, BadTrust
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.trust import TrustRule, Use
+from controlplane.core.rights import NO_ROLES, Named
 
 NAME: Final = r"[a-z0-9][a-z0-9._-]{0,99}"
 MOST_CLAIMS, MOST_PATTERNS = 20, 100
@@ -31,17 +32,17 @@ _TOLD = (
 )
 
 
-def check(rule: TrustRule) -> None:
-    """Raises BadTrust, BadScope."""
+def check(rule: TrustRule, named: Named = NO_ROLES) -> None:
+    """`named`: roles of the namespace. Raises BadTrust, BadScope."""
     if not re.fullmatch(NAME, rule.name, re.ASCII):
         raise BadTrust(f"{rule.name[:100]!r} is no name of a rule; write small letters, digits and ._- such as ci-main")
     require_issuer(rule.issuer)
     if (rule.use == "exchange") != bool(rule.audience):
         raise BadTrust("a rule for programs names the audience of their tokens, and one for people (login) names none")
     _check_claims(rule)
-    if not rule.roles or not set(rule.roles) <= set(rights.ROLES):
-        raise BadTrust(f"a rule gives one role or more of {', '.join(rights.ROLES)}")
-    rights.check(rule.roles, rule.within)
+    if not rule.roles or not set(rule.roles) <= {*rights.ROLES, *named}:
+        raise BadTrust(f"a rule gives one role or more of {', '.join([*rights.ROLES, *sorted(named)])}")
+    rights.check(rule.roles, rule.within, named)
     longest = LONGEST_S[rule.use]
     if not 60 <= rule.ttl_s <= longest:
         raise BadTrust(
@@ -89,10 +90,14 @@ def fits(rule: TrustRule, claims: JsonObject) -> bool:
     return all(_has(claims, name, patterns) for name, patterns in rule.claims.items())
 
 
-def best(rules: Iterable[TrustRule], claims: JsonObject) -> TrustRule | None:
+def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES) -> TrustRule | None:
     """Of those that fit: the one with most permissions, rather one that is not narrowed, then the first by name."""
-    fitting = (rule for rule in rules if fits(rule, claims))
-    return min(fitting, key=lambda r: (-len(rights.permissions_of(r.roles)), bool(r.within), r.name), default=None)
+
+    def order(rule: TrustRule) -> tuple[int, bool, str]:
+        given = rights.principal_of(rule.roles, rule.within, named)
+        return -len(given.permissions), bool(given.within), rule.name
+
+    return min((rule for rule in rules if fits(rule, claims)), key=order, default=None)
 
 
 def _has(claims: JsonObject, name: str, patterns: tuple[str, ...]) -> bool:

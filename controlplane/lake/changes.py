@@ -21,6 +21,7 @@ from controlplane.lake import bounded
 from controlplane.lake.bounded import GRACE_S, LOOK_S, Allowance
 from controlplane.lake.records import CHUNK, Piped, rendering_of
 from controlplane.ports.records import WantedChanges
+from dataplane.contract.predicates import as_json
 from dataplane.contract.schemas import Json
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.changes")
@@ -89,6 +90,8 @@ def request_of(lake_uri: str, wanted: WantedChanges, *, scratch: str, seconds: i
         "before": list(wanted.before),
         "after": list(wanted.after),
         "schema": wanted.schema,
+        "columns": list(wanted.columns),
+        "where": None if wanted.where is None else as_json(wanted.where),
         "generation": wanted.generation,
         "scratch": scratch,
         "memory_bytes": MEMORY_BYTES,

@@ -36,12 +36,15 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class WantedChanges:
-    """Files of both sides as paths in the lake, and the schema under which both are read. Each row that one side has
-    more often than the other is told so often, with `generation` beside it."""
+    """Files of both sides as paths in the lake, and the schema under which both are read. Of rows of which the
+    condition is true, these columns are compared: what one side has more often than the other is told so often, with
+    `generation` beside it."""
 
     before: Sequence[str]
     after: Sequence[str]
     schema: Schema
+    columns: Sequence[str]
+    where: Condition | None
     generation: int
     rendering: Rendering
 

@@ -27,6 +27,7 @@ from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
 from controlplane.ports.reads import Reads
+from controlplane.ports.roles import Roles
 from controlplane.ports.shares import Shares
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
@@ -58,6 +59,7 @@ class Tx(
     Shares,
     Feeds,
     TrustRules,
+    Roles,
     Namespaces,
     Protocol,
 ):

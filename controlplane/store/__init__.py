@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from controlplane.core.errors import MissingPackage
 from controlplane.ports.store import Store
 
-HEAD = "0026"  # the newest migration
+HEAD = "0027"  # the newest migration
 MEMORY = "memory:"
 
 

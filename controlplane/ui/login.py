@@ -6,7 +6,7 @@ nothing. Does not belong here: how long sessions live (`operations`).
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -14,7 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from controlplane.core.model.access import Token
-from controlplane.operations.desired import browser_sessions, tokens
+from controlplane.core.model.namespaces import DEFAULT, is_name, of_text
+from controlplane.operations.desired import browser_sessions, namespaces, tokens
 from controlplane.ui import gate, rendering
 from controlplane.ui.asking import PageServices
 from controlplane.ui.forms import fields_of, own_path
@@ -37,11 +38,37 @@ def sign_in_page(request: Request) -> Response:
     return form(request, own_path(request.query_params.get("next", "/")))
 
 
-def form(request: Request, onward: str, fault: str = "", status: int = 200) -> Response:
+def form(
+    request: Request, onward: str, fault: str = "", status: int = 200, *, namespace: str | None = None
+) -> Response:
+    """`namespace`: to which people sign in by an issuer, where the request does not say it. A token names its own."""
     services: PageServices = request.app.state.services
-    issuer = services.sign_on.label if services.sign_on else ""
-    shown = {"onward": onward, "fault": fault, "issuer": issuer, "start": f"/login/start?next={quote(onward, safe='')}"}
+    place = namespace_of(request) if namespace is None else namespace
+    asked = {"next": onward} | ({} if place == DEFAULT else {"namespace": place})
+    shown = {
+        "onward": onward,
+        "fault": fault,
+        "issuer": services.sign_on.label if services.sign_on else "",
+        "start": f"/login/start?{urlencode(asked)}",
+        "namespace": place,
+        "is_chosen": place != DEFAULT or len(namespaces.names(services.store)) > 1,
+    }
     return rendering.page(request, "login.html", shown, status=status)
+
+
+def namespace_of(request: Request) -> str:
+    """To which somebody wants to sign in: what the address says, or else where the browser's last session was. Nobody
+    is told whether there is such a namespace."""
+    asked = request.query_params.get("namespace", "").strip()
+    if asked:
+        return named(asked)
+    cookies = request.cookies
+    return of_text(cookies.get(gate.SECURE_COOKIE) or cookies.get(gate.COOKIE) or "")
+
+
+def named(text: str) -> str:
+    """What is no name of a namespace means `default`."""
+    return text if is_name(text) else DEFAULT
 
 
 async def sign_in(request: Request) -> Response:

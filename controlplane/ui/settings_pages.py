@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
-from controlplane.core.rights import ROLES
-from controlplane.operations.desired import s3_keys, tokens
+from controlplane.operations.desired import roles, s3_keys, tokens
 from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep import requests
 from controlplane.ui.actions import BadForm, Fields, once, proven
@@ -26,7 +25,6 @@ from controlplane.ui.work_values import CarePage, TokensPage
 
 DAY_S = 86_400.0
 MOST_DAYS = 3660
-SCOPES = tuple(ROLES)
 CARE = frozenset({"gc", "gc.packs", "fsck.repair"})
 CHANGES = 200
 
@@ -35,8 +33,12 @@ def _tokens(asked: Asking) -> TokensPage:
     return {"tokens": tokens.listing(asked.context), "s3_keys": s3_keys.listing(asked.context)}
 
 
+def _scopes(asked: Asking) -> list[str]:
+    return [role["name"] for role in roles.listing(asked.context)]
+
+
 def _with_scopes(asked: Asking, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"scopes": SCOPES, "made": asked.request.scope.get("headgate.made")}
+    return {"scopes": _scopes(asked), "made": asked.request.scope.get("headgate.made")}
 
 
 def _care(asked: Asking) -> CarePage:
@@ -61,7 +63,7 @@ async def make_token(request: Request) -> Response:
 def _make_token(request: Request, fields: Fields) -> Response:
     asked = proven(request, fields, "admin")
     name, scope, days = fields.get("name", "").strip(), fields.get("scope", ""), fields.get("days", "")
-    if not (0 < len(name) <= 100 and name.isprintable()) or scope not in SCOPES:
+    if not (0 < len(name) <= 100 and name.isprintable()) or scope not in _scopes(asked):
         raise BadForm("a token has a name of up to 100 printable characters, and a role")
     if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= MOST_DAYS):
         raise BadForm(f"a token lives for 1 to {MOST_DAYS} days, or for ever")

@@ -1,8 +1,9 @@
 """Signing in at an issuer (OpenID Connect): there and back, and a session like any other.
 
-The browser keeps one random text in a cookie in between. State, nonce and PKCE verifier follow from it, so nothing is
-stored for who does not come back, and nobody who has sent a browser here knows them. Does not belong here: what the
-issuer is asked (`ports.issuers`), and who gets in (`operations.desired.trust`).
+The browser keeps one random text in a cookie in between, with the namespace and where to go on. State, nonce and PKCE
+verifier follow from text and namespace, so nothing is stored for who does not come back, and nobody who has sent a
+browser here knows them. Whether there is such a namespace is not told: one without a fitting rule lets nobody in
+either. Does not belong here: what the issuer is asked (`ports.issuers`), and who gets in (`operations.desired.trust`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
+from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import quote, unquote
 
@@ -53,29 +55,44 @@ def _origin(request: Request) -> str:
     return f"{request.url.scheme if is_local else 'https'}://{request.headers['host']}"
 
 
-def _signing(request: Request, secret: str) -> SignIn:
-    state, nonce, verifier = (_derived(kind, secret) for kind in ("state", "nonce", "verifier"))
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the browser keeps while it is away."""
+
+    secret: str
+    namespace: str
+    onward: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.secret}.{self.namespace}.{quote(self.onward, safe='')}"
+
+
+def _signing(request: Request, kept: Kept) -> SignIn:
+    state, nonce, verifier = (_derived(kind, kept) for kind in ("state", "nonce", "verifier"))
     return SignIn(_origin(request) + CALLBACK, state, nonce, verifier)
 
 
-def _derived(kind: str, secret: str) -> str:
-    found = sha256(f"headgate/sign-in/1\n{kind}\n{secret}".encode("utf-8", "replace")).digest()
+def _derived(kind: str, kept: Kept) -> str:
+    text = f"headgate/sign-in/2\n{kind}\n{kept.namespace}\n{kept.secret}"
+    found = sha256(text.encode("utf-8", "replace")).digest()
     return urlsafe_b64encode(found).rstrip(b"=").decode()
 
 
 async def start(request: Request) -> Response:
     """To the issuer."""
     _, sign_on = _asked(request)
-    onward, secret = own_path(request.query_params.get("next", "/")), secrets.token_urlsafe(32)
+    onward = own_path(request.query_params.get("next", "/"))
+    kept = Kept(secrets.token_urlsafe(32), login.namespace_of(request), onward)
     try:
-        address = await to_thread.run_sync(sign_on.address, _signing(request, secret), limiter=_limiter(request))
+        address = await to_thread.run_sync(sign_on.address, _signing(request, kept), limiter=_limiter(request))
     except IssuerUnreachable as e:
-        return _refused(request, onward, e)
+        return await to_thread.run_sync(_refused, request, kept, e)
     answer = RedirectResponse(address, 303)
     is_plain = _origin(request).startswith("http:")
     answer.set_cookie(
         COOKIE if is_plain else SECURE_COOKIE,
-        f"{secret}.{quote(onward, safe='')}",
+        kept.text,
         max_age=AWAY_S,
         path="/",
         secure=not is_plain,
@@ -88,48 +105,55 @@ async def start(request: Request) -> Response:
 async def callback(request: Request) -> Response:
     """Back from the issuer."""
     services, sign_on = _asked(request)
-    secret, _, onward = _kept(request).partition(".")
-    onward = own_path(unquote(onward) or "/")
+    kept = _kept(request)
     asked = request.query_params
-    signing = _signing(request, secret)
+    signing = _signing(request, kept)
+
+    def refused(fault: str, status: int) -> Response:
+        return login.form(request, kept.onward, fault, status, namespace=kept.namespace)
+
     is_ours = hmac.compare_digest(signing.state.encode(), asked.get("state", "").encode("utf-8", "replace"))
-    if not secret or not is_ours:
-        answer = login.form(request, onward, OTHER, 400)
+    if not kept.secret or not is_ours:
+        answer = await to_thread.run_sync(refused, OTHER, 400)
     elif asked.get("iss", sign_on.issuer) != sign_on.issuer:  # RFC 9207
-        answer = login.form(request, onward, "another issuer has sent this answer", 400)
+        answer = await to_thread.run_sync(refused, "another issuer has sent this answer", 400)
     elif "code" not in asked:
-        answer = login.form(request, onward, f"{sign_on.label} says: {redacted(asked.get('error', '')[:100])}", 403)
+        said = f"{sign_on.label} says: {redacted(asked.get('error', '')[:100])}"
+        answer = await to_thread.run_sync(refused, said, 403)
     else:
         try:
             claims = await to_thread.run_sync(sign_on.claims, signing, asked["code"][:4000], limiter=_limiter(request))
-            answer = await to_thread.run_sync(_begun, request, services, signing, claims, onward)
+            answer = await to_thread.run_sync(_begun, request, services, signing, claims, kept)
         except HeadgateError as e:
-            answer = _refused(request, onward, e)
+            answer = await to_thread.run_sync(_refused, request, kept, e)
     answer.delete_cookie(COOKIE, path="/")
     answer.delete_cookie(SECURE_COOKIE, path="/", secure=True)
     return answer
 
 
-def _kept(request: Request) -> str:
+def _kept(request: Request) -> Kept:
     plain = request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
-    return request.cookies.get(SECURE_COOKIE, "") or plain
+    secret, _, rest = (request.cookies.get(SECURE_COOKIE, "") or plain).partition(".")
+    namespace, _, onward = rest.partition(".")
+    return Kept(secret, login.named(namespace), own_path(unquote(onward) or "/"))
 
 
-def _begun(request: Request, services: PageServices, signing: SignIn, claims: JsonObject, onward: str) -> Response:
+def _begun(request: Request, services: PageServices, signing: SignIn, claims: JsonObject, kept: Kept) -> Response:
     """A session. An answer of the issuer opens one, whoever sends it again."""
     if not browser_sessions.use_up(services.store, signing.state, AWAY_S):
-        return login.form(request, onward, OTHER, 400)
+        return login.form(request, kept.onward, OTHER, 400, namespace=kept.namespace)
     assert services.sign_on is not None
-    context = Context(services.store, request_id=str(request.scope.get("headgate.request_id", "")))
+    request_id = str(request.scope.get("headgate.request_id", ""))
+    context = Context(services.store, namespace=kept.namespace, request_id=request_id)
     token = trust.login(context, services.sign_on.issuer, claims, lambda one: "" if sees_pages(one) else NARROWED)
-    return login.begun(services, token, onward, is_plain=_origin(request).startswith("http:"))
+    return login.begun(services, token, kept.onward, is_plain=_origin(request).startswith("http:"))
 
 
-def _refused(request: Request, onward: str, error: HeadgateError) -> Response:
+def _refused(request: Request, kept: Kept, error: HeadgateError) -> Response:
     """With the reason, which is the person's own or the issuer's."""
     status = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}.get(error.code, 422)
     log.warning("sign-in refused", code=error.code, reason=redacted(str(error)))
-    return login.form(request, onward, redacted(str(error)), status)
+    return login.form(request, kept.onward, redacted(str(error)), status, namespace=kept.namespace)
 
 
 def _limiter(request: Request) -> CapacityLimiter:

@@ -86,6 +86,12 @@ def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     return struct_of(f for f in schema["fields"] if f["name"] in wanted)
 
 
+def in_order(schema: Schema, names: Iterable[str]) -> Schema:
+    """The columns with these names, in the order of the names. KeyError for one that is not there."""
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    return struct_of(field_of(name, types[name]) for name in names)
+
+
 def encoded(schema: Schema | Encoded) -> Encoded:
     """What many ids of one schema begin from; what was encoded before comes back as it is."""
     if isinstance(schema, Encoded):

@@ -12,13 +12,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, TypedDict
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
-from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
+from dataplane.contract.schemas import Json, Schema, field_of, in_order, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments import row_diff
-from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema, batches
+from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema
+from dataplane.fragments.filtering import chosen
 from dataplane.fragments.rendering import render
 from dataplane.fragments.row_diff import Rows
 from dataplane.storage.lake import open_lake
@@ -37,6 +39,8 @@ class Request(TypedDict):
     before: list[str]
     after: list[str]
     schema: Schema
+    columns: list[str]  # of it, in this order: what is compared, and told
+    where: Json  # a condition that is true of both sides' rows (`contract.predicates.as_json`); None: all
     generation: int
     format: str
     compression: str | None
@@ -47,9 +51,17 @@ class Request(TypedDict):
 
 def write(request: Request, out: BinaryIO) -> None:
     """Removed rows come before added ones. TaskFailure for a file that is missing or damaged."""
-    told = with_change(request["schema"])
+    told = with_change(_told(request))
     rows = _compared(request) if request["before"] and request["after"] else _of_one_side(request)
     render(rows, told, out, format=request["format"], compression=request["compression"])
+
+
+def _told(request: Request) -> Schema:
+    return in_order(request["schema"], request["columns"])
+
+
+def _read(request: Request, files: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    return chosen(files, request["schema"], request["columns"], request["where"])
 
 
 def with_change(schema: Schema) -> Schema:
@@ -60,7 +72,7 @@ def _of_one_side(request: Request) -> Iterator[pa.RecordBatch]:
     """In the order of keys; a batch at a time is held."""
     kind, paths = (ADDED, request["after"]) if request["after"] else (REMOVED, request["before"])
     lake = open_lake(request["lake"])
-    for batch in batches(map(lake.open, paths), arrow_schema(request["schema"])):
+    for batch in _read(request, map(lake.open, paths)):
         yield _beside(batch, kind, request)
 
 
@@ -70,7 +82,7 @@ def _compared(request: Request) -> Iterator[pa.RecordBatch]:
         "lake": request["lake"],
         "before": request["before"],
         "after": request["after"],
-        "schema": request["schema"],
+        "schema": _told(request),
         "key": [],
         "samples": 0,
         "scratch": request["scratch"],
@@ -78,7 +90,7 @@ def _compared(request: Request) -> Iterator[pa.RecordBatch]:
         "seconds": request["seconds"],
     }
     with row_diff.open_database(compared) as database:
-        rows = Rows(database, compared)
+        rows = Rows(database, compared, partial(_read, request))
         rows.load()
         for kind, more in ((REMOVED, "b - a"), (ADDED, "a - b")):
             for batch in _of_kind(rows, more):
@@ -119,7 +131,7 @@ def _beside(batch: pa.RecordBatch, kind: str, request: Request) -> pa.RecordBatc
     import pyarrow as pa
 
     told = [pa.repeat(kind, batch.num_rows), pa.repeat(request["generation"], batch.num_rows)]
-    names = [*column_names(request["schema"]), CHANGE_TYPE, GENERATION]
+    names = [*request["columns"], CHANGE_TYPE, GENERATION]
     return pa.record_batch([*batch.columns, *told], names=names)
 
 

@@ -6,17 +6,32 @@ checking conditions (the control plane does, before anything is read).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract.predicates import Call, Column, Condition, Value
+from dataplane.contract.predicates import Call, Column, Condition, Value, columns_of, of_json
+from dataplane.contract.schemas import Json, Schema, select_columns
+from dataplane.fragments.arrow import arrow_schema, batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _EVERY_DIGIT = 38
+
+
+def chosen(files: Iterable[Any], schema: Schema, columns: Sequence[str], where: Json) -> Iterator[pa.RecordBatch]:
+    """Rows of Parquet files, in order: these columns in this order, of rows of which the condition is true
+    (`contract.predicates.as_json`; None: all). Other columns than those and the condition's are not read."""
+    condition = None if where is None else of_json(where)
+    tested = () if condition is None else columns_of(condition)
+    read = arrow_schema(select_columns(schema, [*columns, *tested]))
+    for batch in batches(files, read):
+        kept = batch if condition is None else satisfying(batch, condition)
+        if kept.num_rows:
+            yield kept.select(list(columns))
 
 
 def satisfying(batch: pa.RecordBatch, condition: Condition) -> pa.RecordBatch:

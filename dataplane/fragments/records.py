@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
-from dataplane.contract.predicates import columns_of, of_json
-from dataplane.contract.schemas import Json, Schema, field_of, select_columns, struct_of
+from dataplane.contract.schemas import Json, Schema, in_order, select_columns
 from dataplane.fragments.arrow import arrow_schema, batches
-from dataplane.fragments.filtering import satisfying
+from dataplane.fragments.filtering import chosen
 from dataplane.fragments.rendering import render
 from dataplane.storage.lake import Lake, open_lake
 
@@ -42,7 +41,7 @@ def write(request: Request, out: BinaryIO) -> None:
     lake = open_lake(request["lake"])
     render(
         rows_of(lake, request),
-        _in_order(request["schema"], request["columns"]),
+        in_order(request["schema"], request["columns"]),
         out,
         format=request["format"],
         compression=request["compression"],
@@ -53,19 +52,13 @@ def rows_of(lake: Lake, request: Request) -> Iterator[pa.RecordBatch]:
     """A batch at a time is held; files are opened one after the other, and none behind the last row that is wanted."""
     files = (lake.open(path) for path in request["paths"])
     wanted = request["columns"]
+    rows: Iterator[pa.RecordBatch]
     if request["where"] is None:
         schema = arrow_schema(select_columns(request["schema"], wanted))
-        rows = batches(files, schema, request["offset"])
+        rows = (batch.select(wanted) for batch in batches(files, schema, request["offset"]))
     else:
-        condition = of_json(request["where"])
-        schema = arrow_schema(select_columns(request["schema"], [*wanted, *columns_of(condition)]))
-        rows = _skipped((satisfying(batch, condition) for batch in batches(files, schema)), request["offset"])
-    return (batch.select(wanted) for batch in limited(rows, request["limit"]))
-
-
-def _in_order(schema: Schema, names: Iterable[str]) -> Schema:
-    types = {field["name"]: field["type"] for field in schema["fields"]}
-    return struct_of(field_of(name, types[name]) for name in names)
+        rows = _skipped(chosen(files, request["schema"], wanted, request["where"]), request["offset"])
+    return limited(rows, request["limit"])
 
 
 def _skipped(source: Iterable[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:

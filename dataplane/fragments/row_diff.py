@@ -12,8 +12,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from dataplane.contract.schemas import Json, Schema, column_names, select_columns
 from dataplane.errors import TaskFailure
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+Read: TypeAlias = "Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]"
 THREADS = 2
 LONGEST = 1_000  # characters of one value of a sample
 REFUSED = 3  # the exit code where stdout has a reason that a user can read
@@ -80,8 +81,10 @@ class Rows:
     equal whatever the order of their entries.
     """
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, request: Request) -> None:
+    def __init__(self, database: duckdb.DuckDBPyConnection, request: Request, read: Read | None = None) -> None:
+        """`read`: batches of the request's columns out of files, where not every row of these is compared."""
         self.database, self.request, self.schema = database, request, request["schema"]
+        self._read = read or _whole(request["schema"])
         self.names = column_names(self.schema)
         self.columns = [f"c{i}" for i in range(len(self.names))]
 
@@ -90,7 +93,7 @@ class Rows:
         import duckdb
         import pyarrow as pa
 
-        source = _Source(open_lake(self.request["lake"]), self.request)
+        source = _Source(open_lake(self.request["lake"]), self.request, self._read)
         reader = pa.RecordBatchReader.from_batches(source.schema, source.batches())
         self.database.register("source", reader)
         unequal = "" if self.request["key"] else "HAVING b <> a"
@@ -196,14 +199,18 @@ class Keys:
             yield {"key": key, "before": {n: old[n] for n in names}, "after": {n: new[n] for n in names}}
 
 
+def _whole(schema: Schema) -> Read:
+    return lambda files: batches(files, arrow_schema(schema))
+
+
 class _Source:
     """Rows of both sides as one stream with `is_after` beside them. What goes wrong in it is kept, since the reader of
     a stream tells a text only."""
 
-    def __init__(self, lake: Lake, request: Request) -> None:
+    def __init__(self, lake: Lake, request: Request, read: Read) -> None:
         import pyarrow as pa
 
-        self._lake, self._request = lake, request
+        self._lake, self._request, self._read = lake, request, read
         kinds = [_comparable_type(kind) for kind in arrow_schema(request["schema"]).types]
         fields = [(f"c{i}", kind) for i, kind in enumerate(kinds)]
         self.schema = pa.schema([*fields, ("is_after", pa.bool_())])
@@ -214,7 +221,7 @@ class _Source:
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for side, paths in enumerate((self._request["before"], self._request["after"])):
-                for batch in batches(map(self._lake.open, paths), arrow_schema(self._request["schema"])):
+                for batch in self._read(map(self._lake.open, paths)):
                     self.read[side] += batch.num_rows
                     yield self._beside(batch, is_after=side == 1)
         except Exception as e:

@@ -38,6 +38,9 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/s3/keys/{key}": (None, "s3-key.revoke"),
     "POST /v1/links": ({"dataset": "shop.orders"}, "link.create"),
     "DELETE /v1/links/{link}": (None, "link.revoke"),
+    "POST /v1/roles": ({"name": "analyst", "permissions": ["data"]}, "role.create"),
+    "PUT /v1/roles/{role}": ({"permissions": ["view"]}, "role.change"),
+    "DELETE /v1/roles/{role}": (None, "role.delete"),
     "POST /v1/trust": (
         {
             "name": "staff",
@@ -103,7 +106,8 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
             method, path = name.split()[:2]
             token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
             link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
-            shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff", "feed": "orders"}
+            shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff"}
+            shared |= {"feed": "orders", "role": "analyst"}
             path = path.format(
                 namespace="team-a",
                 branch="main",
@@ -149,6 +153,7 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 attempt="a" * 32,
                 run="shop.rev1",
                 wave="shop.rev1",
+                role="view",
                 driver="d",
                 format="csv",
                 link="none",

@@ -25,7 +25,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import NamedRole, Narrowing
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import AlertItem
 from dataplane.contract.results import FileEntry, TaskError
@@ -242,6 +242,11 @@ def feed(name: str, **other: Any) -> Feed:
 
 def feed_grant(feed: str, namespace: str = "team-a", dataflows: str = "*") -> FeedGrant:
     return FeedGrant(feed, namespace, dataflows, "ann", 4.5)
+
+
+def role(name: str, **other: Any) -> NamedRole:
+    within = Narrowing(dataflows=("sales_*",), branches=("main",))
+    return replace(NamedRole(name, frozenset({"view", "operate"}), within, actor="ann", at=3.5), **other)
 
 
 def trust_rule(name: str, **other: Any) -> TrustRule:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlencode
 
 from anyio import to_thread
-from fastapi import Query, Response
+from fastapi import Depends, Query, Request, Response
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, is_head
@@ -15,12 +15,31 @@ from controlplane.api.routes.records import Takes, named, noted, sent, tagged
 from controlplane.api.streams import Stream
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
+from controlplane.core.records import columns as lists
 from controlplane.core.records.formats import MEDIA_TYPES
 from controlplane.operations.inspect import changes as told
-from controlplane.operations.inspect.changes import Changes
+from controlplane.operations.inspect.changes import Changes, ChangesWish
 
 router = auth.router("data", "all")
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
+
+
+def _wish(
+    columns: Annotated[
+        list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
+    ] = None,
+    where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
+) -> ChangesWish:
+    return ChangesWish(lists.names_of(columns or ()), where)
+
+
+Wish: TypeAlias = Annotated[ChangesWish, Depends(_wish)]
+
+
+def _next(request: Request, since: int) -> list[tuple[str, str]]:
+    """The parameters that ask for what comes behind `since`, of the same rows and in the same form."""
+    kept = [(k, v) for k, v in request.query_params.multi_items() if k in ("columns", "where", "compression")]
+    return [("since", str(since)), *kept]
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/changes.{format}")
@@ -31,11 +50,12 @@ async def changes(
     format: ChangeFormat,
     since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
     takes: Takes,
+    wish: Wish,
     until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
 ) -> Response:
     """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
     one in `_generation`. `X-Generation` is that one, to send as `since` next; `Link` is the next request. Equal rows
-    cancel, wherever they are."""
+    cancel, wherever they are. With `columns` rows are compared by these columns alone."""
     rendering = takes.rendering(format)
 
     def is_known(content: bytes) -> bool:
@@ -44,13 +64,15 @@ async def changes(
     def look() -> Changes:
         first = None if since == "0" else addresses.point_of(since)
         last = None if until is None else addresses.point_of(until)
-        return told.changes(call.context, branch, dataset, first, last, rendering=rendering, is_known=is_known)
+        return told.changes(
+            call.context, branch, dataset, first, last, rendering=rendering, wish=wish, is_known=is_known
+        )
 
     found = await to_thread.run_sync(look, limiter=call.services.threads.users)
     headers = {
         "X-Since": str(found.since),
         "X-Generation": str(found.until),
-        "Link": f'<{call.request.url.path}?{urlencode({"since": found.until})}>; rel="next"',
+        "Link": f'<{call.request.url.path}?{urlencode(_next(call.request, found.until))}>; rel="next"',
         **tagged(content_tag(found.content, rendering)),
     }
     if found.wanted is None:
@@ -59,7 +81,13 @@ async def changes(
     media_type = MEDIA_TYPES[format]
     if is_head(call.request):
         return Response(media_type=media_type, headers=headers)
-    what: JsonObject = {"since": found.since, "until": found.until, "format": format}
+    what: JsonObject = {
+        "since": found.since,
+        "until": found.until,
+        "format": format,
+        "columns": list(wish.columns),
+        "where": wish.where,
+    }
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(found.wanted)
     caller = auth.caller(call.request).id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,12 +12,16 @@ from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import ROLE_NAME, Narrowing
 from controlplane.operations.desired import namespaces, tokens
 
 router = auth.router("admin")
 
 
+RoleName = Annotated[
+    str,
+    Field(pattern=f"^{ROLE_NAME}$", description="view, data, operate, edit, admin, driver, or a role of one's own."),
+]
 Pattern = Annotated[str, Field(max_length=400)]
 Patterns = Annotated[list[Pattern], Field(max_length=100)]
 
@@ -40,9 +44,7 @@ class NewToken(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
-    scopes: list[Literal["view", "data", "operate", "edit", "admin", "driver"]] = Field(
-        ["admin"], min_length=1, max_length=6
-    )
+    scopes: list[RoleName] = Field(["admin"], min_length=1, max_length=20)
     within: Within = Within()
     namespace: str | None = Field(None, max_length=100)
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)

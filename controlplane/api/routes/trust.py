@@ -15,7 +15,7 @@ from controlplane.api import auth
 from controlplane.api.auth import Encoded, services
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused, request_id
-from controlplane.api.routes.tokens import Within
+from controlplane.api.routes.tokens import RoleName, Within
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
@@ -41,7 +41,7 @@ class NewRule(BaseModel):
     issuer: str = Field(max_length=500)
     audience: str = Field("", max_length=500)
     claims: dict[str, Patterns] = Field(min_length=1, max_length=MOST_CLAIMS)
-    scopes: list[Literal["view", "data", "operate", "edit", "admin"]] = Field(min_length=1, max_length=5)
+    scopes: list[RoleName] = Field(min_length=1, max_length=20)
     within: Within = Within()
     ttl_s: float | None = Field(None, gt=0, le=LONGEST_S["login"])
 

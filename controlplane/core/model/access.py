@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.model import namespaces
-from controlplane.core.rights import EVERYWHERE, Narrowing, Principal, permissions_of
+from controlplane.core.rights import EVERYWHERE, NamedRole, Narrowing, Principal, principal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Token:
     within: Narrowing = EVERYWHERE
     parent: str = ""  # of an S3 key: the token that made it, with which it ends; empty: it stands alone
     used: float | None = None  # when it was last seen, at most a minute late
+    roles: tuple[NamedRole, ...] = ()  # of its namespace, among its scopes, as they are now; not stored with it
 
     @property
     def namespace(self) -> str:
@@ -35,7 +36,7 @@ class Token:
     @property
     def principal(self) -> Principal:
         """What it may do through the API for people and programs."""
-        return Principal(permissions_of(self.scopes), self.within)
+        return principal_of(self.scopes, self.within, {role.name: role for role in self.roles})
 
 
 @dataclass(frozen=True, slots=True)

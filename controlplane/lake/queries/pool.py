@@ -24,11 +24,13 @@ from controlplane.core.errors import (
 )
 from controlplane.core.query_problems import problem_at
 from controlplane.lake.queries.child import ChildEnded, QueryChild
+from controlplane.lake.queries.turns import ENDS, Bounds, Turns
 from controlplane.ports.queries import Cancellation, Pieces
 from dataplane.contract.queries import GRACE_S, Compared, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
 from dataplane.contract.schemas import Json
 
 AT_ONCE = 2
+EACH = 1  # of one user: another one's query finds a process
 WAITING = 10
 MEMORY_BYTES = 1 << 30
 DISK_BYTES = 4 << 30
@@ -46,16 +48,17 @@ class QueryPool:
         lake: str,
         *,
         at_once: int = AT_ONCE,
+        each: int = EACH,
         waiting: int = WAITING,
         memory_bytes: int = MEMORY_BYTES,
         disk_bytes: int = DISK_BYTES,
     ) -> None:
         self._lake, self._bytes = lake, (memory_bytes, disk_bytes)
-        self._most, self._most_waiting = at_once, waiting
+        self._most = at_once
         self._free = threading.Condition()
+        self._turns = Turns(Bounds(at_once, each, waiting), self._free)
         self._idle = list[QueryChild]()
         self._busy = set[QueryChild]()
-        self._taken = self._waiting = 0
         self._is_closed = False
 
     @property
@@ -73,39 +76,18 @@ class QueryPool:
     @contextmanager
     def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[Session]:
         deadline = time.monotonic() + timeout_s
-        self._turn(deadline, timeout_s)
-        session = self._session(user, cancellation, deadline, timeout_s)
-        try:
-            yield session
-        finally:
-            session.end()
-            with self._free:
-                self._taken -= 1
-                self._free.notify()
+        with self._turns.turn(user, deadline, timeout_s):
+            session = self._session(user, cancellation, deadline, timeout_s)
+            try:
+                yield session
+            finally:
+                session.end()
 
     def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
         return Session(self, user, cancellation, deadline, timeout_s)
 
     def _made(self) -> QueryChild:
         return QueryChild(self._lake, *self._bytes)
-
-    def _turn(self, deadline: float, timeout_s: float) -> None:
-        with self._free:
-            if self._waiting >= self._most_waiting:
-                raise QueriesBusy("other queries wait already; try again later")
-            self._waiting += 1
-            try:
-                has_turn = self._free.wait_for(self._has_room, max(0.0, deadline - time.monotonic()))
-            finally:
-                self._waiting -= 1
-            if not has_turn:
-                raise QueriesBusy(f"other queries took all of the {timeout_s:g} s; try again later")
-            if self._is_closed:
-                raise QueriesBusy("the service ends; ask again")
-            self._taken += 1
-
-    def _has_room(self) -> bool:
-        return self._is_closed or self._taken < self._most
 
     def take(self, user: str) -> QueryChild:
         """A warm process of this user's, else a new one, in place of another user's."""
@@ -147,7 +129,7 @@ class QueryPool:
             idle, self._idle = self._idle, []
             for child in self._busy:
                 child.kill()
-            self._free.notify_all()
+        self._turns.close()
         for child in idle:
             child.close()
 
@@ -259,7 +241,7 @@ class Session:
         if ended.is_overdue:
             return self._too_long()
         if self._pool.is_closed:
-            return QueriesBusy("the service ends; ask again")
+            return QueriesBusy(ENDS)
         return QueryCrashed(CRASHED.format(code=ended.code))
 
     def _too_long(self) -> QueryLimit:

@@ -100,7 +100,7 @@ def find(store: Store, installation: bytes, id: str, given: str) -> tuple[Link, 
         is_right = hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
         if link is None or not is_right:
             raise WrongSignature("this is no link of this installation, or not all of its address")
-        maker, ended = tx.token_by_id(link.maker), _ended(tx, link)
+        maker, ended = tokens.live(tx, tx.token_by_id(link.maker)), _ended(tx, link)
     if ended or maker is None:
         raise LinkEnded(f"this link {ended}; ask who gave it to you for another one")
     return link, maker

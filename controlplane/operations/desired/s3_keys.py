@@ -89,7 +89,7 @@ def find(store: Store, access_key: str) -> S3Key | None:
         key, now = tokens.live(tx, tx.token_by_id(access_key)), tx.now()
         if key is None or not _is_s3(key):
             return None
-        parent = tx.token_by_id(key.parent) if key.parent else None
+        parent = tokens.live(tx, tx.token_by_id(key.parent)) if key.parent else None
     tokens.note_use(store, namespace, key, now)
     principal = EVERYTHING if parent is None else parent.principal
     return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace, principal)

@@ -18,7 +18,7 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry, WithinAnswer
-from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.core.rights import EVERYWHERE, Narrowing, Principal
 from controlplane.operations.context import Context
 from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
@@ -43,11 +43,11 @@ def create(
     """A new token: its text, which is never seen again, and its record.
 
     `is_unique`: the audit knows people by the names of their tokens, so no live token may have the same one. Raises
-    NameTaken, and BadScope for what it cannot be narrowed to.
+    NameTaken, and BadScope for a role that is not there, and for what it cannot be narrowed to.
     """
-    rights.check(scopes, within)
     text = new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
+        rights.check(scopes, within, {role.name: role for role in tx.roles()})
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
         token = Token(
@@ -123,15 +123,28 @@ def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
 
 def is_live(store: Store, token: str) -> bool:
     """Whether the token or S3 key with this id has not ended, nor what made it."""
+    return standing(store, token) is not None
+
+
+def standing(store: Store, token: str) -> Principal | None:
+    """What the token with this id may do now, or for an S3 key the token that made it; None where it has ended."""
     with store.read(namespaces.of_id(token)) as tx:
-        return live(tx, tx.token_by_id(token)) is not None
+        found = live(tx, tx.token_by_id(token))
+        maker = None if found is None else live(tx, tx.token_by_id(found.parent)) if found.parent else found
+    return None if found is None else (maker or found).principal
 
 
 def live(tx: Tx, token: Token | None) -> Token | None:
-    """The same, unless it has ended, or the token or rule of trust that made it."""
+    """The same with its roles of now, unless it has ended, or the token or rule of trust that made it."""
     if token is None or not _is_live(token, tx.now()) or not _has_maker(tx, token):
         return None
-    return token
+    return with_roles(tx, token)
+
+
+def with_roles(tx: Tx, token: Token) -> Token:
+    """With those roles of its namespace that it has, as they are now."""
+    found = (tx.role(scope) for scope in token.scopes if rights.is_role_name(scope))
+    return replace(token, roles=tuple(role for role in found if role is not None))
 
 
 def _has_maker(tx: Tx, token: Token) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from controlplane.core import trust
-from controlplane.core.errors import BadTrust, NameTaken, NotFound, NotTrusted
+from controlplane.core.errors import NameTaken, NotFound, NotTrusted
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import TrustEntry
@@ -57,10 +57,8 @@ def create(
         actor=ctx.actor,
         at=0.0,
     )
-    trust.check(rule)
-    if use == "login" and ctx.namespace != namespaces.DEFAULT:
-        raise BadTrust("people sign in to the namespace default alone; here a rule is for programs (`exchange`)")
     with ctx.store.begin(ctx.namespace) as tx:
+        trust.check(rule, {role.name: role for role in tx.roles()})
         if any(other.name == name for other in tx.trust_rules()):
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
@@ -132,9 +130,11 @@ def _open(
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         asked = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
-        rule = trust.best((rule for rule in asked if rule.audience in audiences), claims)
+        named = {role.name: role for role in tx.roles()}
+        rule = trust.best((rule for rule in asked if rule.audience in audiences), claims, named)
         if rule is None:
-            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role here ({trust.said(claims)})")
+            place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
+            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
         tx.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),
@@ -147,7 +147,7 @@ def _open(
             within=rule.within,
             parent=PARENT[use] + rule.id,
         )
-        if reason := why_not(token):
+        if reason := why_not(tokens.with_roles(tx, token)):
             raise NotTrusted(f"{name} {reason}")
         tx.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}

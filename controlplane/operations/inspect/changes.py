@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from controlplane.core.errors import NotCompared
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.states import State
+from controlplane.core.records import columns, pruning, where
 from controlplane.core.schema.common import CommonColumns, common_columns
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.tree import EMPTY_ROOT, Entry
@@ -22,9 +24,23 @@ from controlplane.ports.records import Rendering, WantedChanges
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
+from dataplane.contract.predicates import Condition
+from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, column_names
 
 COLUMNS = ("_change_type", "_generation")  # beside those of the dataset
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesWish:
+    """What is asked of changed rows. `columns`: all where it is empty; `where`: a condition as text. Rows are compared
+    by these columns, so what only others of theirs tell apart is no change."""
+
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+
+
+ALL_ROWS = ChangesWish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +62,13 @@ def changes(
     until: Point | None,
     rendering: Rendering,
     *,
+    wish: ChangesWish = ALL_ROWS,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Changes:
     """`since` None: from nothing, so that all rows are added; `until` None: to the newest generation.
 
-    Raises NotFound, GenerationGone with the oldest that is kept, and NotCompared where the one is not before the other,
-    or a column cannot be read as both have it.
+    Raises NotFound, GenerationGone with the oldest that is kept, BadCondition, BadColumns, and NotCompared where the
+    one is not before the other, or a column cannot be read as both have it.
     """
     with ctx.store.read(ctx.namespace) as tx:
         after = state_of(tx, branch, name, until)
@@ -60,23 +77,44 @@ def changes(
         if first > after.generation:
             raise NotCompared(f"generation {first} of {name} came after generation {after.generation}; swap them")
         schema = _schema(name, before, after)
+        chosen = columns.chosen(schema, wish.columns)
+        condition = None if wish.where is None else where.parse(wish.where, schema)
         root = EMPTY_ROOT if before is None else before.root
         content = digest(
-            "changes/1", before=root, after=after.root, schema=schema_id(schema), generation=after.generation
+            "changes/2",
+            before=root,
+            after=after.root,
+            schema=schema_id(schema),
+            generation=after.generation,
+            wish={"columns": list(chosen), "where": wish.where},
         )
         if is_known(content):
             return Changes(first, after.generation, content, None)
         found = data_diff.changes_of(tx, before, after)
-        one = _files(tx, (c.before for c in found if c.reads_before))
-        other = _files(tx, (c.after for c in found if c.reads_after))
-    wanted = WantedChanges(one, other, schema, generation=after.generation, rendering=rendering)
+        is_read = partial(_is_read, condition, schema)
+        one = _files(tx, (c.before for c in found if c.reads_before), is_read)
+        other = _files(tx, (c.after for c in found if c.reads_after), is_read)
+    wanted = WantedChanges(
+        one,
+        other,
+        schema,
+        columns=chosen,
+        where=condition,
+        generation=after.generation,
+        rendering=rendering,
+    )
     return Changes(first, after.generation, content, wanted)
 
 
-def _files(tx: Tx, entries: Iterable[Entry | None]) -> tuple[str, ...]:
+def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:
     kept = [entry for entry in entries if entry is not None]
     fragments = tx.fragments({entry.fragment for entry in kept})
-    return tuple(file["path"] for entry in kept for file in fragments[entry.fragment].files)
+    return tuple(file["path"] for entry in kept for file in fragments[entry.fragment].files if is_read(file))
+
+
+def _is_read(condition: Condition | None, schema: Schema, file: FileEntry) -> bool:
+    """Whether it may hold a row of which the condition is true."""
+    return condition is None or pruning.may_match(condition, pruning.of_file(file, schema))
 
 
 def _schema(name: str, before: State | None, after: State) -> Schema:

@@ -137,7 +137,7 @@ def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) ->
     kept = _kept(ctx, queries, result)
     if after < kept.rows:
         _note_page(ctx, result, kept, after)
-    with queries.engine.session(_user(ctx), Cancel(), timeout_s=60.0) as session:
+    with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
         return _page(session, result, kept, kept.generations, after=after, limit=limit, cached=True)
 
 
@@ -152,7 +152,7 @@ def whole(ctx: Context, queries: Queries, result: str) -> Iterator[QueryAnswer]:
 def _pages(ctx: Context, queries: Queries, result: str, kept: KeptResult) -> Iterator[QueryAnswer]:
     after: int | None = 0
     while after is not None:
-        with queries.engine.session(_user(ctx), Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
+        with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
             found = _page(session, result, kept, kept.generations, after=after, limit=PAGE_ROWS, cached=True)
         after = found["next"]
         yield found
@@ -181,7 +181,7 @@ def _not_kept() -> NotFound:
 
 def cancel(ctx: Context, queries: Queries, id: str) -> None:
     """End a query of the caller's that runs. Raises NotFound."""
-    queries.running.cancel(_user(ctx), id)
+    queries.running.cancel(user(ctx), id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +230,9 @@ def _begin(
     cancel: Cancel,
     ends: ExitStack,
 ) -> _Begun:
-    ends.enter_context(queries.running.running(_user(ctx), asked.id, cancel))
+    ends.enter_context(queries.running.running(user(ctx), asked.id, cancel))
     engine = queries.of(asked.engine)
-    session = ends.enter_context(engine.session(_user(ctx), cancel, timeout_s=asked.timeout_s))
+    session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=asked.timeout_s))
     inspected = session.inspect(asked.sql)
     with ctx.store.read(ctx.namespace) as tx:
         tables = _resolved(ctx, tx, branch, asked, inspected["references"])
@@ -251,7 +251,7 @@ def _begin(
     return _Begun(session, queries.results, asked, tables=tables, id=id, place=place, kept=kept, read=read)
 
 
-def _user(ctx: Context) -> str:
+def user(ctx: Context) -> str:
     """Who asks, among all namespaces. No actor's name has a line break."""
     return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
 

@@ -47,7 +47,7 @@ def compare(
             return _told(engine, of_query, reason=TOO_MANY)
         if of_query.generations != of_transform.generations:
             return _told(engine, of_query, reason=MOVED)
-        with queried.engine.session(ctx.actor, cancel, timeout_s=timeout_s) as session:
+        with queried.engine.session(queries.user(ctx), cancel, timeout_s=timeout_s) as session:
             found = session.compare(of_query.path, of_transform.path, SAMPLES)
     except HeadgateError as error:
         if cancel.is_cancelled:

@@ -41,6 +41,7 @@ from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
 from controlplane.store.memory.reads import MemoryReads
+from controlplane.store.memory.roles import MemoryRoles
 from controlplane.store.memory.shares import MemoryShares
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.trust import MemoryTrustRules
@@ -86,6 +87,7 @@ class MemoryTx(
     MemoryShares,
     MemoryFeeds,
     MemoryTrustRules,
+    MemoryRoles,
     MemoryNamespaces,
 ):
     # --- blueprints and operators' wishes
@@ -495,7 +497,7 @@ class MemoryTx(
         return tuple(sorted(self._space.tokens.values(), key=lambda t: (t.at, t.id)))
 
     def put_token(self, token: Token) -> None:
-        self._space.tokens[token.id] = token
+        self._space.tokens[token.id] = replace(token, roles=())  # they are looked up whenever it is used
 
     def touch_token(self, id: str, at: float) -> None:
         if id in self._space.tokens:

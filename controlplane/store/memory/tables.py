@@ -34,6 +34,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
+from controlplane.core.rights import NamedRole
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
@@ -138,6 +139,7 @@ class NamespaceTables:
     links: CowDict[str, Link] = field(default_factory=CowDict)
     shares: CowDict[str, Share] = field(default_factory=CowDict)
     trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
+    roles: CowDict[str, NamedRole] = field(default_factory=CowDict)
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)
     feeds: CowDict[str, Feed] = field(default_factory=CowDict)
     feed_grants: CowDict[tuple[str, str, str], FeedGrant] = field(default_factory=CowDict)

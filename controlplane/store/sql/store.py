@@ -30,6 +30,7 @@ from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
 from controlplane.store.sql.reads import SqlReads
+from controlplane.store.sql.roles import SqlRoles
 from controlplane.store.sql.shares import SqlShares
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.trust import SqlTrustRules
@@ -57,6 +58,7 @@ class SqlTx(
     SqlShares,
     SqlFeeds,
     SqlTrustRules,
+    SqlRoles,
     SqlNamespaces,
 ):
     """All parts over one connection."""

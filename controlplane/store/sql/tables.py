@@ -400,6 +400,14 @@ trust_rules = _table(
     _text("actor"),
     _time("at"),
 )
+roles = _table(
+    "roles",
+    _key("name"),
+    _text("permissions"),
+    _text("narrowed"),
+    _text("actor"),
+    _time("at"),
+)
 Index("trust_rules_id", trust_rules.c.namespace, trust_rules.c.id, unique=True)
 reads = _table(
     "reads",

@@ -47,6 +47,7 @@ WITHOUT_JSON = {
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
     ("delete", "/v1/trust/{rule}"): "nothing",
+    ("delete", "/v1/roles/{role}"): "nothing",
     ("delete", "/v1/links/{link}"): "nothing",
     ("delete", "/v1/namespaces/{namespace}"): "nothing",
     ("delete", "/v1/shares/{share}"): "nothing",
@@ -126,6 +127,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
         "namespace": "team-a",
         "share": "sales",
         "feed": "orders",
+        "role": "x",
         "table": "shop.orders",
     }
     for name, value in names.items():
@@ -273,6 +275,11 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/namespaces/{namespace}")["by"]
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
+    role = {"permissions": ["data"], "within": {"dataflows": ["shop"]}}
+    assert called("POST", "/v1/roles", {"name": "x", **role})["permissions"] == ["view", "data"]
+    assert called("GET", "/v1/roles")["items"][-1]["by"]
+    assert called("PUT", "/v1/roles/{role}", role)["within"]["dataflows"] == ["shop"]
+    assert called("GET", "/v1/roles/{role}")["used_by"] == []
     with issuing() as issuer:
         rule = {"name": "ci", "use": "exchange", "issuer": issuer.url, "audience": "us", "claims": {"sub": ["u1"]}}
         assert called("POST", "/v1/trust", {**rule, "scopes": ["view"]})["open"] == 0

@@ -95,7 +95,7 @@ def document(text: str = BLUEPRINT) -> dict:
         ("GET", "/v1/branches/main/datasets/a.b/checks?generation=x", None, 422, "invalid-request"),
         ("GET", "/v1/events?after=-1", None, 422, "invalid-request"),
         ("POST", "/v1/tokens", b'{"name": "a\\u0000"}', 422, "invalid-request"),
-        ("POST", "/v1/tokens", b'{"name": "a", "scopes": ["root"]}', 422, "invalid-request"),
+        ("POST", "/v1/tokens", b'{"name": "a", "scopes": ["root"]}', 422, "bad-scope"),
         ("DELETE", "/v1/tokens/none", None, 404, "not-found"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import combinations
 
 import httpx2
 import pytest
@@ -92,6 +94,11 @@ TABLE = {
     "GET /v1/tokens": ADMIN,
     "POST /v1/tokens": ADMIN,
     "DELETE /v1/tokens/{id}": ADMIN,
+    "GET /v1/roles": ADMIN,
+    "POST /v1/roles": ADMIN,
+    "GET /v1/roles/{role}": ADMIN,
+    "PUT /v1/roles/{role}": ADMIN,
+    "DELETE /v1/roles/{role}": ADMIN,
     "GET /v1/trust": ADMIN,
     "POST /v1/trust": ADMIN,
     "DELETE /v1/trust/{rule}": ADMIN,
@@ -138,7 +145,11 @@ def test_the_document_names_the_permission_of_each_route(world: World) -> None:
 
 
 def of_role(world: World, role: str) -> httpx2.Client:
-    text, _ = tokens.create(Context(world.services.store), role, (role,))
+    """`nobody` is no role: a token of before has a word that means nothing."""
+    store = world.services.store
+    text, token = tokens.create(Context(store), role, ("view" if role == "nobody" else role,))
+    with store.begin() as tx:
+        tx.put_token(replace(token, scopes=(role,)))
     return world.http(text)
 
 
@@ -153,6 +164,27 @@ def test_a_role_opens_the_routes_of_its_permissions_and_no_others(world: World, 
             found[f"{method} {path}"] = not is_refused
     plain = {f"{name.split()[0]} {sample(name.split()[1])}": permission for name, permission in TABLE.items()}
     assert {name: found[name] for name in plain} == {name: role in ALLOWED[plain[name]] for name in plain}
+
+
+OWN = [set(chosen) for n in range(1, 5) for chosen in combinations([VIEW, DATA, OPERATE, EDIT], n)]
+
+
+@pytest.mark.parametrize("permissions", [*OWN, {ADMIN}], ids=lambda p: "-".join(sorted(p)))
+def test_a_role_of_ones_own_opens_what_its_permissions_open(world: World, permissions: set[str]) -> None:
+    with world.http() as http:
+        made = http.post("/v1/roles", json={"name": "own", "permissions": sorted(permissions)}).json()
+        text = http.post("/v1/tokens", json={"name": "somebody", "scopes": ["own"]}).json()["token"]
+    allowed = set(made["permissions"])
+    implied = (
+        {VIEW} | ({DATA} if EDIT in permissions else set()) | (set(PERMISSIONS) if ADMIN in permissions else set())
+    )
+    assert allowed == permissions | implied
+    sampled = {permission: name for name, permission in TABLE.items() if name.startswith(("GET", "POST"))}
+    with world.http(text) as http:
+        for permission, name in sampled.items():
+            method, path = name.split()
+            answer = asked(http, method, sample(path))
+            assert (answer.status_code == 403) == (permission not in allowed), (name, answer.status_code)
 
 
 def sample(path: str) -> str:

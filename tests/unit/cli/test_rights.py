@@ -44,7 +44,7 @@ def test_a_token_is_narrowed_and_the_audit_is_exported(capsys: pytest.CaptureFix
     [
         (("--expires", "soon"), 64, "write 90s, 30m, 12h or 30d"),
         (("--expires", "1d", "--ttl-s", "5"), 64, "not beside --ttl-s"),
-        (("--role", "owner"), 64, "owner"),
+        (("--role", "owner"), 1, "bad-scope: there is no role 'owner'; there are view, data, operate, edit, admin"),
         (("--dataflow", "sales"), 1, "bad-scope: the roles admin and driver are of the whole installation"),
         (("--role", "view", "--dataset", "sales"), 1, "is no pattern of a dataset; write one such as sales.orders"),
     ],

@@ -208,3 +208,13 @@ def test_how_long_a_driver_is_kept_without_work() -> None:
     }
     assert found == {"90": 90.0, "20s": 20.0, "5m": 300.0, "2h": 7200.0}
     assert settings.read(environ={}).driver_idle_s == 300.0
+
+
+def test_queries_of_one_user_are_one_or_more(tmp_path: Path) -> None:
+    def per_user(text: str) -> int:
+        return settings.read(tmp_path, {"HEADGATE_QUERIES_PER_USER": text}).queries_per_user
+
+    assert (per_user(""), per_user("2")) == (1, 2)
+    for wrong in ("0", "-1", "many"):
+        with pytest.raises(BadSetting, match="HEADGATE_QUERIES_PER_USER"):
+            per_user(wrong)

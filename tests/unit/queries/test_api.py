@@ -153,3 +153,19 @@ def test_bodies_of_other_shapes_are_refused(served: Served) -> None:
             path, json={"sql": "FROM shop.totals"}, headers={"Accept": "application/vnd.apache.arrow.stream"}
         )
         assert json.loads(arrow.headers["X-Generations"]) == {"shop.totals": 2}
+
+
+def test_another_user_is_answered_while_one_reads_a_stream(served: Served) -> None:
+    other, _ = tokens.create(Context(served.world.store), "other", ("data",))
+    path = f"{served.url}/v1/branches/main/query"
+    ours, theirs = ({"Authorization": f"Bearer {token}"} for token in (served.token, other))
+    with httpx2.Client(trust_env=False, timeout=60) as http:
+        arrow = {**ours, "Accept": "application/vnd.apache.arrow.stream"}
+        with http.stream("POST", path, json={"sql": LARGE}, headers=arrow) as stream:
+            assert stream.status_code == 200
+            busy = http.post(path, json={"sql": "SELECT 1", "timeout_s": 0.01}, headers=ours)
+            answered = http.post(path, json={"sql": "SELECT 1"}, headers=theirs)
+    assert (busy.status_code, busy.json()["type"]) == (503, "urn:headgate:queries-busy")
+    assert "of yours" in busy.json()["detail"]
+    assert int(busy.headers["retry-after"]) > 0
+    assert answered.json()["rows"] == [[1]]

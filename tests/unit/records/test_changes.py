@@ -7,7 +7,9 @@ import io
 import json
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from controlplane.core.errors import NotCompared
 from controlplane.core.model.retention import Expired
 from controlplane.lake.changes import ChangeRenderer
 from controlplane.ports.records import Rendering, WantedChanges
+from dataplane.contract.schemas import column_names
 from dataplane.fragments.changes import Request, write
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
@@ -29,6 +32,7 @@ from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld, Row, Served
 
 pytestmark = pytest.mark.unit
 CHANGES = "/v1/branches/main/datasets/shop.orders/changes"
+SCHEMA_NAMES = column_names(SCHEMA)
 
 
 def told(answer: httpx2.Response) -> list[tuple[str, int, str | None]]:
@@ -181,7 +185,140 @@ def test_a_generation_that_is_not_kept_is_gone_with_the_oldest_that_is(place: Se
     assert "generation 2" in answer.json()["detail"]
 
 
+# --- a part of the rows
+
+CHOSEN: list[tuple[str, str, Callable[[Any], bool]]] = [
+    ("k", "k >= 3", lambda row: row["k"] >= 3),
+    ("name,k", "name IS NOT NULL AND k < 6", lambda row: row["name"] is not None and row["k"] < 6),
+    ("price", "name = 'changed' OR k = 5", lambda row: row["name"] == "changed" or row["k"] == 5),
+    ("day", "NOT (price > 2)", lambda row: not Decimal(row["price"]) > 2),
+    ("", "k > 100", lambda row: row["k"] > 100),
+    ("name", "", lambda _: True),
+]
+
+
+def with_history(world: RecordWorld) -> None:
+    """A late file, a corrected one, one of which a column alone is corrected, and one that is withdrawn."""
+    a = [order(1), order(2, '=1+1, "x"', "2.50")]
+    world.commit({"a.csv": a, "b.csv": [order(3, None), order(4, "ü")], "c.csv": [order(5)], "d.csv": [order(6)] * 2})
+    world.commit(
+        {"a.csv": [order(1), order(2, "changed")], "b.csv": [order(3, "was NULL")], "c.csv": [order(5, "", "1.00")]}
+    )
+    world.commit(
+        {"a.csv": [order(1), order(2, "changed", "8.00")], "c.csv": [order(5, "changed")], "d.csv": [order(6)]}
+    )
+
+
+def netted(lines: list[Any], columns: str, chosen: Callable[[Any], bool]) -> Counter[str]:
+    """How often each row came (below zero: went), of those that are chosen, as these columns tell them apart."""
+    found: Counter[str] = Counter()
+    for row in filter(chosen, lines):
+        names = columns.split(",") if columns else [n for n in row if not n.startswith("_")]
+        sign = {"insert": 1, "delete": -1}[row.get("_change_type", "insert")]
+        found[json.dumps({name: row[name] for name in names})] += sign
+    return Counter({row: times for row, times in found.items() if times})
+
+
+def lines_of(answer: httpx2.Response) -> list[Any]:
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+@pytest.mark.parametrize(("columns", "where", "chosen"), CHOSEN)
+def test_a_part_of_changes_is_that_part_of_the_whole_stream(
+    place: Served, columns: str, where: str, chosen: Callable[[Any], bool]
+) -> None:
+    with_history(place.world)
+    asked = {name: text for name, text in (("columns", columns), ("where", where)) if text}
+    with place.http() as http:
+        for since, until in [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (2, 4), (0, 4)]:
+            steps = {"since": str(since), "until": str(until)}
+            whole = lines_of(http.get(f"{CHANGES}.ndjson", params=steps))
+            part = lines_of(http.get(f"{CHANGES}.ndjson", params={**steps, **asked}))
+            assert netted(part, columns, lambda _: True) == netted(whole, columns, chosen), (since, until)
+            assert len(part) == sum(map(abs, netted(part, columns, lambda _: True).values()))  # none goes and comes
+            told_of = [*(columns.split(",") if columns else SCHEMA_NAMES), "_change_type", "_generation"]
+            assert all(list(row) == told_of for row in part)
+
+
+def test_a_copy_of_a_part_follows_by_the_link(place: Served) -> None:
+    """With the columns and the condition of the first request."""
+    world = place.world
+    asked = {"columns": "name,k", "where": "k <> 4 AND price < 9"}
+    copy: Counter[str] = Counter()
+    with place.http() as http:
+        answer = http.get(f"{CHANGES}.ndjson", params={"since": 0, **asked})
+        copy.update(netted(lines_of(answer), "name,k", lambda _: True))
+        for partitions in ([order(4), order(7)], [order(7, "b"), order(8, "b", "9.50")], [order(8, "b", "8.50")]):
+            world.commit({"z.csv": partitions})
+            answer = http.get(answer.links["next"]["url"])
+            copy.update(netted(lines_of(answer), "name,k", lambda _: True))
+            rows = lines_of(http.get("/v1/branches/main/datasets/shop.orders/records.ndjson", params=asked))
+            assert Counter({row: n for row, n in copy.items() if n}) == netted(rows, "name,k", lambda _: True)
+        unchanged = http.get(answer.links["next"]["url"])
+    assert lines_of(unchanged) == []
+
+
+def test_a_row_that_begins_to_satisfy_the_condition_is_added(place: Served) -> None:
+    place.world.commit({"a.csv": [order(1, "a", "7.00"), order(2, '=1+1, "x"', "2.50")]})
+    with place.http() as http:
+        begins = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "price > 5 AND k < 3"})
+        stops = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "price < 2 AND k < 3", "columns": "k,name"})
+        other = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "k = 1", "columns": "k,name"})
+    assert told(begins) == [("insert", 1, "a")]
+    assert told(stops) == [("delete", 1, "a")]
+    assert told(other) == []  # its price alone changed
+
+
+def test_files_without_rows_of_the_condition_are_not_opened(place: Served) -> None:
+    place.world.commit({"a.csv": [order(1), order(2, "changed")], "e.csv": [order(20)]})
+    with place.http() as http:
+        http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "k > 10"})
+    assert opened(place.world) == ([], ["5-0.parquet"])
+
+
+def test_a_part_has_a_content_of_its_own_and_is_in_the_audit(place: Served) -> None:
+    place.world.commit({"a.csv": [order(1)]})
+    with place.http() as http:
+        tags = [
+            http.head(f"{CHANGES}.csv", params={"since": 1, **asked}).headers["etag"]
+            for asked in ({}, {"columns": "k"}, {"columns": "k,name"}, {"where": "k > 1"}, {"where": "k > 2"})
+        ]
+        http.get(f"{CHANGES}.csv", params={"since": 1, "columns": "K", "where": "k > 1"})
+        reads = http.get("/v1/audit/reads").json()["items"]
+    assert len(set(tags)) == len(tags)
+    assert (reads[0]["how"], reads[0]["what"]["columns"], reads[0]["what"]["where"]) == ("changes", ["K"], "k > 1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"where": "nothing = 1"}, "bad-condition"),
+        ({"where": "k = (SELECT 1)"}, "bad-condition"),
+        ({"where": ""}, "bad-condition"),
+        ({"columns": "k,k"}, "bad-columns"),
+        ({"columns": "_change_type"}, "bad-columns"),
+    ],
+)
+def test_what_cannot_be_asked_for(place: Served, asked: dict[str, str], kind: str) -> None:
+    with place.http() as http:
+        answer = http.get(f"{CHANGES}.ndjson", params={"since": 0, **asked})
+    assert (answer.status_code, answer.json()["type"]) == (422, f"urn:headgate:{kind}")
+
+
+def test_the_client_names_columns_and_a_condition(place: Served) -> None:
+    with (
+        place.client() as client,
+        client.changes("shop.orders", since=0, format="csv", columns=["name", "k"], where="k = 4") as found,
+    ):
+        assert b"".join(found.parts).decode().splitlines()[1:] == ['"ü",4,"insert",1']
+
+
 # --- the process
+
+
+def wanted_changes(before: Sequence[str], after: Sequence[str], rendering: Rendering) -> WantedChanges:
+    return WantedChanges(before, after, SCHEMA, columns=SCHEMA_NAMES, where=None, generation=7, rendering=rendering)
 
 
 def request(root: Path, before: list[Row], after: list[Row]) -> Request:
@@ -192,6 +329,8 @@ def request(root: Path, before: list[Row], after: list[Row]) -> Request:
         "before": sides[0],
         "after": sides[1],
         "schema": SCHEMA,
+        "columns": list(column_names(SCHEMA)),
+        "where": None,
         "generation": 7,
         "format": "ndjson",
         "compression": None,
@@ -215,7 +354,7 @@ def test_a_row_is_told_as_often_as_one_side_has_it_more(tmp_path: Path) -> None:
 def test_processes_tell_the_same(tmp_path: Path) -> None:
     asked = request(tmp_path, [order(1), order(2)], [order(2), order(3)])
     render = ChangeRenderer(asked["lake"], threading.Event())
-    wanted = WantedChanges(asked["before"], asked["after"], SCHEMA, 7, Rendering("csv", coding="gzip"))
+    wanted = wanted_changes(asked["before"], asked["after"], Rendering("csv", coding="gzip"))
     lines = gzip.decompress(b"".join(render(wanted))).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == ['"k"', "1", "3"]
     added = b"".join(render(replace(wanted, before=[], rendering=Rendering("csv")))).decode().splitlines()
@@ -231,9 +370,7 @@ def test_a_comparison_that_nobody_waits_for_ends_and_leaves_nothing(
     began = tmp_path / "began"
     waits = f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)"
     monkeypatch.setattr("controlplane.lake.changes.COMMAND", ("python3", "-c", waits))
-    pieces: Any = ChangeRenderer("file:///x", threading.Event())(
-        WantedChanges(["a"], ["b"], SCHEMA, 1, Rendering("csv"))
-    )
+    pieces: Any = ChangeRenderer("file:///x", threading.Event())(wanted_changes(["a"], ["b"], Rendering("csv")))
     refused: list[Exception] = []
 
     def take() -> None:

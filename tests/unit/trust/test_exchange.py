@@ -16,7 +16,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import BadTrust, NotFound
 from controlplane.core.rights import Narrowing
 from controlplane.home import Home
-from controlplane.operations.desired import namespaces, tokens, trust
+from controlplane.operations.desired import namespaces, roles, tokens, trust
 from tests.unit.trust.world import AUDIENCE, JOB, Command, Trusting
 
 MAIN: dict[str, list[str]] = {"repository": ["acme/flows"], "ref": ["refs/heads/main", "refs/tags/v*"]}
@@ -41,6 +41,21 @@ def test_a_job_gets_the_role_of_its_rule_for_a_while(place: Trusting) -> None:
     assert who == "acme/flows@refs/heads/main"
     assert what["claims"] == JOB
     assert (what["rule"], what["issuer"]) == ("ci", place.issuer.url)
+
+
+def test_a_rule_gives_a_role_of_ones_own_as_it_is_now(place: Trusting) -> None:
+    roles.create(place.context, "deploy", ["edit"], within=Narrowing(dataflows=("sales",)))
+    roles.create(place.context, "look", ["view"])
+    place.trust("few", "exchange", MAIN, ["look"])
+    place.trust("more", "exchange", MAIN, ["deploy"])
+    answer = place.exchange(place.job())
+    assert (answer.json()["rule"], answer.json()["scopes"]) == ("more", ["deploy"])
+    with bearer(place, answer) as http:
+        assert http.post("/v1/validate", json={}).status_code == 422
+        roles.change(place.context, "deploy", ["view"])
+        assert http.post("/v1/validate", json={}).status_code == 403
+    with pytest.raises(BadTrust, match="admin, deploy, look"):
+        place.trust("other", "exchange", MAIN, ["nobody"])
 
 
 def test_a_tag_fits_the_pattern_and_what_the_job_does_is_told_by_its_name(place: Trusting) -> None:
@@ -259,5 +274,3 @@ def test_each_namespace_has_rules_of_its_own(place: Trusting) -> None:
         items = http.get("/v1/tokens").json()["items"]
         assert [one["name"] for one in items] == ["acme/flows@refs/heads/main"]
         assert http.get("/v1/namespaces").status_code == 403
-    with pytest.raises(BadTrust, match="default alone"):
-        trust.create(theirs, "people", "login", place.issuer.url, {"email": ["eve@example.com"]}, ["view"])

@@ -53,9 +53,26 @@ class Trusting:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx2.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30)
 
-    def trust(self, name: str, use: Use, claims: dict[str, list[str]], roles: Sequence[str], **more: Any) -> TrustEntry:
+    def trust(
+        self,
+        name: str,
+        use: Use,
+        claims: dict[str, list[str]],
+        roles: Sequence[str],
+        *,
+        namespace: str = "default",
+        **more: Any,
+    ) -> TrustEntry:
         audience = {} if use == "login" else {"audience": AUDIENCE}
-        return trust.create(self.context, name, use, self.issuer.url, claims, roles, **{**audience, **more})
+        return trust.create(
+            replace(self.context, namespace=namespace),
+            name,
+            use,
+            self.issuer.url,
+            claims,
+            roles,
+            **{**audience, **more},
+        )
 
     def exchange(self, identity: str) -> httpx2.Response:
         with self.http() as http:

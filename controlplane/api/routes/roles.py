@@ -1,0 +1,67 @@
+"""Roles of a namespace's own. Does not belong here: who has them (`tokens`, `trust`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.routes.tokens import Within
+from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
+from controlplane.core.rights import ROLE_NAME, Permission
+from controlplane.operations.desired import roles
+
+router = auth.router("admin")
+Name: TypeAlias = Annotated[str, Path(pattern=f"^{ROLE_NAME}$")]
+
+
+class RoleBody(BaseModel):
+    """What a role allows (docs/rights.md), and within which names."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    permissions: list[Permission] = Field(min_length=1, max_length=5)
+    within: Within = Within()
+
+
+class NewRole(RoleBody):
+    """A role and its name."""
+
+    name: str = Field(pattern=f"^{ROLE_NAME}$")
+
+
+@router.post("/v1/roles", status_code=201)
+def create(call: Called, new: NewRole) -> Answer[RoleEntry]:
+    """Make a role, which tokens and rules of trust name."""
+
+    def work() -> Answer[RoleEntry]:
+        return answer(roles.create(call.context, new.name, new.permissions, within=new.within.narrowing()), 201)
+
+    return call.once(work)
+
+
+@router.get("/v1/roles")
+def listing(call: Called) -> Answer[RolesAnswer]:
+    """All roles of the namespace, those that are built in first."""
+    return answer({"items": roles.listing(call.context), "next": None})
+
+
+@router.get("/v1/roles/{role}")
+def show(call: Called, role: Name) -> Answer[RoleEntry]:
+    """A role, and who has it."""
+    return answer(roles.show(call.context, role))
+
+
+@router.put("/v1/roles/{role}")
+def change(call: Called, role: Name, new: RoleBody) -> Answer[RoleEntry]:
+    """What all who have the role may do from now on."""
+    return answer(roles.change(call.context, role, new.permissions, within=new.within.narrowing()))
+
+
+@router.delete("/v1/roles/{role}", status_code=204)
+def delete(call: Called, role: Name) -> Response:
+    """Delete a role that nobody has."""
+    roles.delete(call.context, role)
+    return Response(status_code=204)

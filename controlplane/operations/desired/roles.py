@@ -1,0 +1,151 @@
+"""Roles of a namespace's own: a name for a set of permissions, which may be narrowed.
+
+Tokens and rules of trust keep the name alone, so a change counts from their next request on. Does not belong here: what
+a permission allows (`core.rights`, and the routes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.core import rights
+from controlplane.core.errors import BadScope, NameTaken, NotFound, RoleInUse
+from controlplane.core.model.answers.roles import RoleEntry
+from controlplane.core.model.json_values import JsonObject
+from controlplane.core.rights import EVERYWHERE, NO_ROLES, PERMISSIONS, ROLES, NamedRole, Narrowing, Permission
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.noting import note_change
+from controlplane.ports.store import Tx
+
+SHOWN = 10  # of those that have a role, in the words of a refusal
+
+
+def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within: Narrowing = EVERYWHERE) -> RoleEntry:
+    """A new role. Raises BadScope, and NameTaken where there is one of this name."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        made = _checked(ctx, tx, name, permissions, within)
+        if tx.role(name) is not None:
+            raise NameTaken(f"there is a role {name}; change it, or choose another name")
+        tx.put_role(made)
+        note_change(ctx, tx, "role.create", name, after=_said(made))
+        return _entry(tx, made)
+
+
+def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: Narrowing = EVERYWHERE) -> RoleEntry:
+    """What all who have it may do from now on. Raises NotFound, BadScope, and RoleInUse where somebody has it beside
+    what the new one cannot stand beside."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        before = _one(tx, name)
+        made = _checked(ctx, tx, name, permissions, within)
+        _require_fitting(tx, made)
+        tx.put_role(made)
+        note_change(ctx, tx, "role.change", name, before=_said(before), after=_said(made))
+        return _entry(tx, made)
+
+
+def delete(ctx: Context, name: str) -> None:
+    """Raises NotFound, and RoleInUse with those that have it."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        found = _one(tx, name)
+        if users := _users(tx, name):
+            raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
+        tx.drop_role(name)
+        note_change(ctx, tx, "role.delete", name, before=_said(found))
+
+
+def listing(ctx: Context) -> list[RoleEntry]:
+    """Those that are built in, then the namespace's own by name."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [*map(_built_in, ROLES), *(_entry(tx, role) for role in tx.roles())]
+
+
+def show(ctx: Context, name: str) -> RoleEntry:
+    """Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return _built_in(name) if name in ROLES else _entry(tx, _one(tx, name))
+
+
+def _one(tx: Tx, name: str) -> NamedRole:
+    if name in ROLES:
+        raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
+    found = tx.role(name)
+    if found is None:
+        raise NotFound(f"there is no role {name[:100]}; `headgate role list` has them")
+    return found
+
+
+def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: Narrowing) -> NamedRole:
+    given = rights.whole(permissions) if permissions else frozenset[Permission]()
+    made = NamedRole(name, given, within, actor=ctx.actor, at=tx.now())
+    rights.check_role(made)
+    return made
+
+
+def _require_fitting(tx: Tx, role: NamedRole) -> None:
+    """Whoever has the role keeps what it has beside it, or within which names, under the new role too."""
+    named = {**{other.name: other for other in tx.roles()}, role.name: role}
+    unfit: list[str] = []
+    for user, roles, within in _holders(tx, role.name):
+        try:
+            rights.check(roles, within, named)
+        except BadScope:
+            unfit.append(user)
+    if unfit:
+        raise RoleInUse(
+            f"{_listed(unfit)} has role {role.name} beside other roles or within some names, which a role that is "
+            "narrowed or has admin does not go with; revoke or delete these first"
+        )
+
+
+def _users(tx: Tx, name: str) -> list[str]:
+    return [user for user, _, _ in _holders(tx, name)]
+
+
+def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], Narrowing]]:
+    """In words each live token and rule of trust that has the role; all its roles, and within which names."""
+    for token in tx.tokens():
+        if name in token.scopes and tokens.live(tx, token) is not None:
+            yield f"token {token.id} {token.name}", token.scopes, token.within
+    for rule in tx.trust_rules():
+        if name in rule.roles:
+            yield f"rule of trust {rule.name}", rule.roles, rule.within
+
+
+def _listed(users: Sequence[str]) -> str:
+    more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+    return ", ".join(users[:SHOWN]) + more
+
+
+def _built_in(name: str) -> RoleEntry:
+    return {
+        "name": name,
+        "permissions": _in_order(rights.permissions_of([name], NO_ROLES)),
+        "within": tokens.shown(EVERYWHERE),
+        "built_in": True,
+        "used_by": [],
+        "by": "",
+        "at": None,
+    }
+
+
+def _entry(tx: Tx, role: NamedRole) -> RoleEntry:
+    return {
+        "name": role.name,
+        "permissions": _in_order(role.permissions),
+        "within": tokens.shown(role.within),
+        "built_in": False,
+        "used_by": _users(tx, role.name),
+        "by": role.actor,
+        "at": role.at,
+    }
+
+
+def _in_order(permissions: frozenset[Permission]) -> list[str]:
+    return [one for one in PERMISSIONS if one in permissions]
+
+
+def _said(role: NamedRole) -> JsonObject:
+    """For the audit."""
+    within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(role.within).items()}
+    return {"permissions": [*_in_order(role.permissions)], **within}

@@ -1,0 +1,20 @@
+"""Roles of namespaces in memory: the twin of `sql.roles`. Does not belong here: what they allow."""
+
+from __future__ import annotations
+
+from controlplane.core.rights import NamedRole
+from controlplane.store.memory.queue import MemoryPart
+
+
+class MemoryRoles(MemoryPart):
+    def roles(self) -> tuple[NamedRole, ...]:
+        return tuple(sorted(self._space.roles.values(), key=lambda role: role.name))
+
+    def role(self, name: str) -> NamedRole | None:
+        return self._space.roles.get(name)
+
+    def put_role(self, role: NamedRole) -> None:
+        self._space.roles[role.name] = role
+
+    def drop_role(self, name: str) -> None:
+        self._space.roles.pop(name, None)
