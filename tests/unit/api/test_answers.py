@@ -24,6 +24,7 @@ from controlplane.operations.desired import feeds, tokens
 from controlplane.operations.inspect import audit
 from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.schemas import Json
@@ -31,6 +32,7 @@ from tests.issuer import issuing
 from tests.store.examples import driver
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.expectations.world import World
+from tests.unit.sessions.servers import Servers
 
 BRANCH = "/v1/branches/{branch}"
 DATASET = BRANCH + "/datasets/{dataset}"
@@ -53,6 +55,7 @@ WITHOUT_JSON = {
     ("delete", "/v1/shares/{share}"): "nothing",
     ("delete", "/v1/recipients/{recipient}"): "nothing",
     ("delete", "/v1/feeds/{feed}"): "nothing",
+    ("delete", "/v1/spark-sessions/{session}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -158,6 +161,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         lambda *_: "",
         stopping=threading.Event(),
         queries=queries,
+        spark_sessions=SparkSessions(Servers()),
         issuers=JwtIssuers(),
     )
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
@@ -290,6 +294,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
     assert called("GET", "/v1/links")["items"]
     assert called("POST", "/v1/session-links")["path"]
+    assert called("POST", "/v1/branches/{branch}/spark-sessions", {"datasets": ["shop.orders"]})["views"]
+    assert called("GET", "/v1/spark-sessions")["items"]
     assert called("POST", "/v1/shares", {"name": "sales"})["name"] == "sales"
     tables = "/v1/shares/{share}/tables"
     assert called("POST", tables, {"dataset": "shop.orders"})["tables"]

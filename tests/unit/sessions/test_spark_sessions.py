@@ -4,8 +4,7 @@ Servers are stood in for here: real ones are in tests/spark/test_connect.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +14,12 @@ import pytest
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.spark_sessions import MOST_VIEWS, SparkSessions
-from controlplane.ports.spark_sessions import Server
-from dataplane.contract.queries import SparkTable
 from tests.e2e.workspace import until
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, RecordWorld, Served, served
+from tests.unit.sessions.servers import Servers
 
 PATH = "/v1/branches/main/spark-sessions"
-
-
-@dataclass
-class Servers:
-    """Open until somebody ends them. `tables`: of each, in turn."""
-
-    tables: list[list[SparkTable]] = field(default_factory=list)
-    live: set[str] = field(default_factory=set)
-
-    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:
-        self.tables.append(list(tables))
-        id = f"{len(self.tables):x}"
-        self.live.add(id)
-        return Server(id, "localhost", 15002, "secret-of-it", "headgate", "s")
-
-    def is_alive(self, id: str) -> bool:
-        return id in self.live
-
-    def end(self, id: str) -> None:
-        self.live.discard(id)
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""Spark Connect servers that are none: what opens and ends them is seen without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from controlplane.ports.spark_sessions import Server
+from dataplane.contract.queries import SparkTable
+
+
+@dataclass
+class Servers:
+    """Open until somebody ends them. `tables`: of each, in turn."""
+
+    tables: list[list[SparkTable]] = field(default_factory=list)
+    live: set[str] = field(default_factory=set)
+
+    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+        self.tables.append(list(tables))
+        id = f"{len(self.tables):x}"
+        self.live.add(id)
+        return Server(id, "localhost", 15002, "secret-of-it", "headgate", "s")
+
+    def is_alive(self, id: str) -> bool:
+        return id in self.live
+
+    def end(self, id: str) -> None:
+        self.live.discard(id)
