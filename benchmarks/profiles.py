@@ -2,9 +2,10 @@
 
     python -m benchmarks.profiles [--json benchmarks/results/profiles.json]
 
-Files are written once; then the pass runs over them in turn under each mode, and the medians are compared. `hll` is the
-same query with a sketch of DataSketches for each column, which is why distinct values are told of samples. Does not
-belong here: reading profiles.
+Files are written once. Each turn measures copies of them under other names in each mode, as each attempt has files of
+its own. A mode adds the median of its differences to `off` in the same turn, so that a load which changes is in both.
+Left out are the JVM's compilers: a driver that is warm needs them no more. `hll` is the same query with a sketch of
+DataSketches for each column, which is why distinct values are told of samples. Does not belong here: reading profiles.
 """
 
 from __future__ import annotations
@@ -12,41 +13,78 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dataplane.contract.profiles import packed
+from dataplane.contract.profiles import as_text, packed
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_query, quoted
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.writing import Written, measure, write_labelled
-from dataplane.spark.session import reading_session, start, stop
+from dataplane.spark.session import MORE, reading_session, start, stop
 from dataplane.storage.lake import LocalLake
 
-COLUMNS = """id, CAST(id % 200 AS INT) AS few, concat('c', id % 17) AS carrier, rand(1) * 1000 AS number,
-  CAST(rand(2) * 100 AS DECIMAL(12,2)) AS price, timestamp_seconds(1500000000 + id * 7) AS at,
-  date_add(DATE'2013-01-01', CAST(id % 365 AS INT)) AS day, uuid() AS name"""
-CASES = {  # rows, fragments
-    "one of 500,000 rows": (500_000, 1),
-    "50 of 10,000 rows": (500_000, 50),
-    "one of 20,000 rows": (20_000, 1),
-    "20 of 1,000 rows": (20_000, 20),
+FLIGHTS = """2013 AS year, CAST(id % 12 AS INT) + 1 AS month, CAST(rand(1) * 28 AS INT) + 1 AS day,
+  IF(rand(2) < 0.03, NULL, CAST(rand(3) * 2400 AS INT)) AS dep_time, CAST(rand(4) * 2400 AS INT) AS sched_dep_time,
+  IF(rand(5) < 0.03, NULL, round(randn(6) * 30)) AS dep_delay, CAST(rand(7) * 2400 AS INT) AS arr_time,
+  IF(rand(8) < 0.03, NULL, round(randn(9) * 30)) AS arr_delay, concat('c', id % 17) AS carrier,
+  CAST(rand(10) * 6000 AS INT) AS flight, concat('N', CAST(rand(11) * 3000 AS INT)) AS tailnum,
+  element_at(array('JFK', 'LGA', 'EWR'), CAST(id % 3 AS INT) + 1) AS origin,
+  concat('D', CAST(rand(12) * 100 AS INT)) AS dest, rand(13) * 600 AS air_time,
+  CAST(rand(14) * 5000 AS BIGINT) AS distance,
+  timestamp_seconds(1356998400 + id * 60) AS time_hour"""
+LINEITEM = """id AS l_orderkey, CAST(rand(1) * 200000 AS BIGINT) AS l_partkey,
+  CAST(rand(2) * 10000 AS BIGINT) AS l_suppkey, CAST(id % 7 AS INT) AS l_linenumber,
+  CAST(rand(3) * 50 AS DECIMAL(12,2)) AS l_quantity, CAST(rand(4) * 100000 AS DECIMAL(12,2)) AS l_extendedprice,
+  CAST(rand(5) / 10 AS DECIMAL(12,2)) AS l_discount, CAST(rand(6) / 12 AS DECIMAL(12,2)) AS l_tax,
+  substr('ANR', CAST(id % 3 AS INT) + 1, 1) AS l_returnflag, IF(rand(7) < 0.5, 'O', 'F') AS l_linestatus,
+  date_add(DATE'1992-01-01', CAST(rand(8) * 2500 AS INT)) AS l_shipdate,
+  date_add(DATE'1992-01-01', CAST(rand(9) * 2500 AS INT)) AS l_commitdate,
+  date_add(DATE'1992-01-01', CAST(rand(10) * 2500 AS INT)) AS l_receiptdate,
+  concat('DELIVER IN PERSON ', id % 4) AS l_shipinstruct, concat('TRUCK ', id % 7) AS l_shipmode,
+  concat('carefully final deposits ', uuid()) AS l_comment"""
+
+
+class Case(NamedTuple):
+    columns: str
+    rows: int
+    fragments: int
+    by_spark: bool
+
+
+CASES = {
+    "lineitem, one of 500,000 rows": Case(LINEITEM, 500_000, 1, True),
+    "flights, one of 300,000 rows": Case(FLIGHTS, 300_000, 1, True),
+    "flights, 50 of 6,000 rows": Case(FLIGHTS, 300_000, 50, True),
+    "flights, one of 15,000 rows": Case(FLIGHTS, 15_000, 1, False),
+    "lineitem, 12 of 1,000 rows": Case(LINEITEM, 12_000, 12, False),
+    "flights, 12 of 1,000 rows": Case(FLIGHTS, 12_000, 12, False),
+    "flights, 20 of 100 rows": Case(FLIGHTS, 2_000, 20, False),
+    "flights, one of 1,000 rows": Case(FLIGHTS, 1_000, 1, False),
 }
-REPEATS = 4
+MODES = ("off", "basic", "full")
+REPEATS = 12  # of those that Spark measures; of others five times as many
 
 
 class Bench:
     def __init__(self, folder: Path) -> None:
         (folder / "lake").mkdir()
+        os.environ[MORE] = "-XX:-UseDynamicNumberOfCompilerThreads"  # none of them ends, so their time can be left out
         self.spark = start(folder / "spark", {"spark.log.level": "OFF", "spark.driver.memory": "2g"})
         self.lake, self.folder = LocalLake(folder / "lake"), folder
         self.threads = ThreadPoolExecutor(4)
+        jvm: Any = self.spark._jvm
+        self.jvm = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}")
+        self.compilers = [place for place in self.jvm.glob("task/*") if "Compiler" in _name(place)]
 
     def attempt(self, name: str, mode: str) -> Attempt[Any]:
         claim: Any = {"kind": "transform", "attempt": name, "prefix": f"f/{name}", "job": {"profile": mode}}
@@ -54,52 +92,73 @@ class Bench:
         scratch.mkdir(parents=True)
         return Attempt(claim, self.spark, self.lake, scratch, self.threads, threading.Event())
 
-    def cpu_s(self) -> float:
-        """Of this process and the JVM."""
-        jvm: Any = self.spark._jvm
-        pid = jvm.java.lang.ProcessHandle.current().pid()
-        spent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return time.process_time() + (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
+    def cpu_s(self, *, with_jvm: bool) -> float:
+        """Of this process, and of the JVM without its compilers."""
+        if not with_jvm:
+            return time.process_time()
+        return time.process_time() + _spent_s(self.jvm) - sum(map(_spent_s, self.compilers))
 
-    def timed(self, work: Callable[[], object], times: int) -> float:
-        before = self.cpu_s()
-        for _ in range(times):
-            work()
-        return (self.cpu_s() - before) / times
+    def timed(self, work: Callable[[], object], *, with_jvm: bool) -> float:
+        before = self.cpu_s(with_jvm=with_jvm)
+        work()
+        return self.cpu_s(with_jvm=with_jvm) - before
 
-    def case(self, rows: int, fragments: int) -> dict[str, Any]:
-        name = f"c{rows}-{fragments}"
+    def case(self, case: Case) -> dict[str, Any]:
+        columns, rows, fragments, by_spark = case
+        name = f"c{columns[:4].strip()}{rows}-{fragments}"
         label = f"lpad(CAST(CAST(id * {fragments} / {rows} AS INT) AS STRING), 32, '0') AS _fragment"
-        df = self.spark.sql(f"SELECT {COLUMNS}, {label} FROM range(0, {rows}, 1, {min(fragments, 20)})")
+        df = self.spark.sql(f"SELECT {columns}, {label} FROM range(0, {rows}, 1, {min(fragments, 20)})")
         written = write_labelled(self.attempt(name, "off"), df)
-        times = 1 if rows > 100_000 else 10
-        spent: dict[str, list[float]] = {mode: [] for mode in ("off", "basic", "full")}
-        for turn in range(REPEATS + 1):
-            for mode, of in spent.items():
-                found = self.timed(lambda mode=mode: self.measured(name, mode, written), times)  # type: ignore[misc]
-                if turn:  # the first one warms up
-                    of.append(found)
-        medians = {mode: statistics.median(of) for mode, of in spent.items()}
+        turns = [
+            self.turn(f"{name}-{n}", n, written, by_spark=by_spark) for n in range(REPEATS * (1 if by_spark else 5))
+        ]
+        turns = turns[2:]  # what is first warms up
+        off = statistics.median(turn["off"] for turn in turns)
+        adds = {mode: statistics.median(turn[mode] - turn["off"] for turn in turns) for mode in MODES[1:]}
         kept = [packed(f.profile) for f in self.measured(name, "full", written).values() if f.profile]
-        size = sum(sum(one.files.values()) for one in written.values())
         return {
-            **{f"{mode}_cpu_s": round(one, 4) for mode, one in medians.items()},
-            **{f"{mode}_adds": round(medians[mode] / medians["off"] - 1, 3) for mode in ("basic", "full")},
+            "off_cpu_s": round(off, 4),
+            **{f"{mode}_adds_cpu_s": round(one, 5) for mode, one in adds.items()},
+            **{f"{mode}_adds": round(one / off, 3) for mode, one in adds.items()},
             "profile_bytes": sum(map(len, kept)),
-            "file_bytes": size,
+            "file_bytes": sum(sum(one.files.values()) for one in written.values()),
         }
 
+    def turn(self, name: str, number: int, written: Mapping[str, Written], *, by_spark: bool) -> dict[str, float]:
+        """Of each mode, in an order that changes."""
+        spent = {}
+        for i in range(len(MODES)):
+            mode = MODES[(i + number) % len(MODES)]
+            copies = {label: replace(one, files=self.copied(name, mode, one.files)) for label, one in written.items()}
+            spent[mode] = self.timed(partial(self.measured, name, mode, copies), with_jvm=by_spark)
+            shutil.rmtree(self.lake.root / "f" / f"{name}-{mode}")
+        return spent
+
+    def copied(self, name: str, mode: str, files: Mapping[str, int]) -> dict[str, int]:
+        folder = f"f/{name}-{mode}"
+        (self.lake.root / folder).mkdir(parents=True, exist_ok=True)
+        paths = {path: f"{folder}/{Path(path).name}" for path in files}
+        for path, to in paths.items():
+            shutil.copyfile(self.lake.root / path, self.lake.root / to)
+        return {paths[path]: size for path, size in files.items()}
+
     def measured(self, name: str, mode: str, written: Mapping[str, Written]) -> Any:
-        return measure(self.attempt(name, mode), written)
+        """With each profile as it is reported."""
+        found = measure(self.attempt(name, mode), written)
+        for one in found.values():
+            if one.profile is not None:
+                as_text(one.profile)
+        return found
 
     def sketched(self) -> float:
         """The query of contents with an HLL sketch for each column, in place of a sample."""
-        name = "c500000-1"
+        columns, rows, *_ = CASES["lineitem, one of 500,000 rows"]
+        name = f"c{columns[:4].strip()}{rows}-1"
         attempt = self.attempt(name, "off")
         files = [
             (str(p.relative_to(self.lake.root)), "x") for p in sorted(self.lake.root.glob(f"f/{name}/**/*.parquet"))
         ]
-        schema = json.loads(self.spark.sql(f"SELECT {COLUMNS} FROM range(1)").schema.json())
+        schema = json.loads(self.spark.sql(f"SELECT {columns} FROM range(1)").schema.json())
         session = reading_session(self.spark)
         labelled_rows(attempt, session, files, schema).createTempView("written")
         plain = content_query(schema, "written")
@@ -107,8 +166,21 @@ class Bench:
         query = plain.replace("count(*)", f"count(*), {sketches}").replace(
             "SELECT _fragment, xxhash64", "SELECT *, xxhash64"
         )
-        self.timed(lambda: session.sql(query).collect(), 1)
-        return statistics.median(self.timed(lambda: session.sql(query).collect(), 1) for _ in range(3))
+        spent = [self.timed(lambda: session.sql(query).collect(), with_jvm=True) for _ in range(6)]
+        return statistics.median(spent[2:])
+
+
+def _name(thread: Path) -> str:
+    try:
+        return (thread / "comm").read_text()
+    except OSError:  # it has ended
+        return ""
+
+
+def _spent_s(place: Path) -> float:
+    """CPU seconds of a process or thread."""
+    spent = (place / "stat").read_text().rsplit(")", 1)[1].split()
+    return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -119,11 +191,11 @@ def main() -> None:
         bench = Bench(Path(folder))
         try:
             found: dict[str, Any] = {}
-            for name, (rows, fragments) in CASES.items():
-                found[name] = bench.case(rows, fragments)
+            for name, case in CASES.items():
+                found[name] = bench.case(case)
                 print(name, found[name], flush=True)
-            found["hll_cpu_s of one of 500,000 rows"] = round(bench.sketched(), 2)
-            print(found["hll_cpu_s of one of 500,000 rows"])
+            found["hll_cpu_s of lineitem, one of 500,000 rows"] = round(bench.sketched(), 2)
+            print(found["hll_cpu_s of lineitem, one of 500,000 rows"])
         finally:
             bench.threads.shutdown()
             stop(bench.spark)

@@ -15,7 +15,7 @@ from controlplane.cli import explore_views, lineage_views, views, why_views
 from controlplane.client import Headgate, Time
 from controlplane.core.model.addresses import Generation, Point, moment_of, named, point_of
 from controlplane.core.model.answers import DataflowStatus, DatasetAnswer
-from headgate import html
+from headgate import html, picture
 from headgate.errors import Refused, told
 from headgate.lazy import Lazy
 from headgate.shown import Shown
@@ -223,7 +223,7 @@ class Flow:
         """Its datasets, and how they read each other."""
         with told():
             found = self.client.graph(self.name, branch=self.branch_name)
-        return Shown(found, explore_views.graph(found), self.name)
+        return Shown(found, explore_views.graph(found), self.name, picture.graph(found))
 
     def waves(self) -> Shown:
         """What late files and edits led to, the last ones first."""
@@ -232,8 +232,9 @@ class Flow:
         return Shown(found, explore_views.waves(found), self.name)
 
     def _repr_html_(self) -> str:
+        """How it stands, below its graph."""
         try:
-            return self.status()._repr_html_()
+            return replace(self.status(), picture=self.graph().picture)._repr_html_()
         except Refused as error:
             return html.whole([f"<pre>{html.text(error)}</pre>"])
 

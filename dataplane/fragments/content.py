@@ -8,6 +8,7 @@ here: where rows are read from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from dataplane.contract.identity import MASK, Content, schema_id
@@ -22,6 +23,7 @@ _SIMPLE = frozenset(
     ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES, "variant"),
 )
 BITS = 60  # of a bigint
+SPREADING = 0x9E3779B1  # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
 # In their place variants are read as the bytes that files hold; neither the hash nor JSON tells their types apart.
 _VARIANT_FIELDS: list[Json] = [
     {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
@@ -125,16 +127,36 @@ def _has_map(kind: Type) -> bool:
     return not isinstance(kind, str) and (kind["type"] == "map" or any(map(_has_map, _children(kind))))
 
 
-def content_query(schema: Schema, view: str, texts: Sequence[str] = (), added: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """A random number for each row, by which `label` tells some rows apart: the text that they are grouped by, in which
+    the label itself comes first. `name` and `hashed` are names that no column has: of the number, and of a hash of it.
+    """
+
+    name: str
+    hashed: str
+    label: str
+
+
+def content_query(schema: Schema, view: str, texts: Sequence[str] = (), marks: Marks | None = None) -> str:
     """SQL text: per label, and per values of the expressions `texts`, these, the row count and the halves of both sums.
-    Halves cannot overflow below 2^31 rows. `added`: an expression, named, that `texts` may use."""
+    Halves cannot overflow below 2^31 rows."""
     halves = [f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1)]
-    hashes = f"{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1"
     named = "".join(f"{text} AS k{i}, " for i, text in enumerate(texts))
-    source = f"(SELECT *, {added} FROM {view})" if added else view
-    rows = f"SELECT {LABEL}, {named}{hashes} FROM {source}"
+    first, label, source = row_hash(schema, 0), LABEL, view
+    if marks is not None:
+        first, label, source = marks.hashed, f"{marks.label} AS {LABEL}", _marked(marks, first, view)
+    rows = f"SELECT {label}, {named}{first} AS h0, {row_hash(schema, 1)} AS h1 FROM {source}"
     groups = ", ".join((LABEL, *(f"k{i}" for i in range(len(texts)))))
     return f"SELECT {groups}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {groups}"
+
+
+def _marked(marks: Marks, first: str, view: str) -> str:
+    """The number is the low half of the row's hash, against a multiple of the row's place: equal rows have different
+    ones, well spread. A call of `rand` for each row would take a tenth of the pass."""
+    place = f"(monotonically_increasing_id() & {(1 << 30) - 1}L) * {SPREADING}L"
+    number = f"({marks.hashed} ^ {place}) & {(1 << 32) - 1}L"
+    return f"(SELECT *, {number} AS {marks.name} FROM (SELECT *, {first} AS {marks.hashed} FROM {view}))"
 
 
 def content_of(rows: int, low1: int, high1: int, low2: int, high2: int) -> Content:

@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import sha256
 from math import isfinite
 from operator import itemgetter
 from typing import Any
@@ -21,16 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.contract.profiles import LONGEST, MOST_COLUMNS, WHOLE, Sample, Shape, Value, no_sample, shape_of
+from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema
-from dataplane.fragments.content import quoted
+from dataplane.fragments.content import Marks, quoted
 
 # What fits in a twentieth of the pass (docs/performance.md).
-SHARE = 1 / 400  # of the rows of a query
-FEW_VALUES = 4_000  # of a query, however few the share is: it takes Spark longer to begin
+SHARE = 1 / 1600  # of the rows of a query
+FEW_VALUES = 2_000  # of a query, however few the share is: it takes Spark longer to begin
 MOST_VALUES = 200_000
 FRAGMENT_ROWS = 1024
-TABLE_SHARE = 1 / 100  # of a table in memory
-TABLE_VALUES = 200
+DIGITS = 3
+TABLE_SHARE = 1 / 200  # of a table in memory
+TABLE_VALUES = 200  # of one, however few the share is
 MARK = "_mark"  # a column of the query; no user's, since names of columns differ from it
 
 
@@ -43,28 +44,33 @@ def sampled_columns(schema: Schema) -> Sequence[Json]:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How one query draws rows. `mark` adds a random number to each row, under a name that no column has; `row` is SQL
-    text of a drawn row as JSON, and NULL of the other rows."""
+    """How one query draws rows: `marks` of the query, below which they are drawn. A drawn row is grouped by its label
+    and the row as JSON behind it.
+
+    Numbers in a query are part of the code that Spark makes of it, and new code costs as much as hashing 200,000 rows.
+    So thresholds are round, and nothing else in the query differs between files.
+    """
 
     schema: Schema
     below: int
-    mark: str
-    row: str
+    marks: Marks
 
     @staticmethod
-    def of(schema: Schema, rows: int, fragments: int, name: str) -> Drawing:
-        """Of so many rows. `name` of one of the files: by it, which rows are drawn."""
+    def of(schema: Schema, rows: int, fragments: int) -> Drawing:
+        """Of so many rows of so many fragments."""
         below = threshold(rows, len(schema["fields"]), fragments)
-        taken = {f["name"].lower() for f in schema["fields"]}
-        mark = MARK
-        while mark in taken:
-            mark += "_"
-        seed = int.from_bytes(sha256(name.encode()).digest()[:4], "big")
+        mark, hashed = _free_names(schema)
         # Types as they are: casts to texts would take three times as long.
         fields = [f"'m', {mark}", *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f))]
-        options = "map('ignoreNullFields', 'false')"
-        row = f"CASE WHEN {mark} < {below}L THEN to_json(named_struct({', '.join(fields)}), {options}) END"
-        return Drawing(schema, below, f"CAST(rand({seed}) * {WHOLE} AS BIGINT) AS {mark}", row)
+        row = f"to_json(named_struct({', '.join(fields)}), map('ignoreNullFields', 'false'))"
+        label = f"CASE WHEN {mark} < {below}L THEN concat({LABEL}, {row}) ELSE {LABEL} END"
+        return Drawing(schema, below, Marks(mark, hashed, label))
+
+    @staticmethod
+    def parted(group: str) -> tuple[str, str]:
+        """The label of a group of the query, and the row that was drawn: labels have no brace."""
+        label, brace, row = group.partition("{")
+        return label, brace + row
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """Of a fragment with so many rows: those that the query gave for it."""
@@ -80,11 +86,21 @@ class Drawing:
         return {"of": rows, "below": below, "marks": [row["m"] for row in found], "values": values}
 
 
+def _free_names(schema: Schema) -> tuple[str, str]:
+    taken = {f["name"].lower() for f in schema["fields"]}
+    mark = MARK
+    while mark in taken or f"{mark}h" in taken:
+        mark += "_"
+    return mark, f"{mark}h"
+
+
 def threshold(rows: int, columns: int, fragments: int) -> int:
-    """Below which a mark has to be, of a query over so many rows."""
+    """Below which a mark has to be, of a query over so many rows: three binary digits and zeros."""
     values = min(max(FEW_VALUES, rows * columns * SHARE), MOST_VALUES)
     wanted = min(values / max(1, columns), FRAGMENT_ROWS * fragments)
-    return min(WHOLE, max(1, int(wanted / max(1, rows) * WHOLE)))
+    below = min(WHOLE, max(1, int(wanted / max(1, rows) * WHOLE)))
+    zeros = max(0, below.bit_length() - DIGITS)
+    return below >> zeros << zeros
 
 
 def _fields(number: int, field: Json) -> list[str]:
@@ -133,30 +149,48 @@ def _cut(kept: str, length: int) -> Value:
     return kept if length <= LONGEST else [kept, length]
 
 
-# --- from a table in memory -----------------------------------------------------------------------
+# --- from tables in memory -----------------------------------------------------------------------
 
 
-def sample_of_table(schema: Schema, table: pa.Table, name: str) -> Sample:
-    """Of one file's rows. `name` of the file: by it, which rows are drawn. None of them where one holds bytes that are
-    no text, or a value that Python has not: a profile fails no task."""
-    try:
-        return _drawn(schema, table, name) if table.num_rows else no_sample()
-    except (ValueError, ArithmeticError, pa.ArrowException):
-        return no_sample()
-
-
-def _drawn(schema: Schema, table: pa.Table, name: str) -> Sample:
-    rows = table.num_rows
-    few = TABLE_VALUES // len(schema["fields"]) + 1
-    wanted = min(max(few, int(rows * TABLE_SHARE)), FRAGMENT_ROWS, rows)
+def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> list[Sample]:
+    """Of the rows of some files. `name` of one of them: by it, which rows are drawn. Nothing of a file that holds bytes
+    that are no text, or a value that Python has not: a profile fails no task."""
     chance = random.Random(name)  # nothing is kept secret by it
+    try:
+        return _drawn(schema, tables, chance)
+    except (ValueError, ArithmeticError, pa.ArrowException):
+        return [no_sample()] if len(tables) == 1 else [samples_of_tables(schema, [one], name)[0] for one in tables]
+
+
+def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:
+    """Of all files at once: calls for each column of each file would take longer than all the rest."""
+    found: list[Sample] = []
+    places: list[int] = []
+    start = 0
+    for table in tables:
+        rows = table.num_rows
+        sample, chosen = _marked(rows, len(schema["fields"]), chance)
+        found.append(sample)
+        places += [start + place for place in chosen]
+        start += rows
+    drawn = pa.concat_tables(tables).take(pa.array(places, pa.int64()))
+    fields = sampled_columns(schema)
+    columns = [(f["name"], _values(shape_of(f["type"]), drawn.column(i))) for i, f in enumerate(fields)]
+    start = 0
+    for sample in found:
+        end = start + len(sample["marks"])
+        sample["values"] = {name: values[start:end] for name, values in columns}
+        start = end
+    return found
+
+
+def _marked(rows: int, columns: int, chance: random.Random) -> tuple[Sample, list[int]]:
+    """A sample without its values, and the places of its rows: in an order by chance, as marks are sorted."""
+    few = TABLE_VALUES // columns + 1
+    wanted = min(max(few, int(rows * TABLE_SHARE)), FRAGMENT_ROWS, rows)
     below = WHOLE if wanted == rows else max(1, int(wanted / rows * WHOLE))
     marks = sorted(int(chance.random() * below) for _ in range(wanted))
-    places = pa.array(chance.sample(range(rows), wanted), pa.int64())  # in an order by chance, as marks are sorted
-    values: dict[str, list[Value]] = {}
-    for i, field in enumerate(sampled_columns(schema)):
-        values[field["name"]] = _values(shape_of(field["type"]), table.column(i).take(places))
-    return {"of": rows, "below": below, "marks": marks, "values": values}
+    return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(range(rows), wanted)
 
 
 def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, unsupported
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.sampling import Drawing, sample_of_table
+from dataplane.fragments.sampling import Drawing, samples_of_tables
 from dataplane.fragments.statistics import profiled_entry
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.schemas import written as schema_written
@@ -264,21 +265,23 @@ def _of_few_rows(
 ) -> dict[str, _Rows] | None:
     """None if it takes Spark to tell."""
 
-    def look(one: tuple[str, FileEntry]) -> _Rows | None:
-        table = _table(attempt, one[1])
-        known = content(schema, table)
-        if known is None:
-            return None
-        return _Rows(known, sample_of_table(schema, table, one[1]["path"]) if with_sample else no_sample())
+    def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
+        table = _table(attempt, entry)
+        return table, content(schema, table)
 
-    every = [(label, entry) for label, entries in files.items() for entry in entries]
+    labels = [label for label, entries in files.items() for _ in entries]
+    every = [entry for entries in files.values() for entry in entries]
+    looks = list(attempt.threads.map(look, every))
+    contents = [known for _, known in looks if known is not None]
+    if len(contents) < len(every):
+        return None
+    tables = [table for table, _ in looks]
+    samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
     found = dict.fromkeys(files, _NO_ROWS)
-    for (label, _), one in zip(every, attempt.threads.map(look, every), strict=True):
-        if one is None:
-            return None
+    for label, known, sample in zip(labels, contents, samples, strict=False):  # one that repeats has no end
         before = found[label]
-        sample = merged_sample([before.sample, one.sample]) if before.content.rows else one.sample
-        found[label] = _Rows(before.content.plus(one.content), sample)
+        both = merged_sample([before.sample, sample]) if before.content.rows else sample
+        found[label] = _Rows(before.content.plus(known), both)
     return found
 
 
@@ -306,12 +309,13 @@ def _by_spark(
         found = session.sql(content_query(schema, "written")).collect()
         return {row[0]: _Rows(content_of(*row[1:])) for row in found}
     count = sum(entry["rows"] for entries in files.values() for entry in entries)
-    drawing = Drawing.of(schema, count, len(files), labelled[0][0])
-    query = content_query(schema, "written", [drawing.row], drawing.mark)
+    drawing = Drawing.of(schema, count, len(files))
+    query = content_query(schema, "written", marks=drawing.marks)
     contents = dict.fromkeys(files, EMPTY)
     drawn: dict[str, list[str]] = {label: [] for label in files}
-    for label, text, *sums in session.sql(query).collect():
+    for group, *sums in session.sql(query).collect():
+        label, row = drawing.parted(group)
         contents[label] = contents[label].plus(content_of(*sums))
-        if text is not None:
-            drawn[label].append(text)
+        if row:
+            drawn[label].append(row)
     return {label: _Rows(one, drawing.sample(one.rows, drawn[label])) for label, one in contents.items()}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import re
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
+from xml.etree import ElementTree
 
 import duckdb
 import pyarrow as pa
@@ -13,11 +16,14 @@ import pytest
 
 import headgate
 from controlplane.core.model.addresses import Generation
+from controlplane.core.model.answers.explore import GraphAnswer
 from controlplane.core.s3 import addresses
+from headgate import picture
 from tests.unit.notebook.conftest import BLUEPRINT, HOSTILE
 from tests.unit.records.world import Served
 
 pytestmark = pytest.mark.unit
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_dataset_is_found_by_one_name_or_by_two(hg: headgate.Connection) -> None:
@@ -169,3 +175,31 @@ def test_a_branch_is_another_view(hg: headgate.Connection) -> None:
     assert hg["shop.orders"].branch("try").to_arrow().num_rows == 4
     with pytest.raises(headgate.Refused):
         hg["shop.orders"].branch("none").to_arrow()
+
+
+def test_a_dataflow_shows_its_graph_as_a_picture_of_its_own(hg: headgate.Connection) -> None:
+    shown = hg["shop"]._repr_html_()
+    svg = re.search("<svg.*?</svg>", shown)
+    assert svg is not None
+    root = ElementTree.fromstring(svg[0])
+    titles = [one.text for one in root.iter(f"{SVG}title")]
+    assert titles[0] == "shop.orders → shop.dear: partition by partition"
+    assert [str(one).partition(":")[0] for one in titles[1:]] == ["shop.orders", "shop.dear"]
+    assert "<th>" in shown, "the table stands below it"
+    assert hg["shop"].graph().picture == svg[0]
+
+
+def test_a_picture_needs_nothing_beside_it_and_escapes_what_it_shows(hg: headgate.Connection) -> None:
+    found = hg["shop"].graph().answer
+    first, *others = found["nodes"]
+    hostile = {**first, "reason": HOSTILE, "dataflow": HOSTILE, "outside": True}
+    svg = picture.graph(cast("GraphAnswer", {**found, "nodes": [hostile, *others]}))
+    root = ElementTree.fromstring(svg)
+    assert "<script>" in "".join(root.itertext())
+    assert {one.tag.removeprefix(SVG) for one in root.iter()} == {"svg", "g", "title", "path", "rect", "text"}
+    assert not {
+        name for one in root.iter() for name in one.attrib if name in ("class", "href", "id") or name[:2] == "on"
+    }
+    grounds = {one.get("fill") for one in root.iter()} - {None, "none", "currentColor"}
+    assert grounds <= set(picture.BAR.values()), "no box has a ground of its own"
+    assert picture.graph(cast("GraphAnswer", {**found, "nodes": [first] * 301})) == ""
