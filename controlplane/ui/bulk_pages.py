@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.model.answers.wishes import ForeseenWish
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import Wish, foreseen
 from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven
@@ -108,14 +109,20 @@ def _shown(asked: Asking, page: BulkPage) -> Mapping[str, Any]:
 
 
 def _command(asked: Asking) -> str:
+    """One for each name, each with the branch: one that lacked it would be a wish about main. A failure ends them."""
     wish, names = asked.query("do"), asked.request.query_params.getlist("on")
     command = COMMANDS.get(WISHES.get(wish, "pause"), "")
-    shown = [f"{command} {name}" for name in names[:SHOWN_COMMANDS] if FLOW.fullmatch(name) or DATASET.fullmatch(name)]
+    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    shown = [
+        f"{command} {name}{branch}"
+        for name in names[:SHOWN_COMMANDS]
+        if FLOW.fullmatch(name) or DATASET.fullmatch(name)
+    ]
     more = len(names) - len(shown)
-    return "; ".join(shown or [f"{command} NAME"]) + (f"  # and {more} more" if more else "")
+    return " && ".join(shown or [f"{command} NAME{branch}"]) + (f"  # and {more} more" if more else "")
 
 
-BULK = Page("bulk.html", _value, _shown, _command)
+BULK = Page("bulk.html", _value, _shown, _command, is_of_branch=False)
 
 
 async def carry_out(request: Request) -> Response:
