@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from controlplane.operations.desired import branches, controls
+from controlplane.operations.desired import controls
 from tests.unit.ui.test_actions import OWN, audited, fields, sign_in
 from tests.unit.ui.world import Pages, pages
 
@@ -130,7 +130,6 @@ def test_nothing_chosen_and_no_such_wish_are_told(http: httpx2.Client) -> None:
 
 
 def test_each_command_names_the_branch(world: Pages, http: httpx2.Client) -> None:
-    branches.create(world.world.ctx, "dev")
     page = unescape(http.get(address("compute-again", ["shop.dear", "other"]) + "&branch=dev").text)
     commands = [f"headgate refresh --force {name} --branch dev" for name in ("shop.dear", "other")]
     assert " && ".join(commands) in re.sub(r"\s+", " ", page)
