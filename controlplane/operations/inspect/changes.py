@@ -17,6 +17,7 @@ from controlplane.core.records import columns, pruning, where
 from controlplane.core.schema.common import CommonColumns, common_columns
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.tree import EMPTY_ROOT, Entry
+from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_diff
 from controlplane.operations.inspect.time_travel import state_of
@@ -108,7 +109,7 @@ def changes(
 
 def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:
     kept = [entry for entry in entries if entry is not None]
-    fragments = tx.fragments({entry.fragment for entry in kept})
+    fragments = known_fragments.of(tx, kept)
     return tuple(file["path"] for entry in kept for file in fragments[entry.fragment].files if is_read(file))
 
 

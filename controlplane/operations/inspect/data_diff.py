@@ -24,6 +24,7 @@ from controlplane.core.model.answers.data_diff import (
 from controlplane.core.model.states import State
 from controlplane.core.partition_diff import PartitionChange, partition_changes
 from controlplane.core.schema.common import CommonColumns, common_columns
+from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import time_travel
 from controlplane.operations.inspect.views import instant
@@ -181,7 +182,7 @@ def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: Common
         raise NotCompared(
             f"{rows:,} rows are in partitions that differ, more than {MOST_ROWS:,}; compare one partition"
         )
-    fragments = tx.fragments({entry.fragment for entry in (*before, *after)})
+    fragments = known_fragments.of(tx, (*before, *after))
     one, other = (
         [file["path"] for entry in entries for file in fragments[entry.fragment].files] for entries in (before, after)
     )

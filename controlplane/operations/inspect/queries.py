@@ -25,6 +25,7 @@ from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.states import State
 from controlplane.core.query_problems import problem_at
 from controlplane.core.rights import may
+from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, time_travel
@@ -330,9 +331,9 @@ def _resolve(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Referen
 
 def _with_files(tx: Tx, table: Resolved) -> QueryTable:
     """The one look at all partitions: it takes as long as there are many."""
-    kept = [entry.fragment for entry in tree.scan(tx, table.state.root)]
-    fragments = tx.fragments(set(kept))
-    paths = [file["path"] for fragment in kept for file in fragments[fragment].files]
+    entries = list(tree.scan(tx, table.state.root))
+    fragments = known_fragments.of(tx, entries)
+    paths = [file["path"] for entry in entries for file in fragments[entry.fragment].files]
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 

@@ -19,6 +19,7 @@ from controlplane.core.partitioning import named
 from controlplane.core.records import columns, pruning, where
 from controlplane.core.records.pruning import KeyPart
 from controlplane.core.tree import Entry
+from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import desired
@@ -166,7 +167,7 @@ def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema
     """Files that may hold a row that is wanted, in order of keys."""
     left = iter(entries)
     while batch := list(islice(left, BATCH)):
-        fragments = tx.fragments({entry.fragment for entry in batch})
+        fragments = known_fragments.of(tx, batch)
         for entry in batch:
             for file in fragments[entry.fragment].files:
                 if condition is None or pruning.may_match(condition, pruning.of_file(file, schema)):

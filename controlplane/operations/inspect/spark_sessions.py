@@ -19,6 +19,7 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
 from controlplane.core.model.states import State
 from controlplane.core.rights import may
+from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, time_travel
@@ -147,7 +148,7 @@ def _named(wanted: Iterable[str], known: Sequence[str]) -> Iterator[str]:
 
 
 def _table(tx: Tx, name: str, state: State) -> SparkTable:
-    kept = [entry.fragment for entry in tree.scan(tx, state.root)]
-    fragments = tx.fragments(set(kept))
-    paths = [file["path"] for fragment in kept for file in fragments[fragment].files]
+    entries = list(tree.scan(tx, state.root))
+    fragments = known_fragments.of(tx, entries)
+    paths = [file["path"] for entry in entries for file in fragments[entry.fragment].files]
     return {"view": f"`{name}`", "name": name, "files": paths, "schema": state.schema}

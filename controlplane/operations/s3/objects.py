@@ -23,6 +23,7 @@ from controlplane.core.s3.addresses import Table
 from controlplane.core.s3.delta_actions import Part
 from controlplane.core.s3.part_names import PartName, part_name
 from controlplane.core.tree import Entry, NodeCache
+from controlplane.operations import known_fragments
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.s3.live_logs import LiveLogs, MadeFile
 from controlplane.operations.s3.made_bodies import MadeBodies
@@ -131,7 +132,7 @@ class TableObjects:
     def _named(self, tx: Tx, state: State) -> Iterator[Part]:
         entries = tree.scan(self._nodes.over(tx), state.root)
         while batch := list(islice(entries, BATCH)):
-            fragments = tx.fragments({entry.fragment for entry in batch})
+            fragments = known_fragments.of(tx, batch)
             for entry in batch:
                 for number, file in enumerate(fragments[entry.fragment].files):
                     yield Part(part_name(entry.key, number, entry.fragment.hex()), file)

@@ -1,0 +1,20 @@
+"""Fragments that partitions name, all of them. Does not belong here: finding out what else is wrong (`upkeep`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controlplane.core.errors import CorruptNode
+from controlplane.core.model.tasks import Fragment
+from controlplane.core.tree import Entry
+from controlplane.ports.store import Tx
+
+
+def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
+    """By id. Raises CorruptNode where the database does not know one: its partition cannot be read."""
+    keys = {entry.fragment: entry.key for entry in entries}
+    found = tx.fragments(keys)
+    for id, key in keys.items():
+        if id not in found:
+            raise CorruptNode(f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`")
+    return found
