@@ -20,10 +20,12 @@ from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.queries import Queries
+from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract.schemas import Json
 from tests.unit.api.world import render, serving
+from tests.unit.sessions.servers import Servers
 
 HANG_S = 120.0
 
@@ -67,7 +69,15 @@ def attacked(home: Path, gate: threading.Event | None = None) -> Iterator[Attack
     upgrade(url)
     pool = QueryPool(str(home))
     queries = Queries(pool, ResultFolder(home / "queries"))
-    services = Services(open_store(url), open_lake(str(home)), Wake(), render, log, queries=queries)
+    services = Services(
+        open_store(url),
+        open_lake(str(home)),
+        Wake(),
+        render,
+        log,
+        queries=queries,
+        spark_sessions=SparkSessions(Servers()),
+    )
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")

@@ -112,7 +112,7 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 def extras(plane: str) -> set[str]:
     """Packages that connectors and pools need beside what everybody has; not those of people at their desks. Drivers
     sign nobody in."""
-    others = {"lsp", "notebook"} | ({"oidc"} if plane == "dataplane" else set())
+    others = {"connect", "lsp", "notebook"} | ({"oidc"} if plane == "dataplane" else set())
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     wanted = {package for name, group in groups.items() if name not in others for package in group}
     return {re.split(r"[\[<>=]", package)[0] for package in wanted}
