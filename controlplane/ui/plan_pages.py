@@ -6,6 +6,7 @@ Does not belong here: what a page is (`page`), the plan (`operations`).
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,18 +21,20 @@ from controlplane.core.errors import HeadgateError, InvalidBlueprint, NotFound, 
 from controlplane.core.model.answers import PlanAnswer
 from controlplane.core.model.answers.plans import PlanBasis
 from controlplane.core.model.answers.problems import ProblemDetail
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import overview, views
 from controlplane.ui.actions import BadForm, Fields, done, once, proven
 from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
-from controlplane.ui.page import Page, both
+from controlplane.ui.page import CURL, Page, both, wants_json
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
 BASIS: TypeAdapter[PlanBasis] = TypeAdapter(PlanBasis)
 MOVED = 409
+LONGEST_SHOWN = 4_000  # characters of a command
 
 
 class PlanPage(TypedDict):
@@ -79,9 +82,27 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
     return {**plan, "items": plan["items"][:ITEMS], "next": str(ITEMS) if len(plan["items"]) > ITEMS else None}
 
 
-def _shown(asked: Asking, page: PlanPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(asked: Asking, page: PlanPage) -> Mapping[str, Any]:
+    """What a draft is planned by elsewhere has the draft in it; a GET of this address is about the stored text."""
+    if not page["is_draft"]:
+        return {"basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
-    return {"basis": json.dumps(basis) if basis and page["is_draft"] else ""}
+    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    call = f"{CURL} {shlex.quote(f'{asked.origin}/v1/blueprints?branch={asked.branch}&dry_run=true')}"
+    return {
+        "basis": json.dumps(basis) if basis else "",
+        "twin": "",
+        "commands": [
+            ("Shell", f"headgate plan {shlex.quote(page['file'].removeprefix('/'))}{branch}"),
+            ("curl", f"{call} -H 'Content-Type: application/json' -d {shlex.quote(_sent(page))}"),
+        ],
+    }
+
+
+def _sent(page: PlanPage) -> str:
+    """The body of the same by REST; a long text has to be a file."""
+    sent = json.dumps({"blueprints": [{"name": page["file"], "text": page["text"]}]}, ensure_ascii=False)
+    return sent if len(sent) <= LONGEST_SHOWN else "@blueprint.json"
 
 
 def _command(asked: Asking) -> str:
@@ -113,6 +134,8 @@ def _draft(request: Request, fields: Fields) -> Response:
         except HeadgateError as error:
             page["refused"], status = str(error), 422
     page = _planned(asked, page, source)
+    if wants_json(request):
+        return JSONResponse(page, status)
     return PLAN.show(asked, page, overview.newest_event(asked.context), status=status)
 
 

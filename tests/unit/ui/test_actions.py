@@ -226,3 +226,26 @@ def test_generations_are_compared_and_gone_back_to(world: Pages) -> None:
         assert http.get("/datasets/shop.dear.json").json()["dataset"]["state"] == "held"
         assert http.get("/datasets/shop.dear/rollback?to=99").status_code == 404
         assert http.get("/datasets/shop.dear/partition?key=none").status_code == 404
+
+
+def test_a_draft_is_one_value_as_a_page_and_as_json(world: Pages) -> None:
+    """Its address by GET is about the stored text, so that the page leads to no such twin."""
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        text = http.get("/plan.json?flow=shop").json()["text"] + "# drafted\n"
+        form = {**fields(http.get("/plan?flow=shop"), "/plan"), "text": text, "do": "plan"}
+        page = http.post("/plan", data=form, headers=OWN)
+        twin = http.post("/plan", data=form, headers={**OWN, "Accept": "application/json"}).json()
+    assert (twin["text"], twin["is_draft"]) == (text, True)
+    assert twin["plan"] is not None
+    assert "This page as JSON" not in page.text
+    assert "dry_run=true" in page.text
+    assert "# drafted" in page.text
+
+
+def test_a_dataset_is_used_by_what_its_reader_has(world: Pages) -> None:
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        page = unescape(http.get("/datasets/shop.dear?branch=dev").text)
+    assert 'headgate query "SELECT * FROM shop.dear" --branch dev' in page
+    assert 'headgate.connect(branch="dev")["shop.dear"].to_pandas()' in page
