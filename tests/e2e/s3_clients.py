@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,15 +72,32 @@ for prefix, folder in folders.items():
 """
 )
 BY_SPARK = """\
-import json, sys
+import json, os, sys
+from datetime import UTC, datetime
 from pyspark.sql import SparkSession
+import headgate
 conf, folders = json.loads(sys.argv[1])
 builder = SparkSession.builder.master("local[2]")
 for key, value in conf.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
+hg = headgate.connect(url=os.environ["HEADGATE_URL"], token=os.environ["HEADGATE_TOKEN"])
+
+def of_package(address):
+    ref, flow, name = address.split("/")
+    branch, _, time = ref.partition("@")
+    name, _, generation = name.partition("@")
+    dataset = hg.branch(branch)[flow][name]
+    if generation:
+        dataset = dataset.at(int(generation))
+    if time:
+        dataset = dataset.at(datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC))
+    return dataset.to_spark(spark, s3=True)
+
 for address, (form, folder) in folders:
-    spark.read.format(form).load(address).write.parquet(folder)
+    load = spark.read.format(form).load
+    frame = of_package(address) if form == "headgate" else load(f"s3a://default/{address}")
+    frame.write.parquet(folder)
 spark.stop()
 """
 
@@ -93,6 +110,7 @@ class View:
     access_key: str
     secret_key: str
     addresses: tuple[str, ...]
+    token: str = field(default="", repr=False)  # of the API, which answers at the same address
 
     @property
     def environment(self) -> dict[str, str]:
@@ -227,6 +245,11 @@ def by_spark_delta(view: View, scratch: Path) -> Tables:
     return _by_spark(view)["delta"]
 
 
+def by_package(view: View, scratch: Path) -> Tables:
+    """`to_spark(spark, s3=True)` of the package for notebooks."""
+    return _by_spark(view)["headgate"]
+
+
 def by_trino(view: View, scratch: Path) -> Tables:
     """Delta."""
     properties = {
@@ -258,6 +281,7 @@ CLIENTS: Mapping[str, Reads] = {
     "DuckDB, Delta": by_duckdb_delta,
     "Spark, Parquet": by_spark,
     "Spark, Delta": by_spark_delta,
+    "Spark, to_spark": by_package,
     "Trino, Delta": by_trino,
 }
 
@@ -278,7 +302,7 @@ def _by_duckdb(view: View, relation: str) -> Tables:
 
 @lru_cache(maxsize=1)
 def _by_spark(view: View) -> Mapping[str, Tables]:
-    """In both forms, since a session takes longer to start than to read."""
+    """In all forms, since a session takes longer to start than to read."""
     conf = DELTA_CONF | {
         "spark.driver.extraClassPath": f"{delta_classpath()}{os.pathsep}{jars.classpath(jars.S3)}",
         "spark.driver.host": "127.0.0.1",
@@ -297,13 +321,12 @@ def _by_spark(view: View) -> Mapping[str, Tables]:
     with TemporaryDirectory() as name:
         scratch = Path(name)
         conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
-        found = {form: _named(view, scratch / form) for form in ("parquet", "delta")}
+        found = {form: _named(view, scratch / form) for form in ("parquet", "delta", "headgate")}
         asked = [
-            (f"s3a://default/{address}", (form, str(folder)))
-            for form, folders in found.items()
-            for address, folder in folders.items()
+            (address, (form, str(folder))) for form, folders in found.items() for address, folder in folders.items()
         ]
-        _run([sys.executable, "-c", BY_SPARK, json.dumps([conf, asked])], {"PYSPARK_PYTHON": sys.executable})
+        environment = {"PYSPARK_PYTHON": sys.executable, "HEADGATE_URL": view.url, "HEADGATE_TOKEN": view.token}
+        _run([sys.executable, "-c", BY_SPARK, json.dumps([conf, asked])], environment)
         return {form: _read(folders) for form, folders in found.items()}
 
 

@@ -52,7 +52,7 @@ def told(module_folder: Path, monthly: Path) -> Iterator[Told]:
             place.call("apply", "flights.yaml", "--wait", "--home", place.home)
             served = Served(place, service, api, "flights", reads=5)
             key = api.create_s3_key("readers", ["*"])
-            view = View(service.url, str(key["access_key"]), str(key["secret_key"]), ())
+            view = View(service.url, str(key["access_key"]), str(key["secret_key"]), (), service.token)
 
             truths = _at(f"main@{_time_of_now()}/flights/{{}}", Truth(data))
             keys, token = one_page(view, "main/flights/delays/2013")
