@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
-from controlplane.operations.desired import roles, s3_keys, tokens
+from controlplane.operations.desired import roles, s3_keys, tokens, trust
 from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep import requests
 from controlplane.ui.actions import BadForm, Fields, once, proven
@@ -30,7 +30,11 @@ CHANGES = 200
 
 
 def _tokens(asked: Asking) -> TokensPage:
-    return {"tokens": tokens.listing(asked.context), "s3_keys": s3_keys.listing(asked.context)}
+    return {
+        "tokens": tokens.listing(asked.context),
+        "s3_keys": s3_keys.listing(asked.context),
+        "trust": trust.listing(asked.context),
+    }
 
 
 def _scopes(asked: Asking) -> list[str]:

@@ -18,6 +18,7 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.answers.plans import SourceChange
 from controlplane.core.model.answers.status import ListingLateness
+from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
 from controlplane.ui.values import Work
 
@@ -85,6 +86,7 @@ class ComparePage(TypedDict):
 class TokensPage(TypedDict):
     tokens: list[TokenEntry]
     s3_keys: list[S3KeyEntry]
+    trust: list[TrustEntry]
 
 
 class CarePage(TypedDict):

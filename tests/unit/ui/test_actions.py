@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from controlplane.operations.desired import blueprints
+from controlplane.operations.desired import blueprints, trust
 from tests.unit.api.world import serving
 from tests.unit.ui.world import OTHER, Pages, pages
 
@@ -249,3 +249,14 @@ def test_a_dataset_is_used_by_what_its_reader_has(world: Pages) -> None:
         page = unescape(http.get("/datasets/shop.dear?branch=dev").text)
     assert 'headgate query "SELECT * FROM shop.dear" --branch dev' in page
     assert 'headgate.connect(branch="dev")["shop.dear"].to_pandas()' in page
+
+
+def test_rules_of_trust_stand_beside_tokens(world: Pages) -> None:
+    claims = {"repository": ["acme/<flows>"]}
+    trust.create(world.world.ctx, "ci", "exchange", "https://issuer.test", claims, ("edit",), audience="us")
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        page = http.get("/settings/tokens").text
+        (rule,) = http.get("/settings/tokens.json").json()["trust"]
+    assert (rule["name"], rule["claims"], rule["open"]) == ("ci", claims, 0)
+    assert "repository: acme/&lt;flows&gt;" in page
