@@ -14,6 +14,7 @@ from controlplane.core.errors import QueryCancelled, QueryCrashed, QueryLimit, Q
 from controlplane.operations.inspect import queries
 from controlplane.operations.inspect.queries import Asked
 from controlplane.operations.inspect.running_queries import Cancel
+from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import peak_mb
@@ -222,7 +223,7 @@ def test_a_crash_costs_its_query_only(world: SparkWorld) -> None:
     os.kill(first, signal.SIGKILL)
     with pytest.raises(QueryCrashed, match="-9"):
         list(stream.pieces)
-    assert not [one for one in below if is_running(one)]  # its JVM neither
+    until(lambda: not any(map(is_running, below)), lambda: "its JVM has ended, too")
     assert world.rows("SELECT 5") == [[5]]
     assert pid(world) != first
 
