@@ -190,7 +190,9 @@ const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric",
 function localTimes(within) {
   for (const time of all("time[datetime]", within)) {
     const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.valueOf())) time.textContent = (Date.now() - at < 72e6 ? today : Date.now() - at < 26e9 ? day : year).format(at);
+    if (Number.isNaN(at.valueOf())) continue;
+    const isToday = at.toDateString() === new Date().toDateString(); // else a time alone would be taken for one of today
+    time.textContent = (isToday ? today : Date.now() - at < 26e9 ? day : year).format(at);
   }
 }
 
