@@ -791,7 +791,7 @@ class Headgate:
         return cast("FeedEntry", self._get(f"/v1/feeds/{_segment(name)}"))
 
     def delete_feed(self, name: str) -> None:
-        """End a feed that nobody reads."""
+        """Delete a feed without readers."""
         _value(self._http.delete(f"/v1/feeds/{_segment(name)}"))
 
     def grant_feed(self, name: str, namespace: str, *, dataflows: str = "*") -> FeedEntry:
@@ -1035,7 +1035,7 @@ class Headgate:
         return cast("RoleEntry", self._get(f"/v1/roles/{_segment(name)}"))
 
     def delete_role(self, name: str) -> None:
-        """Delete a role that nobody has."""
+        """Delete a role without holders."""
         _value(self._http.delete(f"/v1/roles/{_segment(name)}"))
 
     def revoke_token(self, token: str) -> None:

@@ -34,7 +34,7 @@ def create(
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
-    """Offer a dataset that has data. Nobody may read it before it is granted."""
+    """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = client.create_feed(name, dataset, columns=columns)
@@ -90,7 +90,7 @@ def revoke(
 
 
 def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
-    """End a feed that nobody reads."""
+    """Delete a feed without readers."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         client.delete_feed(name)

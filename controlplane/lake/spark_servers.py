@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.lake.queries.child import FOR_SPARK, environment
@@ -130,12 +129,6 @@ class LocalServers:
             process = self._processes.pop(id, None)
         if process is not None:
             process.end()
-
-    def pid(self, id: str) -> int:
-        return self._processes[id].popen.pid
-
-    def scratch(self, id: str) -> Path:
-        return Path(self._processes[id].scratch)
 
     def close(self) -> None:
         for id in list(self._processes):

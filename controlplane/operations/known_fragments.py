@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
@@ -18,3 +19,10 @@ def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
         if id not in found:
             raise CorruptNode(f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`")
     return found
+
+
+def paths(tx: Tx, root: bytes) -> list[str]:
+    """Of all files of a state, in order of keys: it takes as long as there are partitions. Raises CorruptNode."""
+    entries = list(tree.scan(tx, root))
+    fragments = of(tx, entries)
+    return [file["path"] for entry in entries for file in fragments[entry.fragment].files]

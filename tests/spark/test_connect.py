@@ -56,6 +56,12 @@ class World(Kept):
     def end(self, id: str) -> None:
         spark_sessions.end(self.ctx, self.sessions, id)
 
+    def pid(self, id: str) -> int:
+        return self.servers._processes[id].popen.pid
+
+    def scratch(self, id: str) -> Path:
+        return Path(self.servers._processes[id].scratch)
+
     def ids(self) -> set[str]:
         return {entry["id"] for entry in spark_sessions.listing(self.ctx, self.sessions)}
 
@@ -150,7 +156,7 @@ def test_there_are_so_many_and_no_more_and_one_that_is_killed_makes_room(
     id = world.open()["id"]
     with pytest.raises(QueriesBusy, match="2 Spark sessions are open"):
         world.open()
-    pid, scratch = world.servers.pid(id), world.servers.scratch(id)
+    pid, scratch = world.pid(id), world.scratch(id)
     os.kill(pid, signal.SIGKILL)
     until(lambda: world.ids() == {opened["id"]}, lambda: "the session is gone")
     assert not scratch.exists()
@@ -194,7 +200,7 @@ def test_a_file_that_is_lost_is_told(tmp_path: Path) -> None:
 
 def test_its_user_ends_it(world: World, opened: NewSparkSessionAnswer) -> None:
     """The last test of this session."""
-    pid = world.servers.pid(opened["id"])
+    pid = world.pid(opened["id"])
     world.end(opened["id"])
     assert opened["id"] not in world.ids()
     until(lambda: not is_running(pid), lambda: "its JVM has ended")

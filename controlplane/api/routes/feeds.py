@@ -38,7 +38,7 @@ class NewGrant(BaseModel):
 
 @router.post("/v1/feeds", status_code=201)
 def create(call: Called, new: NewFeed) -> Answer[FeedEntry]:
-    """Offer a dataset that has data. Nobody may read it before it is granted."""
+    """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     dataset = dataset_of(call, new.dataset)
     return call.once(lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201))
 
@@ -57,7 +57,7 @@ def show(call: Called, feed: FeedName) -> Answer[FeedEntry]:
 
 @router.delete("/v1/feeds/{feed}", status_code=204)
 def delete(call: Called, feed: FeedName) -> Response:
-    """End a feed that nobody reads."""
+    """Delete a feed without readers."""
     feeds.delete(call.context, feed)
     return Response(status_code=204)
 

@@ -62,6 +62,6 @@ def change(call: Called, role: Name, new: RoleBody) -> Answer[RoleEntry]:
 
 @router.delete("/v1/roles/{role}", status_code=204)
 def delete(call: Called, role: Name) -> Response:
-    """Delete a role that nobody has."""
+    """Delete a role without holders."""
     roles.delete(call.context, role)
     return Response(status_code=204)

@@ -39,8 +39,8 @@ class NewSparkSession(BaseModel):
 @router.post("/v1/branches/{branch}/spark-sessions", status_code=201)
 async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[NewSparkSessionAnswer]:
     """Open a session with datasets as views. It can run any code on the service's machine, as transforms can, so it
-    needs `edit` beside `data`. It ends after `ttl_s`, or with the token that opened it; its address is shown once."""
-    call.need("data")
+    needs `edit`, which has `data`. It ends after `ttl_s`, or with the token that opened it. Its address is shown
+    once."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
     at = moment(new.at)
@@ -75,6 +75,6 @@ def listing(call: Called) -> Answer[SparkSessionsAnswer]:
 
 @router.delete("/v1/spark-sessions/{session}", status_code=204)
 def end(call: Called, session: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
-    """End a session now, whatever it does."""
+    """End a session now; queries that run in it end, too."""
     spark_sessions.end(call.context, call.services.spark_sessions, session)
     return Response(status_code=204)

@@ -27,6 +27,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired.namespaces import names
 from controlplane.operations.feeds import readers
 from controlplane.operations.feeds.offers import Offer, offer
+from controlplane.operations.feeds.readers import Reader
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
@@ -83,7 +84,7 @@ def delete(ctx: Context, name: str) -> None:
 
 
 def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
-    found = _readers(ctx, name, grants)
+    found = _told(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
     if not found:
         return
     shown = ", ".join(_reader_in_words(one) for one in found[:10])
@@ -138,15 +139,17 @@ def _check_grant(namespace: str, dataflows: str) -> None:
 def listing(ctx: Context) -> list[FeedEntry]:
     """All feeds of the namespace, by name."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = [(offer(tx, feed), tx.feed_grants(feed.name)) for feed in tx.feeds()]
-    return [_shown(ctx, offered, grants) for offered, grants in found]
+        offers, granted = [offer(tx, feed) for feed in tx.feeds()], tx.feed_grants()
+    grants = {one.feed.name: [grant for grant in granted if grant.feed == one.feed.name] for one in offers}
+    found = readers.of_feeds(ctx.store, ctx.namespace, grants)
+    return [_shown(ctx, one, grants[one.feed.name], found[one.feed.name]) for one in offers]
 
 
 def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         offered, grants = offer(tx, _one(tx, name)), tx.feed_grants(name)
-    return _shown(ctx, offered, grants)
+    return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
 
 
 def offered(ctx: Context) -> list[OfferedFeed]:
@@ -196,10 +199,10 @@ def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
         ctx.wake_of(namespace)
 
 
-def _readers(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> list[FeedReader]:
+def _told(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
     """Of another namespace its name alone: what it calls its datasets is its own business."""
     found: list[FeedReader] = []
-    for one in readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants):
+    for one in reading:
         is_own = one.namespace == ctx.namespace
         shown: FeedReader = {
             "namespace": one.namespace,
@@ -211,7 +214,7 @@ def _readers(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> list[FeedR
     return found
 
 
-def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant]) -> FeedEntry:
+def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[Reader]) -> FeedEntry:
     feed = offered.feed
     return {
         "name": feed.name,
@@ -223,7 +226,7 @@ def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant]) -> FeedEnt
         "newest": offered.newest.generation if offered.newest else None,
         "breaches": list(offered.breaches),
         "grants": [_grant_entry(one) for one in grants],
-        "readers": _readers(ctx, feed.name, grants),
+        "readers": _told(ctx, reading),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Source
@@ -24,23 +24,32 @@ class Reader:
 
 def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> list[Reader]:
     """Those that are granted it and read it, of all namespaces and branches; those of main first."""
-    grants = list(grants)
-    found = [one for namespace in {g.namespace for g in grants} for one in _in(store, namespace, address, grants)]
-    return sorted(found, key=lambda one: (one.namespace, one.branch != MAIN, one))
+    return of_feeds(store, address.namespace, {address.name: list(grants)})[address.name]
 
 
-def _in(store: Store, namespace: str, address: FeedAddress, grants: list[FeedGrant]) -> Iterator[Reader]:
+def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[Reader]]:
+    """The same of all of these feeds of a namespace, with their grants: each branch is looked at once."""
+    granted = {grant.namespace for grants in feeds.values() for grant in grants}
+    reading = [(reader, feed) for one in granted for reader, feed in _in(store, one) if feed.namespace == namespace]
+    found: dict[str, list[Reader]] = {name: [] for name in feeds}
+    for reader, feed in reading:
+        grants = feeds.get(feed.name, ())
+        if is_granted(grants, reader.namespace, reader.dataset.partition(".")[0]):
+            found[feed.name].append(reader)
+    for readers in found.values():
+        readers.sort(key=lambda one: (one.namespace, one.branch != MAIN, one))
+    return found
+
+
+def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:
+    """All that read a feed there. What a branch has as main has it is not told again."""
     with store.read(namespace) as tx:
-        mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values(), address))
-        yield from (Reader(namespace, MAIN, name) for name in mains if _may(grants, namespace, name))
+        mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values()))
+        yield from ((Reader(namespace, MAIN, name), feed) for name, feed in mains)
         for branch in tx.branches():
-            own = set(_reading(desired(tx, branch, namespace=namespace).nodes.values(), address)) - mains
-            yield from (Reader(namespace, branch, name) for name in own if _may(grants, namespace, name))
+            own = set(_reading(desired(tx, branch, namespace=namespace).nodes.values())) - mains
+            yield from ((Reader(namespace, branch, name), feed) for name, feed in own)
 
 
-def _reading(nodes: Iterable[object], address: FeedAddress) -> Iterator[str]:
-    return (node.dataset for node in nodes if isinstance(node, Source) and node.feed == address)
-
-
-def _may(grants: list[FeedGrant], namespace: str, dataset: str) -> bool:
-    return is_granted(grants, namespace, dataset.partition(".")[0])
+def _reading(nodes: Iterable[object]) -> Iterator[tuple[str, FeedAddress]]:
+    return ((node.dataset, node.feed) for node in nodes if isinstance(node, Source) and node.feed is not None)

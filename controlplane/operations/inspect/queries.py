@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from controlplane.core import tree
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
@@ -331,9 +330,7 @@ def _resolve(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Referen
 
 def _with_files(tx: Tx, table: Resolved) -> QueryTable:
     """The one look at all partitions: it takes as long as there are many."""
-    entries = list(tree.scan(tx, table.state.root))
-    fragments = known_fragments.of(tx, entries)
-    paths = [file["path"] for entry in entries for file in fragments[entry.fragment].files]
+    paths = known_fragments.paths(tx, table.state.root)
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 

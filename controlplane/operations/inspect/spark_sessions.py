@@ -8,21 +8,21 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from controlplane.core import tree
 from controlplane.core.errors import GenerationGone, NotFound, QueryLimit
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
+from controlplane.core.model.reads import Read
 from controlplane.core.model.states import State
 from controlplane.core.rights import may
 from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
-from controlplane.operations.inspect import audit, time_travel
+from controlplane.operations.inspect import time_travel
 from controlplane.operations.noting import note_change
 from controlplane.ports.spark_sessions import NoServers, SparkServers
 from controlplane.ports.store import Tx
@@ -81,10 +81,13 @@ def begin(
         branches.require_there(tx, branch)
         states = dict(_states(ctx, tx, branch, wanted, at))
         tables = [_table(tx, name, state) for name, state in states.items()]
-    for name, state in states.items():
-        audit.note_read(ctx, "spark-session", branch, state.dataset, {"generation": state.generation, "view": name})
     made = time.time()
     server = sessions.servers.open(tables, ttl_s)
+    try:
+        _note(ctx, branch, server.id, states)
+    except BaseException:  # what is not in the audit is not read
+        sessions.servers.end(server.id)
+        raise
     entry: SparkSessionEntry = {
         "id": server.id,
         "branch": branch,
@@ -94,9 +97,28 @@ def begin(
         "views": [{"name": name, "generation": state.generation} for name, state in states.items()],
     }
     sessions.add(_Session(ctx.namespace, entry))
-    with ctx.store.begin(ctx.namespace) as tx:
-        note_change(ctx, tx, "spark-session.open", server.id, after={"views": list(states)}, branch=branch)
     return {**entry, "url": server.url, "python": PYTHON.format(url=server.url)}
+
+
+def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:
+    """The session, and what it reads, before anybody has its address."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        note_change(ctx, tx, "spark-session.open", id, after={"views": list(states)}, branch=branch)
+        at = tx.now()
+        tx.put_reads(
+            [
+                Read(
+                    ctx.actor,
+                    ctx.request_id,
+                    "spark-session",
+                    branch=branch,
+                    dataset=state.dataset,
+                    at=at,
+                    what={"generation": state.generation, "view": name},
+                )
+                for name, state in states.items()
+            ]
+        )
 
 
 def listing(ctx: Context, sessions: SparkSessions) -> list[SparkSessionEntry]:
@@ -123,7 +145,8 @@ def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
 
 def _states(ctx: Context, tx: Tx, branch: str, wanted: Sequence[str], at: Moment | None) -> Iterator[tuple[str, State]]:
     """By the names of their views. Patterns stand for what had data at the time that is meant."""
-    known = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name, branch=branch)]
+    newest = tx.states(branch)
+    known = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
     names = list(dict.fromkeys(_named(wanted, known)))
     if len(names) > MOST_VIEWS:
         example = f"headgate connect {known[0]}"
@@ -132,6 +155,9 @@ def _states(ctx: Context, tx: Tx, branch: str, wanted: Sequence[str], at: Moment
         dataset, _, point = name.partition("@")
         if not NAME.fullmatch(dataset):
             raise NotFound(f"{name!r} names no dataset: write shop.orders, shop.orders@12 or shop.*")
+        if at is None and not point and dataset in newest:
+            yield name, newest[dataset]
+            continue
         try:
             yield name, time_travel.state_of(tx, branch, dataset, addresses.point_of(point) if point else at)
         except (NotFound, GenerationGone):
@@ -148,7 +174,5 @@ def _named(wanted: Iterable[str], known: Sequence[str]) -> Iterator[str]:
 
 
 def _table(tx: Tx, name: str, state: State) -> SparkTable:
-    entries = list(tree.scan(tx, state.root))
-    fragments = known_fragments.of(tx, entries)
-    paths = [file["path"] for entry in entries for file in fragments[entry.fragment].files]
+    paths = known_fragments.paths(tx, state.root)
     return {"view": f"`{name}`", "name": name, "files": paths, "schema": state.schema}
