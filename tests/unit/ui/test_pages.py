@@ -97,6 +97,13 @@ def test_a_drivers_token_opens_no_page(world: Pages) -> None:
         assert http.post("/actions/pause", data={"target": "shop", "once": "0" * 32}, headers=wish).status_code == 403
 
 
+def test_branches_are_compared_by_data(world: Pages) -> None:
+    with world.http() as http:
+        differing = http.get("/branches/main...dev.json").json()["difference"]["datasets"]
+        assert [(one["dataset"], one["state"], one["changed"]) for one in differing] == [("other.monthly", "changed", 1)]
+        assert ", datasets: 1." in http.get("/branches/main...dev").text
+
+
 def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
     def broken(*_: object, **__: object) -> NoReturn:
         raise ZeroDivisionError("a secret place")

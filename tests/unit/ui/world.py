@@ -19,6 +19,8 @@ from controlplane.core.model.projections import Publication
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, tokens
+from controlplane.operations.planning.apply_plan import PlanExecutor
+from controlplane.operations.planning.planner import Planner
 from controlplane.ports.records import RenderRecords, WantedRows
 from controlplane.reconciler.wake import Wake
 from dataplane.contract.identity import schema_id
@@ -93,9 +95,17 @@ def filled(home: Path, *, url: str = "memory:") -> World:
     world.settle()
     publish(world)
     branches.create(world.ctx, "dev")
-    edited = OTHER.replace("sum(t)", "max(t)").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
+    edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
     blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])
+    compute(world, "dev")
     return world
+
+
+def compute(world: World, branch: str) -> None:
+    """What the branch has of its own, until nothing is left to do."""
+    executor = PlanExecutor(world.store, Planner(world.store, branch=branch), "default", branch)
+    while executor.settle().changed or world.work():
+        world.now += 100.0
 
 
 def _quoted(text: str) -> str:
