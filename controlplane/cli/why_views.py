@@ -41,7 +41,8 @@ def _head(value: WhyAnswer) -> str:
     generation = f", generation {value['generation']}" if value["generation"] else ""
     if at := value.get("at"):
         return f"{name}{generation}, was committed at {at}"
-    return f"{name} is {value['state']}{generation}"
+    stands = "has failed" if value["state"] == "failed" else f"is {value['state']}"
+    return f"{name} {stands}{generation}"
 
 
 def _late(value: WhyAnswer) -> Iterator[str]:

@@ -14,7 +14,10 @@ from datetime import date, timedelta
 from controlplane.ui.layout import Placed, Sizes, Spot, place
 
 BOXES = 300  # more are not drawn: a page of them takes seconds to paint
-NAME_FITS = 19  # letters in a box
+LETTER, BESIDE_NAME = (
+    8.2,
+    {True: 44, False: 20},
+)  # pixels of a name's letter; beside it, with a state's mark and without
 RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
 MODE_ORDER = ("all", "by", "previous", "each", "copy")  # the most telling lines are drawn last, on top
@@ -117,7 +120,8 @@ def _layer(link: Link) -> int:
 def _box(box: Box, at: Spot, chosen: str | None, sizes: Sizes) -> DrawnBox:
     x, y = at[0] - sizes.width / 2, at[1] - sizes.height / 2
     short = box.name.rpartition(".")[2]
-    fitting = short if len(short) <= NAME_FITS else f"{short[: NAME_FITS - 1]}…"
+    fits = int((sizes.width - BESIDE_NAME[sizes == RICH]) / LETTER)
+    fitting = short if len(short) <= fits else f"{short[: fits - 1]}…"
     return DrawnBox(
         box, round(x, 1), round(y, 1), short=fitting, bar=_bar(box.share, sizes), is_chosen=box.name == chosen
     )

@@ -37,7 +37,7 @@ CAUSES: Mapping[str | None, str] = {
     "rollback": "rolled back",
     "resume": "resumed after a rollback",
 }
-KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE"}
+KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE", "quarantine": "KEPT OUT"}
 PART = "part_"  # begins the names of blocks that are fragments
 
 

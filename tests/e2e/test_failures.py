@@ -104,7 +104,7 @@ def test_why_shows_it_for_the_partition(places: Workspace) -> None:
     assert why["error"]["line"] == line_of("CAST(n")
     text = places.call("why", f"places.counted/{BAD}.csv", "--home", places.home)
     assert f"places.yaml:{line_of('CAST(n')}:16: CAST_INVALID_INPUT 22018" in text
-    assert "measured is failed" in places.call("why", "places.doubled", "--home", places.home)
+    assert "measured has failed" in places.call("why", "places.doubled", "--home", places.home)
     table = places.call("status", "--home", places.home, code=1)
     assert "CAST_INVALID_INPUT 22018" in table
 

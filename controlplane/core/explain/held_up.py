@@ -11,6 +11,7 @@ from controlplane.core.explain import words
 from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.lineage import upstream
 from controlplane.core.plan import Decision
+from controlplane.core.plan.values import in_words
 
 LOOKED_AT = 1_000  # datasets, nearest first
 
@@ -84,8 +85,8 @@ def _blocked(
         blocker = decisions[blocker.blocked_by]
     above = held_up(desired, decisions, audit, blocker.dataset, paused) if blocker.status != "blocked" else None
     if above is None:
-        return HeldUp(blocker.dataset, f"{blocker.dataset} is {blocker.status}")
-    return HeldUp(above.dataset, f"{above.dataset} is {blocker.status}: {above.sentence}", above.fix)
+        return HeldUp(blocker.dataset, in_words(blocker.dataset, blocker.status))
+    return HeldUp(above.dataset, f"{in_words(above.dataset, blocker.status)}: {above.sentence}", above.fix)
 
 
 def _waiting(decision: Decision) -> HeldUp:

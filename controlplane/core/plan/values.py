@@ -166,6 +166,11 @@ class Plan:
                 yield dataset, key, cause
 
 
+def in_words(dataset: str, status: Status) -> str:
+    """For whoever waits for it: `shop.orders has failed`, `shop.orders is paused`."""
+    return f"{dataset} has failed" if status == "failed" else f"{dataset} is {status}"
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """The state of a whole: the worst in it."""
     return max(statuses, key=SEVERITY.index, default="up_to_date")

@@ -92,16 +92,23 @@ def kind_of(node: Node) -> NodeKind:
             return "sql" if node.query is not None else "python"
 
 
+def description_of(node: Node) -> str:
+    """What its component says of it. Rows that were kept out have no component of their own."""
+    if node.dataset.endswith(QUARANTINE):
+        return f"Rows that the expectations of {node.dataset.removesuffix(QUARANTINE)} took out"
+    return node.component.description
+
+
 # --- edges ----------------------------------------------------------------------------------------
 
 
 def _every_edge(desired: Desired) -> Iterator[GraphEdge]:
     """Of all datasets, in the order of those that read."""
     for name in desired.order:
-        yield from _edges_to(desired.nodes[name])
+        yield from edges_to(desired.nodes[name])
 
 
-def _edges_to(node: Node) -> Iterator[GraphEdge]:
+def edges_to(node: Node) -> Iterator[GraphEdge]:
     """What leads to a dataset. Rows that were taken out of a dataset come of it alone."""
     name = node.dataset
     if name.endswith(QUARANTINE):
@@ -216,7 +223,7 @@ def _node(facts: StoreSnapshot, decision: Decision, shares: Shares, *, is_outsid
         "name": name,
         "dataflow": _flow(name),
         "kind": kind_of(node),
-        "description": node.component.description,
+        "description": description_of(node),
         "tags": list(node.component.tags),
         "owner": node.component.owner,
         "state": decision.status,

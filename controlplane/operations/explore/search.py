@@ -20,7 +20,7 @@ from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.search import Facts, Match, Word
 from controlplane.operations.context import Context
-from controlplane.operations.explore.graph import kind_of
+from controlplane.operations.explore.graph import description_of, kind_of
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.schemas import column_names
@@ -92,7 +92,7 @@ def _facts(decision: Decision, facts: StoreSnapshot) -> Facts:
     return Facts(
         name,
         columns=() if schema is None else column_names(schema),
-        description=component.description,
+        description=description_of(node),
         tags=component.tags,
         owner=component.owner,
         state=decision.status,

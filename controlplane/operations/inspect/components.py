@@ -5,11 +5,10 @@ Changes nothing. Does not belong here: how they stand (`overview`), and pictures
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.compile.nodes import Desired, Node, Sink, Source
+from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.components import (
     ComponentCode,
@@ -19,6 +18,7 @@ from controlplane.core.model.answers.components import (
     DataflowText,
 )
 from controlplane.operations.context import Context
+from controlplane.operations.explore import graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Whole:
         component = node.component
         return {
             "name": name,
-            "kind": _kind(node),
-            "description": component.description,
+            "kind": graph.kind_of(node),
+            "description": graph.description_of(node),
             "owner": component.owner,
             "tags": list(component.tags),
         }
@@ -74,28 +74,13 @@ def whole(ctx: Context, branch: str) -> Whole:
         return Whole(facts.desired)
 
 
-def _kind(node: Node) -> str:
-    match node:
-        case Source():
-            return "read"
-        case Sink():
-            return "write"
-        case _:
-            return "sql" if node.query is not None else "python"
-
-
-def _edges(node: Node) -> Iterable[ComponentEdge]:
-    match node:
-        case Source():
-            return []
-        case Sink():
-            return [_edge(node.source, node.dataset, "copy", "kept equal to its dataset")]
-        case _:
-            return [_edge(slot.dataset, node.dataset, slot.mode, slot.reason) for slot in node.slots]
-
-
-def _edge(source: str, target: str, mode: str, reason: str) -> ComponentEdge:
-    return {"source": source, "target": target, "mode": mode, "reason": reason}
+def _edges(node: Node) -> list[ComponentEdge]:
+    """From others: a fold's own past is no line between two components."""
+    return [
+        {"source": edge["from"], "target": edge["to"], "mode": edge["mode"], "reason": edge["reason"]}
+        for edge in graph.edges_to(node)
+        if edge["from"] != edge["to"]
+    ]
 
 
 def _code(node: Node) -> ComponentCode | None:

@@ -98,10 +98,10 @@ def test_what_failed_or_warns_is_named_below_the_datasets() -> None:
 
 def test_what_holds_things_up_is_told_where_it_begins() -> None:
     names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
-    names |= {"f.b": ("blocked", "other.c is failed"), "f.d": ("stale", "waits for f.src")}
+    names |= {"f.b": ("blocked", "other.c has failed"), "f.d": ("stale", "waits for f.src")}
     things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
     text = shown({}, [*views.summary(SUMMARY | {"datasets": things, "targets": [], "errors": []})], "table")
-    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c is failed"]
+    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c has failed"]
     assert "is waiting" not in text
     assert "waits for" not in text
 

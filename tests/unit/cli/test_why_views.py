@@ -80,11 +80,11 @@ def test_what_blocks_is_told_with_its_error_and_what_ends_it() -> None:
     held: Any = {
         "dataset": "f.b",
         "state": "failed",
-        "sentence": "f.b is failed: no number",
+        "sentence": "f.b has failed: no number",
         "fix": "headgate retry f.b",
     }
     assert lines(state="blocked", held_up={**held, "error": ERROR}, tree=None)[2:] == [
-        "held up: f.b is failed: no number",
+        "held up: f.b has failed: no number",
         "  to go on: headgate retry f.b",
         "error: f.yaml:0:0: f.b: CAST",
         "  no number",

@@ -385,7 +385,7 @@ PAUSES_AND_FAILURES: list[Example] = [
     (
         "an input that failed",
         [blueprint(IN_PLUS), listed("a b"), failed("b")],
-        ("plus", "blocked", "Keep", "shop.orders is failed"),
+        ("plus", "blocked", "Keep", "shop.orders has failed"),
     ),
     (
         "a failed task waits: it is not tried again by itself",

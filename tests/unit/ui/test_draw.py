@@ -25,7 +25,7 @@ def test_a_bar_is_as_long_as_its_shares() -> None:
 
 def test_a_long_name_is_cut_where_it_would_leave_its_box() -> None:
     (box,) = draw.graph([draw.Box("flow." + "x" * 40, "sql", "stale", "")], []).boxes
-    assert box.short == "x" * 18 + "…"
+    assert box.short == "x" * 15 + "…"
 
 
 def cells(keys: list[str], rows: int = 5) -> list[draw.Cell]:

@@ -100,7 +100,9 @@ def test_a_drivers_token_opens_no_page(world: Pages) -> None:
 def test_branches_are_compared_by_data(world: Pages) -> None:
     with world.http() as http:
         differing = http.get("/branches/main...dev.json").json()["difference"]["datasets"]
-        assert [(one["dataset"], one["state"], one["changed"]) for one in differing] == [("other.monthly", "changed", 1)]
+        assert [(one["dataset"], one["state"], one["changed"]) for one in differing] == [
+            ("other.monthly", "changed", 1)
+        ]
         assert ", datasets: 1." in http.get("/branches/main...dev").text
 
 

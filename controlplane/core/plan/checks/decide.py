@@ -44,7 +44,7 @@ from controlplane.core.plan.checks import results
 from controlplane.core.plan.checks.results import NOTHING
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks, Status
+from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks, Status, in_words
 from dataplane.contract.identity import schema_id, slot_id
 from dataplane.contract.schemas import Schema
 
@@ -81,7 +81,7 @@ def _second_output(node: Source | Transform, decision: Decision) -> Decision:
         decision,
         status="blocked",
         blocked_by=node.maker,
-        reason=f"{node.maker} is failed",
+        reason=in_words(node.maker, "failed"),
         error=None,
     )
 

@@ -25,7 +25,7 @@ from controlplane.core.model.states import Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.transform.key_index import Index
-from controlplane.core.plan.values import RECENT, Decision, Item, Planning
+from controlplane.core.plan.values import RECENT, Decision, Item, Planning, in_words
 from dataplane.contract.identity import Content, schema_id
 from dataplane.contract.schemas import Schema
 
@@ -161,7 +161,7 @@ def _waits(planning: Planning, node: Transform, keys: Keys, reason: str) -> Deci
 
 
 def blocked(dataset: str, by: str, above: Decision) -> Decision:
-    return Decision(dataset, "blocked", blocked_by=by, reason=f"{by} is {above.status}")
+    return Decision(dataset, "blocked", blocked_by=by, reason=in_words(by, above.status))
 
 
 def blocking(planning: Planning, node: Transform) -> str:
