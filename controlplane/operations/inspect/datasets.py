@@ -62,6 +62,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             found["freshness"] = fresh
         return {
             **found,
+            "namespace": ctx.namespace,
             "schema": cast("SparkSchema", state.schema) if state else None,
             "description": node.component.description,
             "logic": node.logic.hex(),

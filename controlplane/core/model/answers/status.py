@@ -105,8 +105,9 @@ class SparkSchema(TypedDict):
 
 
 class DatasetAnswer(DatasetStatus):
-    """One dataset, with its schema."""
+    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view."""
 
+    namespace: str
     schema: SparkSchema | None
     description: str
     logic: str
