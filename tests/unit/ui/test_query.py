@@ -180,6 +180,11 @@ def test_links_of_a_page_stay_in_its_branch(http: httpx2.Client) -> None:
     assert 'href="/datasets/shop.totals?branch=main"' in page
     assert "headgate why shop.totals --branch dev" in page
     assert ">shared<" in page
+    twins = [http.get(f"/{path}.json{of}").json() for of in ("?branch=dev", "") for path in ("flows/shop", "datasets")]
+    flow, catalogue, mains_flow, mains = twins
+    assert [one["own"] for one in (*flow["status"]["datasets"], *catalogue["items"])] == [False] * 4
+    assert not any("own" in one for one in (*mains_flow["status"]["datasets"], *mains["items"]))
+    assert http.get("/datasets/shop.totals.json?branch=dev").json()["dataset"]["own"] is False
     assert "/flows?branch=" not in http.get("/datasets/shop.totals").text
     gone = http.get("/datasets/shop.nothing?branch=dev")
     assert gone.status_code == 404
