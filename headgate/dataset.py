@@ -126,10 +126,11 @@ class Dataset(Lazy):
 
     @property
     def s3_path(self) -> str:
-        """Bucket and folder of the state in the S3 view (docs/s3.md). A time is looked up: it is a generation there."""
+        """Bucket and folder of the state in the S3 view (docs/s3.md). A time is looked up: it is a generation there.
+        Raises Refused where there is no such dataset."""
         dataflow, _, dataset = self.name.partition(".")
         at = "" if self.point is None else f"@{self._generation()}"
-        return f"default/{self.branch_name}/{dataflow}/{dataset}{at}"
+        return f"{self.status()['namespace']}/{self.branch_name}/{dataflow}/{dataset}{at}"
 
     # what is known of it
     def status(self) -> DatasetAnswer:

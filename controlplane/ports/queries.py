@@ -46,6 +46,9 @@ class QuerySession(Protocol):
     def page(self, path: Path, offset: int, limit: int) -> PageFound:
         """Rows of a kept result. Raises RowsUnreadable."""
 
+    def as_parquet(self, path: Path, to: Path) -> None:
+        """All rows of a kept result, as a Parquet file. Raises RowsUnreadable."""
+
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         """The rows of two kept results. Raises RowsUnreadable."""
 
@@ -86,6 +89,10 @@ class QueryResults(Protocol):
 
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
         """Raises OSError where it has gone meanwhile."""
+
+    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+        """The same rows as Parquet. `make`: writes them, from the one path to the other, where nobody has asked for
+        them before; it is not called any more once the first piece is there. Raises as `stream`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +135,7 @@ class NoQueries:
         raise NotImplementedError
 
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
         raise NotImplementedError

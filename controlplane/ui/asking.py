@@ -116,11 +116,6 @@ class Asking:
             return "this home is only shown: a service on it (headgate serve) takes wishes"
         return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
 
-    @property
-    def own(self) -> frozenset[str] | None:
-        """Datasets that the branch does not share with main; None of main."""
-        return branches.own_datasets(self.context, self.branch)
-
     def at(self, path: str) -> str:
         """A page of this branch, by its path without a query."""
         return path if self.branch == MAIN else f"{path}?branch={quote(self.branch)}"

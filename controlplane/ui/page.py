@@ -63,7 +63,6 @@ class Page(Generic[V]):
             "twin": twin + query,
             "here": path,
             "asked": asked,
-            "own": asked.own,
             "after": after,
             "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
             "onward": str(request.url.remove_query_params("part").replace(scheme="", netloc="")),

@@ -1,6 +1,6 @@
-"""A result of a query as a file: rows as they are shown, in a form that other programs read.
+"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types.
 
-Does not belong here: which rows (`operations.inspect.queries`). All rows as Arrow are the API's.
+Does not belong here: which rows (`operations.inspect.queries`), and writing Arrow and Parquet (the data plane).
 """
 
 from __future__ import annotations
@@ -8,9 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TypeAlias
 
 from controlplane.core.model.answers.queries import QueryAnswer
 from controlplane.core.model.json_values import JsonValue
+from controlplane.core.records.formats import MEDIA_TYPES, Format
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import queries
+from controlplane.operations.inspect.queries import Queries
 
 
 def _csv(pages: Iterable[QueryAnswer]) -> Iterator[bytes]:
@@ -55,13 +62,32 @@ def _json(pages: Iterable[QueryAnswer]) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
+def _of_pages(
+    written: Callable[[Iterable[QueryAnswer]], Iterator[bytes]], ctx: Context, all_queries: Queries, result: str
+) -> Iterator[bytes]:
+    pages = queries.whole(ctx, all_queries, result)
+    return written(chain([next(pages)], pages))
+
+
+Pieces: TypeAlias = Callable[[Context, Queries, str], Iterator[bytes]]
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    media_type: str
-    written: Callable[[Iterable[QueryAnswer]], Iterator[bytes]]
+    """`pieces`: of the result of this id. Raises NotFound at once. `ending`: of the file's name."""
+
+    format: Format
+    pieces: Pieces
+    ending: str
+
+    @property
+    def media_type(self) -> str:
+        return MEDIA_TYPES[self.format]
 
 
 KINDS: Mapping[str, Kind] = {
-    "csv": Kind("text/csv; charset=utf-8", _csv),
-    "json": Kind("application/json", _json),
+    "csv": Kind("csv", partial(_of_pages, _csv), "csv"),
+    "json": Kind("json", partial(_of_pages, _json), "json"),
+    "arrow": Kind("arrow", partial(queries.file, form="arrow"), "arrows"),
+    "parquet": Kind("parquet", partial(queries.file, form="parquet"), "parquet"),
 }

@@ -229,11 +229,11 @@ def download(request: Request) -> Response:
     asked.require("data")
     kind = query_downloads.KINDS.get(request.path_params["kind"])
     if kind is None:
-        raise NotFound("a result is had as csv or json")
-    pages = queries.whole(asked.context, asked.services.queries, asked.query("result"))
-    pages = chain([next(pages)], pages)  # what cannot be read is told before there is a file
-    name = f'attachment; filename="query.{request.path_params["kind"]}"'
-    return StreamingResponse(kind.written(pages), media_type=kind.media_type, headers={"Content-Disposition": name})
+        raise NotFound(f"a result is had as {', '.join(query_downloads.KINDS)}")
+    pieces = kind.pieces(asked.context, asked.services.queries, asked.query("result"))
+    pieces = chain([next(pieces)], pieces)  # what cannot be read is told before there is a file
+    name = f'attachment; filename="query.{kind.ending}"'
+    return StreamingResponse(pieces, media_type=kind.media_type, headers={"Content-Disposition": name})
 
 
 ROUTES: list[Route] = [

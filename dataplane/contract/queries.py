@@ -104,6 +104,14 @@ class Page(TypedDict):
     limit: int
 
 
+class AsParquet(TypedDict):
+    """An Arrow stream that lies in a file of this machine, as a Parquet file there."""
+
+    ask: Literal["parquet"]
+    path: str
+    to: str
+
+
 class Compare(TypedDict):
     """Have two Arrow streams in files of this machine the same rows, in whatever order?"""
 
@@ -113,7 +121,7 @@ class Compare(TypedDict):
     samples: int
 
 
-QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | Compare
+QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsParquet | Compare
 
 
 class Inspected(TypedDict):

@@ -139,11 +139,11 @@ def _parquet(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, comp
 
     wanted = arrow_schema(schema)
     with ParquetWriter(pa.PythonFile(Counted(out), mode="w"), wanted, compression=compression or "zstd") as writer:
-        for group in _groups(rows):
+        for group in row_groups(rows):
             writer.write_table(pa.Table.from_batches(group, wanted), row_group_size=GROUP_ROWS)
 
 
-def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def row_groups(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches that make a row group each, which readers can read apart."""
     group: list[pa.RecordBatch] = []
     count = size = 0

@@ -18,6 +18,7 @@ from dataplane.contract.queries import (
     GRACE_S,
     HEAD,
     LAST,
+    AsParquet,
     Bounds,
     Compare,
     Compared,
@@ -31,7 +32,7 @@ from dataplane.contract.queries import (
     named,
 )
 from dataplane.contract.schemas import Json
-from dataplane.query import database, results
+from dataplane.query import database, parquet_file, results
 from dataplane.query.comparison import compared
 from dataplane.query.statement import Parser, QueryRefused, Statement
 from dataplane.storage.lake import open_lake
@@ -98,6 +99,8 @@ class Worker:
                 return self._run(question)
             case "page":
                 return page(question)
+            case "parquet":
+                return _as_parquet(question)
             case "compare":
                 return _compare(question)
             case "spark" | "stop":
@@ -141,6 +144,17 @@ def page(question: Page) -> PageFound:
         return results.page(question["path"], question["offset"], question["limit"])
     except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
         raise _gone(e) from e
+
+
+def _as_parquet(question: AsParquet) -> Json:
+    try:
+        parquet_file.write(question["path"], question["to"])
+    except FileNotFoundError as e:
+        raise _gone(e) from e
+    except (OSError, ValueError) as e:
+        message = f"there is no Parquet file of the result: {e}"
+        raise QueryRefused({"kind": "lake", "message": message, "at": None}) from e
+    return {}
 
 
 def _compare(question: Compare) -> Compared:

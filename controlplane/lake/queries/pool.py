@@ -155,6 +155,9 @@ class Session:
         answer = self._whole({"ask": "page", "path": str(path), "offset": offset, "limit": limit}, "")
         return {"columns": answer["columns"], "rows": answer["rows"]}
 
+    def as_parquet(self, path: Path, to: Path) -> None:
+        self._whole({"ask": "parquet", "path": str(path), "to": str(to)}, "")
+
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}

@@ -1,4 +1,5 @@
-"""Results of queries in a folder of this machine: an Arrow stream, and beside it what it was made from.
+"""Results of queries in a folder of this machine: an Arrow stream, and beside it what it was made from; the same rows
+as Parquet where somebody asked for these.
 
 Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
 folder. Does not belong here: what is in a stream.
@@ -22,6 +23,7 @@ LARGEST_BYTES = 256 << 20
 MOST_BYTES = 1 << 30
 KEPT_S = 3600.0
 PIECE_BYTES = 1 << 18
+ENDINGS = (".arrow", ".parquet", ".part")
 ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -88,6 +90,7 @@ class ResultFolder:
         about = written.with_suffix(".json")
         about.write_text(json.dumps(told))
         about.replace(self._about(id))
+        self._rows(id).with_suffix(".parquet").unlink(missing_ok=True)  # of rows that may stand in another order
         written.replace(self._rows(id))
         with self._lock:
             self._make_room()
@@ -103,18 +106,43 @@ class ResultFolder:
                     self._about(path.stem).unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[Path, float, int]]:
-        for path in (*self._folder.glob("*.arrow"), *self._folder.glob("*.part")):
+        for path in (found for ending in ENDINGS for found in self._folder.glob(f"*{ending}")):
             with suppress(FileNotFoundError):
                 found = path.stat()
                 yield path, found.st_mtime, found.st_size
 
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
-        with kept.path.open("rb") as file:
-            while piece := file.read(PIECE_BYTES):
-                yield piece
+        return _pieces(kept.path)
+
+    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+        path = kept.path.with_suffix(".parquet")
+        if not path.exists():
+            self._make_parquet(kept, path, make)
+        now = self._now()
+        os.utime(path, (now, now))
+        yield from _pieces(path)
+
+    def _make_parquet(self, kept: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
+        written = self._folder / f"{uuid4().hex}.part"
+        try:
+            make(kept.path, written)
+            now = self._now()
+            os.utime(written, (now, now))
+            written.replace(path)
+        finally:
+            written.unlink(missing_ok=True)
+        with self._lock:
+            self._make_room()
 
     def _rows(self, id: str) -> Path:
         return self._folder / f"{id}.arrow"
 
     def _about(self, id: str) -> Path:
         return self._folder / f"{id}.json"
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """A file that goes meanwhile is read to its end."""
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece

@@ -88,12 +88,9 @@ def names(ctx: Context) -> list[str]:
         return [MAIN, *sorted(tx.branches())]
 
 
-def own_datasets(ctx: Context, name: str) -> frozenset[str] | None:
+def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
     """Those with states of their own in a branch; all others are shared with main. None of main, which has all."""
-    if name == MAIN:
-        return None
-    with ctx.store.read(ctx.namespace) as tx:
-        return tx.own_datasets(name)
+    return None if name == MAIN else tx.own_datasets(name)
 
 
 def one(ctx: Context, name: str) -> BranchAnswer:

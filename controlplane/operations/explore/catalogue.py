@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
+from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Facet, FacetName, FacetValue
 from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
 from controlplane.operations.explore.graph import kind_of
 from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -30,12 +32,13 @@ def catalogue(
         values = {hit.facts.name: _values(hit, facts) for hit in found}
         fitting = [hit for hit in found if _fits(values[hit.facts.name], chosen)]
         page = fitting[skip : skip + limit]
+        own = branches.own_datasets(facts.tx, branch)
         return {
             "query": query,
             "chosen": dict(chosen),
             "total": len(plan.decisions),
             "found": len(fitting),
-            "items": [_told(hit, facts) for hit in page],
+            "items": [_told(hit, facts, own) for hit in page],
             "facets": _facets(values.values(), chosen),
             "notes": notes,
             "next": skip + limit if len(fitting) > skip + limit else None,
@@ -79,12 +82,12 @@ def _told_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
     return [{"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown]
 
 
-def _told(hit: Hit, facts: StoreSnapshot) -> CatalogueHit:
+def _told(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
     known, state = hit.facts, facts.state(hit.facts.name)
-    shown = hit.matches[:SHOWN_MATCHES]
-    return {
+    node, shown = facts.desired.nodes[known.name], hit.matches[:SHOWN_MATCHES]
+    found: CatalogueHit = {
         "name": known.name,
-        "kind": kind_of(facts.desired.nodes[known.name]),
+        "kind": kind_of(node),
         "state": hit.decision.status,
         "reason": hit.decision.reason or None,
         "description": known.description,
@@ -95,3 +98,6 @@ def _told(hit: Hit, facts: StoreSnapshot) -> CatalogueHit:
         "matches": [{"field": match.field, "text": match.text} for match in shown],
         "more": len(hit.matches) - len(shown),
     }
+    if own is not None and not isinstance(node, Sink):
+        found["own"] = known.name in own
+    return found

@@ -27,6 +27,7 @@ from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
 from controlplane.operations.explore.changes import MOST_READS, Counting
 from controlplane.operations.explore.counted import Counted
 from controlplane.operations.inspect import freshness, generations, views, work
@@ -60,8 +61,11 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             found["hold"] = views.hold(held)
         if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             found["freshness"] = fresh
+        if (own := branches.own_datasets(tx, branch)) is not None:
+            found["own"] = name in own
         return {
             **found,
+            "namespace": ctx.namespace,
             "schema": cast("SparkSchema", state.schema) if state else None,
             "description": node.component.description,
             "logic": node.logic.hex(),

@@ -37,6 +37,7 @@ from controlplane.core.plan.values import INTERNAL
 from controlplane.core.rights import may, may_see_part
 from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
@@ -102,13 +103,18 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         wanted = {name for name in targeted(facts.desired, target) if may(ctx.principal, "view", dataset=name)}
         chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
-        listed = _listed(tx, facts, chosen, revisions)
+        listed, own = _listed(tx, facts, chosen, revisions), branches.own_datasets(tx, branch)
         there = [name for name in sorted(revisions) if may_see_part(ctx.principal, name)]
         by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in there}
         for decision in chosen:
             by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
         flows = [
-            _flow(revisions[name], _things(ctx, facts, decisions, listed), decisions, facts.desired.left_out.get(name))
+            _flow(
+                revisions[name],
+                _things(ctx, facts, decisions, own, listed),
+                decisions,
+                facts.desired.left_out.get(name),
+            )
             for name, decisions in sorted(by_flow.items())
         ]
         if long:
@@ -181,8 +187,10 @@ def _things(
     ctx: Context,
     facts: StoreSnapshot,
     decisions: Iterable[Decision],
+    own: frozenset[str] | None,
     listed: Mapping[str, ListingLateness] = NOT_LISTED,
 ) -> Things:
+    """`own`: datasets that a branch has states of its own of; None of main."""
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
@@ -211,6 +219,8 @@ def _things(
                 shown["feeds"] = [_offered(feed, state) for feed in offers[decision.dataset]]
             if decision.dataset in fresh:
                 shown["freshness"] = fresh[decision.dataset]
+            if own is not None:
+                shown["own"] = decision.dataset in own
             datasets.append(shown)
     return datasets, targets
 
@@ -242,7 +252,7 @@ def summary(
         tx = facts.tx
         _require_declared(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, plan.decisions)
-        datasets, targets = _things(ctx, facts, decisions)
+        datasets, targets = _things(ctx, facts, decisions, branches.own_datasets(tx, branch))
         mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),

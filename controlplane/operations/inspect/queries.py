@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
@@ -36,6 +37,7 @@ from dataplane.contract.identity import schema_id
 from dataplane.contract.queries import QueryTable, Reference, named
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
+FileForm: TypeAlias = Literal["arrow", "parquet"]
 MOST_ROWS = 1_000_000  # of a result that is kept
 PAGE_ROWS = 10_000
 NOTED = 1_000  # characters of a query that the audit has
@@ -156,6 +158,21 @@ def _pages(ctx: Context, queries: Queries, result: str, kept: KeptResult) -> Ite
             found = _page(session, result, kept, kept.generations, after=after, limit=PAGE_ROWS, cached=True)
         after = found["next"]
         yield found
+
+
+def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
+    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, and OSError where it goes
+    meanwhile."""
+    kept = _kept(ctx, queries, result)
+    _note_page(ctx, result, kept, 0)
+    if form == "arrow":
+        return queries.results.stream(kept)
+
+    def make(path: Path, to: Path) -> None:
+        with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
+            session.as_parquet(path, to)
+
+    return queries.results.parquet(kept, make)
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:

@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.core.model.revisions import Revision
 from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.explore.catalogue import catalogue
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.troubles import Troubles
@@ -151,6 +152,11 @@ def test_status_shows_both(world: BranchWorld) -> None:
     assert rows == {"shop.orders": 3, "shop.doubled": 3, "shop.sums": 2, "shop.other": 3}
     states = {d["name"]: (d["state"], d["table"]) for flow in status["dataflows"] for d in flow["datasets"]}
     assert states["shop.sums"] == ("up_to_date", None)
+    own = {d["name"]: d["own"] for flow in status["dataflows"] for d in flow["datasets"]}
+    assert own == {"shop.orders": False, "shop.doubled": True, "shop.sums": True, "shop.other": False}
+    catalogued = catalogue(world.ctx, "dev", "", {})["items"]
+    found = {one["name"]: one["own"] for one in catalogued if one["kind"] != "write"}
+    assert found == own
 
 
 def test_a_plan_of_a_branch_is_of_its_own_work(world: BranchWorld) -> None:

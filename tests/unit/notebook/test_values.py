@@ -158,15 +158,26 @@ def test_a_refused_blueprint_tells_its_places(hg: headgate.Connection, folder: P
 
 def test_a_state_has_an_address_in_the_s3_view(hg: headgate.Connection) -> None:
     found = hg["shop.orders"]
-    paths = [found, found.at(1), found.at("@2025-11-25T12:00:01Z"), found.branch("try").at(2)]
+    hg.client.create_branch("past")
+    paths = [found, found.at(1), found.at("@2025-11-25T12:00:01Z"), found.branch("past").at(2)]
     read = [addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths]
     tables = [(table.ref.branch, table.name, table.point) for table, _ in filter(None, read)]
     assert tables == [
         ("main", "shop.orders", None),
         ("main", "shop.orders", Generation(1)),
         ("main", "shop.orders", Generation(2)),
-        ("try", "shop.orders", Generation(2)),
+        ("past", "shop.orders", Generation(2)),
     ]
+
+
+def test_the_bucket_is_the_namespace_of_the_token(hg: headgate.Connection, place: Served, folder: Path) -> None:
+    hg.client.create_namespace("team-a")
+    token = hg.client.create_token("ada", namespace="team-a")["token"]
+    with headgate.connect(url=place.url, token=token) as other:
+        other.client.apply([{"name": str(folder / "shop.yaml"), "text": BLUEPRINT}])
+        assert other["shop.orders"].s3_path == "team-a/main/shop/orders"
+    with pytest.raises(headgate.Refused, match="there is no"):
+        _ = hg.dataset("shop.nothing").s3_path
 
 
 def test_a_branch_is_another_view(hg: headgate.Connection) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from controlplane.core import tree
 from controlplane.core.errors import (
@@ -271,6 +274,38 @@ def test_results_are_bounded_and_end(world: World) -> None:
         assert len(list((world.folder / "bounded").iterdir())) == 2
     finally:
         world.queries = kept
+
+
+def parquet_of(world: World, result: str) -> pa.Table:
+    return parquet.read_table(io.BytesIO(b"".join(queries.file(world.ctx, world.queries, result, "parquet"))))
+
+
+def test_names_of_a_parquet_file_differ_and_types_without_a_form_are_text(world: World) -> None:
+    sql = """SELECT 1 AS k, 2 AS k, 3 AS "K", 4 AS k_1, INTERVAL 1 DAY AS i, {'a': INTERVAL 1 DAY} AS s,
+        union_value(n := 2) AS u, 'x'::ENUM('x', 'y') AS e, NULL AS nothing, 5::HUGEINT AS h"""
+    found = parquet_of(world, world.ask(sql)["result"])
+    assert found.column_names == ["k", "k_2", "K_3", "k_1", "i", "s", "u", "e", "nothing", "h"]
+    (row,) = found.to_pylist()
+    assert [row[name] for name in ("k", "k_2", "K_3", "k_1")] == [1, 2, 3, 4]
+    assert (row["e"], row["nothing"], row["h"]) == ("x", None, 5)
+    assert [row[name] for name in ("i", "s", "u")] == ["[0, 1, 0]", '{"a": [0, 1, 0]}', "2"]  # months, days, ns
+    assert parquet_of(world, world.ask("SELECT 1 AS k WHERE false")["result"]).num_rows == 0
+
+
+def test_a_parquet_file_is_of_the_rows_that_are_kept(world: World) -> None:
+    sql = "SELECT range AS k FROM range(300000)"
+    first = world.ask(sql, limit=300_000)
+    found = b"".join(queries.file(world.ctx, world.queries, first["result"], "parquet"))
+    file = parquet.ParquetFile(io.BytesIO(found))
+    assert (file.metadata.num_rows, file.num_row_groups) == (300_000, 3)
+    kept = world.queries.results.find(first["result"])
+    assert kept is not None
+    made = kept.path.with_suffix(".parquet")
+    kept.path.unlink()
+    with pytest.raises(NotFound):
+        queries.file(world.ctx, world.queries, first["result"], "parquet")
+    world.ask(sql, limit=300_000)
+    assert not made.exists()  # rows may stand in another order now
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a stream"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 import httpx2
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import audit
@@ -59,7 +62,23 @@ def test_a_result_goes_on_and_is_a_file(http: httpx2.Client) -> None:
     told = json.loads(http.get(f"/query/result.json?result={first['result']}").text)
     assert [row[1] for row in told["rows"]][: len(HOSTILE)] == list(HOSTILE)
     assert http.get("/query/result.xlsx?result=x").status_code == 404
-    assert http.get("/query/result.csv?result=gone").status_code == 404
+    for kind in ("csv", "json", "arrow", "parquet"):
+        assert http.get(f"/query/result.{kind}?result=gone").status_code == 404
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("arrow", "arrows"), ("parquet", "parquet")])
+def test_a_result_is_a_file_with_its_types(http: httpx2.Client, kind: str, ending: str) -> None:
+    asked = http.post("/query", data={"sql": EVERY})
+    result = value(http, EVERY)["answer"]["result"]
+    assert f'href="/query/result.{kind}?result={result}" download="query.{ending}"' in asked.text
+    for _ in range(2):  # made, and found made
+        answer = http.get(f"/query/result.{kind}?result={result}")
+        assert answer.headers["content-disposition"] == f'attachment; filename="query.{ending}"'
+        found = io.BytesIO(answer.content)
+        table = pa.ipc.open_stream(found).read_all() if kind == "arrow" else parquet.read_table(found)
+        assert table.schema.types == [pa.int64(), pa.string()]
+        assert table.column("k").to_pylist() == list(range(ROWS))
+        assert table.column("v").to_pylist()[: len(HOSTILE)] == list(HOSTILE)
 
 
 def test_parameters_are_bound_and_a_time_is_meant(http: httpx2.Client) -> None:
@@ -112,7 +131,8 @@ def test_who_may_not_see_rows_is_told_so(home: tuple[Pages, World], http: httpx2
         assert page.status_code == 200
         assert "does not have the permission data" in page.text
         assert other.post("/query", data={"sql": EVERY}).status_code == 403
-        assert other.get(f"/query/result.csv?result={result}").status_code == 403
+        for kind in ("csv", "arrow", "parquet"):
+            assert other.get(f"/query/result.{kind}?result={result}").status_code == 403
     with home[0].http(signed_in=False) as nobody:
         assert nobody.post("/query", data={"sql": EVERY}).status_code == 401
 
@@ -120,10 +140,11 @@ def test_who_may_not_see_rows_is_told_so(home: tuple[Pages, World], http: httpx2
 def test_what_is_read_is_in_the_audit(home: tuple[Pages, World], http: httpx2.Client) -> None:
     before = len(reads(home[1]))
     result = value(http, EVERY)["answer"]["result"]
-    http.get(f"/query/result.csv?result={result}")
+    for kind in ("csv", "arrow", "parquet"):
+        http.get(f"/query/result.{kind}?result={result}")
     new = reads(home[1])[: len(reads(home[1])) - before]
     assert {(one["how"], one["dataset"]) for one in new} == {("query", "shop.totals")}
-    assert len(new) == 2
+    assert len(new) == 4
 
 
 def test_a_query_is_proposed_and_then_planned(http: httpx2.Client) -> None:
@@ -159,6 +180,11 @@ def test_links_of_a_page_stay_in_its_branch(http: httpx2.Client) -> None:
     assert 'href="/datasets/shop.totals?branch=main"' in page
     assert "headgate why shop.totals --branch dev" in page
     assert ">shared<" in page
+    twins = [http.get(f"/{path}.json{of}").json() for of in ("?branch=dev", "") for path in ("flows/shop", "datasets")]
+    flow, catalogue, mains_flow, mains = twins
+    assert [one["own"] for one in (*flow["status"]["datasets"], *catalogue["items"])] == [False] * 4
+    assert not any("own" in one for one in (*mains_flow["status"]["datasets"], *mains["items"]))
+    assert http.get("/datasets/shop.totals.json?branch=dev").json()["dataset"]["own"] is False
     assert "/flows?branch=" not in http.get("/datasets/shop.totals").text
     gone = http.get("/datasets/shop.nothing?branch=dev")
     assert gone.status_code == 404

@@ -5,7 +5,7 @@ Does not belong here: how an answer is found.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
@@ -247,7 +247,8 @@ class SearchAnswer(TypedDict):
 
 class CatalogueHit(TypedDict):
     """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is committed.
-    `matches`: where words were found, the first of `more` and these."""
+    `matches`: where words were found, the first of `more` and these. `own`: of a dataset in a branch, as its status has
+    it."""
 
     name: str
     kind: NodeKind
@@ -260,6 +261,7 @@ class CatalogueHit(TypedDict):
     rows: int | None
     matches: list[SearchMatch]
     more: int
+    own: NotRequired[bool]
 
 
 class FacetValue(TypedDict):

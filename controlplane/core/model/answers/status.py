@@ -65,7 +65,8 @@ class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
     `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
     inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back. `feed`: the feed
-    that it is read from, `feeds`: those that offer it."""
+    that it is read from, `feeds`: those that offer it. `own`: in a branch, whether it has states of its own there; else
+    they are main's."""
 
     name: str
     state: State
@@ -86,6 +87,7 @@ class DatasetStatus(TypedDict):
     times: NotRequired[DatasetTimes]
     feed: NotRequired[str]
     feeds: NotRequired[list[OfferedAs]]
+    own: NotRequired[bool]
 
 
 class SparkField(TypedDict):
@@ -105,8 +107,9 @@ class SparkSchema(TypedDict):
 
 
 class DatasetAnswer(DatasetStatus):
-    """One dataset, with its schema."""
+    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view."""
 
+    namespace: str
     schema: SparkSchema | None
     description: str
     logic: str
