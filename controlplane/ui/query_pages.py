@@ -48,13 +48,16 @@ HEX = frozenset("0123456789abcdef")
 def _query(asked: Asking) -> QueryPage:
     """Nothing is run: what a link brings is only shown."""
     given = asked.request.query_params
-    page = _empty(given.get("q", "")[:SQL_MOST])
+    page = _empty(asked, given.get("q", "")[:SQL_MOST])
     table, opened = given.get("table", ""), given.get("of", "")
     if DATASET.fullmatch(table):
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):
         try:
-            page["sql"] = promotion.opened(asked.context, asked.branch, opened)["sql"]
+            found = promotion.opened(asked.context, asked.branch, opened)
+            page["sql"] = found["sql"]
+            page["engine"] = "spark" if page["has_spark"] else "duckdb"
+            page["parameters"] = "\n".join(f"{name}={json.dumps(v)}" for name, v in found["parameters"].items())
         except NotFound:
             raise
         except HeadgateError as error:
@@ -62,9 +65,11 @@ def _query(asked: Asking) -> QueryPage:
     return page
 
 
-def _empty(sql: str) -> QueryPage:
+def _empty(asked: Asking, sql: str) -> QueryPage:
     return {
         "sql": sql,
+        "engine": "duckdb",
+        "has_spark": asked.services.queries.has_spark,
         "parameters": "",
         "at": "",
         "limit": ROWS,
@@ -80,14 +85,16 @@ def _empty(sql: str) -> QueryPage:
 
 def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
     sql = page["sql"] or "SELECT ..."
-    call = json.dumps({"sql": sql}, ensure_ascii=False)
+    is_spark = page["engine"] == "spark"
+    call = json.dumps({"sql": sql, **({"engine": "spark"} if is_spark else {})}, ensure_ascii=False)
     address = shlex.quote(f"{asked.origin}/v1/branches/{asked.branch}/query")
-    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    options = " --engine spark" if is_spark else ""
+    options += "" if asked.branch == MAIN else f" --branch {asked.branch}"
     return {
         "caret": _caret(page),
         "numbers": NUMBERS,
         "commands": [
-            ("Shell", f"headgate query {shlex.quote(sql)}{branch}"),
+            ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
             ("curl", f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}"),
         ],
     }
@@ -126,7 +133,7 @@ async def _watch(request: Request, cancel: Cancel) -> None:
 def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     is_promoted = fields.get("do") == "promote"
     asked = proven(request, fields, "view" if is_promoted else "data")
-    page = _filled(fields)
+    page = _filled(asked, fields)
     try:
         page = _promoted(asked, page) if is_promoted else _answered(asked, fields, page, cancel)
     except HeadgateError as error:
@@ -136,9 +143,10 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     return QUERY.show(asked, page, overview.newest_event(asked.context))
 
 
-def _filled(fields: Fields) -> QueryPage:
+def _filled(asked: Asking, fields: Fields) -> QueryPage:
     """As it was typed."""
-    page = _empty(fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
+    page = _empty(asked, fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
+    page["engine"] = "spark" if fields.get("engine") == "spark" else "duckdb"
     page["parameters"], page["at"] = fields.get("parameters", ""), fields.get("at", "").strip()[:100]
     page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
     page["after"] = number_of(fields.get("after", "")) or 0
@@ -177,6 +185,7 @@ def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) ->
         at=_moment(page["at"]),
         timeout_s=TIMEOUT_S,
         id=_id(fields),
+        engine=page["engine"],
     )
     found = queries.answer(asked.context, all_queries, asked.branch, wish, cancel=cancel, page_rows=SHOWN)
     return {**page, "after": 0, "answer": found, "seconds": round(time.monotonic() - started, 3)}

@@ -7,17 +7,21 @@ from typing_extensions import TypedDict
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.answers.promotion import PromotionAnswer
 from controlplane.core.model.answers.queries import QueryAnswer
+from controlplane.operations.inspect.queries import EngineName
 
 
 class QueryPage(TypedDict):
     """A query and, where it was asked, what became of it.
 
-    `parameters`: lines of `NAME=VALUE`. `at`: the time that is meant of tables that name none; empty for now. `after`:
-    how many rows of the result stand before those of `answer`. `problem`: why it was not run, with its place in the
-    text; `refused`: without a place. `promotion`: the dataset that it would make.
+    `engine`: whose SQL it is. `has_spark`: whether Spark is offered beside DuckDB. `parameters`: lines of `NAME=VALUE`.
+    `at`: the time that is meant of tables that name none; empty for now. `after`: how many rows of the result stand
+    before those of `answer`. `problem`: why it was not run, with its place in the text; `refused`: without a place.
+    `promotion`: the dataset that it would make.
     """
 
     sql: str
+    engine: EngineName
+    has_spark: bool
     parameters: str
     at: str
     limit: int

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.core import sql
+from controlplane.core.blueprint import SqlTransform
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound, Problem, QueryRefused
 from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
@@ -128,7 +129,13 @@ def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
         raise NotFound(f"there is no dataset {dataset} in branch {branch}")
     if not isinstance(node, Transform) or node.query is None:
         raise _refused(0, 0, "query-refused", f"{dataset} is not made by SQL, so it cannot be opened as a query")
-    return {"dataset": dataset, "sql": _renamed(node.query, {slot.name: slot.dataset for slot in node.slots})}
+    body = node.component.body
+    assert isinstance(body, SqlTransform)  # which a query was made of
+    return {
+        "dataset": dataset,
+        "sql": _renamed(node.query, {slot.name: slot.dataset for slot in node.slots}),
+        "parameters": dict(body.params),
+    }
 
 
 def _renamed(query: sql.Query, names: Mapping[str, str]) -> str:

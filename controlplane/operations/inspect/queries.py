@@ -56,6 +56,10 @@ class Queries:
     def of(self, name: EngineName) -> QueryEngine:
         return self.engine if name == "duckdb" else self.spark
 
+    @property
+    def has_spark(self) -> bool:
+        return not isinstance(self.spark, NoEngine)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

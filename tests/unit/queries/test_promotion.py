@@ -128,6 +128,13 @@ def test_a_text_without_an_end_of_line() -> None:
     )
 
 
+def test_parameters_of_a_transform_come_along(ctx: Context) -> None:
+    text = SHOP.replace("price > 100}", "price > :least, params: {least: 100}}")
+    blueprints.apply(ctx, "main", [Source("/shop.yaml", text, {})])
+    found = promotion.opened(ctx, "main", "shop.dear")
+    assert (found["sql"].split("WHERE ")[1], found["parameters"]) == ("price > :least", {"least": 100})
+
+
 def test_what_cannot_be_opened(ctx: Context) -> None:
     assert promotion.opened(ctx, "main", "shop.dear")["sql"].startswith("SELECT * FROM shop.orders WHERE")
     for dataset in ("shop.py", "shop.orders"):

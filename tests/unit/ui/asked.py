@@ -26,7 +26,7 @@ components:
   totals:
     read: {connector: files, path: /data/totals/*.csv, format: csv, schema: "k BIGINT, v STRING"}
   some:
-    transform: {sql: "SELECT k FROM totals WHERE k > 3"}
+    transform: {sql: "SELECT k FROM totals WHERE k > :least", params: {least: 3}}
 """
 
 

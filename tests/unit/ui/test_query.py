@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -15,6 +17,7 @@ from pyarrow import parquet
 
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import audit
+from tests.unit.api.world import serving
 from tests.unit.queries.world import World
 from tests.unit.ui.asked import ROWS, asked_home
 from tests.unit.ui.world import HOSTILE, Pages
@@ -49,6 +52,19 @@ def test_rows_are_text_with_their_generations_and_the_same_from_the_command_line
     assert "shop.totals is generation 1" in page.text
     assert "headgate query" in page.text
     assert "/v1/branches/main/query" in page.text
+
+
+def test_spark_is_chosen_where_it_is_offered(home: tuple[Pages, World], http: httpx2.Client) -> None:
+    assert 'name="engine"' not in http.get("/query").text
+    queries = home[1].queries
+    services = replace(home[0].services, queries=replace(queries, spark=queries.engine), stopping=threading.Event())
+    headers = {"Authorization": f"Bearer {home[0].token}"}
+    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False) as other:
+        opened = other.get("/query.json?of=shop.some").json()
+        assert (opened["engine"], opened["parameters"]) == ("spark", "least=3")
+        page = other.post("/query", data={"sql": "SELECT 1", "engine": "spark"}).text
+        assert "headgate query &#39;SELECT 1&#39; --engine spark" in page
+        assert '<option value="spark" selected>' in other.get("/query?of=shop.some").text
 
 
 def test_a_result_goes_on_and_is_a_file(http: httpx2.Client) -> None:
@@ -111,7 +127,7 @@ def test_a_branch_is_asked_in_its_address(http: httpx2.Client) -> None:
 def test_links_bring_a_text_that_is_not_run(home: tuple[Pages, World], http: httpx2.Client) -> None:
     before = len(reads(home[1]))
     assert "FROM shop.totals" in http.get("/query?table=shop.totals").text
-    assert http.get("/query.json?of=shop.some").json()["sql"] == "SELECT k FROM shop.totals WHERE k > 3"
+    assert http.get("/query.json?of=shop.some").json()["sql"] == "SELECT k FROM shop.totals WHERE k > :least"
     assert "cannot be opened as a query" in http.get("/query?of=shop.totals").text
     long = "SELECT " + "1, " * 200 + "1"
     assert http.get("/query.json", params={"q": long}).json()["sql"] == long

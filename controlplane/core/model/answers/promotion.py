@@ -8,7 +8,7 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 from controlplane.core.model.answers.plans import InputMode, PlanBreak
 from controlplane.core.model.answers.queries import QueryColumnAnswer
-from controlplane.core.model.json_values import JsonValue
+from controlplane.core.model.json_values import JsonObject, JsonValue
 
 
 class PromotionAnalysis(TypedDict):
@@ -54,7 +54,10 @@ class PromotionAnswer(TypedDict):
 
 
 class OpenedAnswer(TypedDict):
-    """A transform's SQL over its inputs' present states. It is Spark's SQL: DuckDB may read it otherwise, or not."""
+    """A transform's SQL over its inputs' present states. It is Spark's SQL: DuckDB may read it otherwise, or not.
+
+    `parameters`: its `params`, by the names that follow a colon in the text."""
 
     dataset: str
     sql: str
+    parameters: JsonObject
