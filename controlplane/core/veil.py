@@ -25,6 +25,7 @@ KEYS: Final = frozenset({"objects", "partitions"})
 
 _ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted", "from", "to")
 _FLOW, _DATASET = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+_FOLDER = re.compile(r"(?P<flow>[a-z][a-z0-9_]*)/(?P<component>[a-z][a-z0-9_]*)/_frags/")
 _GONE: Final = object()
 
 
@@ -46,10 +47,16 @@ class Veil:
     def words(self, text: str, sent: str = "") -> str:
         """With `(hidden)` in place of hidden names; but of those that were sent, since a gap would tell that they are
         there."""
+        text = _FOLDER.sub(self._folder, text)
         pattern = _pattern(self._names())
         if pattern is None:
             return text
         return pattern.sub(lambda found: found[0] if found[0] in sent else HIDDEN, text)
+
+    def _folder(self, found: re.Match[str]) -> str:
+        """Of a dataset in the lake."""
+        is_seen = may(self.principal, "view", dataset=f"{found['flow']}.{found['component']}")
+        return found[0] if is_seen else f"{HIDDEN}/_frags/"
 
     def _over(self, value: JsonValue) -> JsonValue | object:
         match value:
@@ -68,7 +75,7 @@ class Veil:
         for key, one in value.items():
             if self._is_hidden_name(key) or key in _components(self.datasets):
                 continue
-            kept = one if key in OWN else self._keys(one) if key in KEYS else self._over(one)
+            kept = one if _is_own(key, one) else self._keys(one) if key in KEYS else self._over(one)
             found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
         is_run = "id" in found and bool(value.get("datasets"))
         return _GONE if is_run and not found["datasets"] else found
@@ -113,6 +120,11 @@ class Veil:
 
     def _names(self) -> frozenset[str]:
         return self.dataflows | self.branches | self.datasets | _components(self.datasets)
+
+
+def _is_own(key: str, value: JsonValue) -> bool:
+    """`files` are texts by name, or else paths in the lake, where rows that were adopted lie below another's name."""
+    return key in OWN and not (key == "files" and isinstance(value, list))
 
 
 @lru_cache(maxsize=64)

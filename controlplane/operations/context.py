@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from controlplane.core.model.alerts import Channel
 from controlplane.core.plan import Plan
 from controlplane.core.rights import EVERYTHING, Principal
+from controlplane.core.veil import Veil
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles
@@ -39,6 +40,7 @@ class Context:
     notify: tuple[Channel, ...] = ()  # channels of the installation
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
+    veil: Veil | None = None  # over answers that pages are put together of, where the actor must not see all names
     override: bool = False  # an administrator changes what is protected, which is noted
 
     def looking(

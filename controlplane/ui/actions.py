@@ -24,12 +24,13 @@ from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
-from controlplane.ui.rights import Permission
+from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
 Fields: TypeAlias = Mapping[str, str]
 TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
 HEX = frozenset("0123456789abcdef")
+NO_TARGET = "there is no dataflow or dataset of this name"
 
 
 class BadForm(HeadgateError):
@@ -52,7 +53,7 @@ class Action:
 def _target(fields: Fields) -> str:
     name = fields.get("target", "")
     if not (FLOW.fullmatch(name) or DATASET.fullmatch(name)):
-        raise NotFound("there is no dataflow or dataset of this name")
+        raise NotFound(NO_TARGET)
     return name
 
 
@@ -97,6 +98,9 @@ def _roll_back(asked: Asking, fields: Fields) -> object:
 
 def _branch(asked: Asking, fields: Fields) -> object:
     name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
+    _require_branches(asked, source)
+    if not may(asked.token, "edit", branch=name):
+        raise NotAllowed("this token is narrowed to branches of other names")
     return branches.create(asked.context, name, source=source, pinned=fields.get("pinned") == "yes")
 
 
@@ -106,8 +110,18 @@ def _branch_named(name: str) -> str:
     return name
 
 
+def _require_branches(asked: Asking, *names: str) -> None:
+    """A branch has all dataflows, so its copies are for who sees them. Raises NotAllowed, NotFound."""
+    if not asked.is_of_all_names:
+        raise NotAllowed("this token is narrowed to some dataflows, and a branch has all of them")
+    for name in names:
+        if name not in asked.branches:
+            raise branches.no_branch(name)
+
+
 def _merge(asked: Asking, fields: Fields) -> object:
     source, into = _branch_named(fields.get("source", "")), _branch_named(fields.get("into", ""))
+    _require_branches(asked, source, into)
     return merging.merge_branch(asked.context, source, into)
 
 
@@ -156,6 +170,8 @@ def _ask(request: Request, fields: Fields) -> Response:
     if action is None or (do := action.do) is None:
         raise NotFound("nothing has this address")
     asked = proven(request, fields, action.permission)
+    if action.permission != "admin" and "target" in fields:
+        require_named(asked, action.permission, _target(fields))
     once(asked, name, fields, lambda: do(asked, fields))
     return done(own_path(fields.get("next", "/")), name)
 
@@ -173,6 +189,12 @@ def proven(request: Request, fields: Fields, permission: Permission) -> Asking:
     if why := asked.why_not(permission):
         raise NotAllowed(why)
     return asked
+
+
+def require_named(asked: Asking, permission: Permission, name: str) -> None:
+    """A dataset, or a dataflow as a whole. Raises NotFound in the words for what is not there."""
+    if not asked.may(permission, name):
+        raise NotFound(NO_TARGET)
 
 
 def once(asked: Asking, name: str, fields: Fields, work: Callable[[], object]) -> None:

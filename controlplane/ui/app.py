@@ -20,6 +20,8 @@ from controlplane import logs
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.branches import MAIN
 from controlplane.core.redaction import redacted
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import hidden
 from controlplane.ui import (
     actions,
     branch_pages,
@@ -151,9 +153,16 @@ def _other_branch(request: Request) -> str:
     return name if name != MAIN and BRANCH.fullmatch(name) else ""
 
 
+def _seen(request: Request, text: str) -> str:
+    """In words that its reader may see, as far as it is known who that is."""
+    reader: Context | None = getattr(request.state, "reader", None)
+    sent = getattr(request.state, "form", "")
+    return text if reader is None else hidden.words(reader, text, f"{request.url.path} {request.url.query} {sent}")
+
+
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:
     """For people a page, for programs the same as the API's problem."""
-    text = redacted(detail)
+    text = _seen(request, redacted(detail))
     if _is_for_a_program(request) or request.url.path.endswith(page.TWIN):
         value = {
             "type": f"urn:headgate:{code}",

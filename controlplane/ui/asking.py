@@ -19,6 +19,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, tokens
+from controlplane.operations.inspect import hidden
 from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.ports.issuers import SignOn
@@ -110,6 +111,17 @@ class Asking:
         if not may(self.token, permission):
             raise NotAllowed(f"this token does not have the permission {permission}")
 
+    def may(self, permission: Permission, name: str) -> bool:
+        """Whether it has the permission for a dataset, or for a dataflow as a whole."""
+        kind = "dataset" if "." in name else "dataflow"
+        return may(self.token, permission, **{kind: name})
+
+    @property
+    def is_of_all_names(self) -> bool:
+        """Whether it sees every dataflow and dataset, if maybe not every branch."""
+        within = self.token.principal.within
+        return not within.dataflows and not within.datasets
+
     def why_not(self, permission: Permission) -> str:
         """Why this session may not ask for what needs the permission; empty if it may."""
         if permission not in LOOKS and self.services.is_shown_only:
@@ -132,6 +144,7 @@ class Asking:
 
 
 LONGEST_QUERY = 300
+BETWEEN = "..."  # two branches in an address
 LOOKS: frozenset[Permission] = frozenset({"view", "data"})
 
 
@@ -150,12 +163,13 @@ def asking(request: Request, given: str | None = None) -> Asking:
     if token is None:
         raise SignedOut("sign in with a token, or send one: Authorization: Bearer hg_...")
     if not sees_pages(token):
-        raise NotAllowed(
-            "pages are about the whole installation: this token is narrowed to some names, or may not look"
-        )
+        raise NotAllowed("this token may not look: pages need the permission view")
     request_id = str(request.scope.get("headgate.request_id", ""))
     context = services.context(token, request_id)
-    known, branch = branches.names(context), request.query_params.get("branch", MAIN)
+    known = [name for name in branches.names(context) if may(token, "view", branch=name)]
+    branch = request.query_params.get("branch", MAIN if MAIN in known else next(iter(known), MAIN))
     if branch not in known:
         raise branches.no_branch(branch)
+    context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
+    request.state.reader = context  # whose words an error is told in
     return Asking(request, services, token, context, proof, branch=branch, branches=tuple(known))

@@ -8,29 +8,33 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
+from controlplane.operations.desired import branches
 from controlplane.ui import work_views
-from controlplane.ui.asking import Asking
+from controlplane.ui.asking import BETWEEN, Asking
 from controlplane.ui.names import BRANCH
 from controlplane.ui.page import Page, both, nothing
 from controlplane.ui.work_values import BranchesPage, ComparePage
 
-BETWEEN = "..."
-
 
 def _branches(asked: Asking) -> BranchesPage:
-    return work_views.all_branches(asked.context)
+    return work_views.all_branches(asked.context, asked.branches)
 
 
 def _two(asked: Asking) -> tuple[str, str]:
     one, between, other = str(asked.request.path_params["name"]).partition(BETWEEN)
     if not (between and BRANCH.fullmatch(one) and BRANCH.fullmatch(other)):
         raise NotFound("two branches are compared at an address such as /branches/main...dev")
+    there = asked.branches
+    for name in (one, other):
+        if name not in there:
+            raise branches.no_branch(name)
     return one, other
 
 
 def _compared(asked: Asking) -> ComparePage:
     one, other = _two(asked)
-    return work_views.compared(asked.context, one, other, asked.query("after") or None)
+    may_merge = asked.is_of_all_names  # a merge brings all that was edited
+    return work_views.compared(asked.context, one, other, asked.query("after") or None, may_merge=may_merge)
 
 
 BRANCHES = Page("branches.html", _branches, nothing, lambda _: "headgate branch list", is_of_branch=False)

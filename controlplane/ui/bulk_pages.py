@@ -20,7 +20,8 @@ from controlplane.core.model.answers.wishes import ForeseenWish
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import Wish, foreseen
-from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven
+from controlplane.operations.inspect.hidden import seen, words
+from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven, require_named
 from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import DATASET, FLOW
@@ -80,14 +81,14 @@ def _value(asked: Asking) -> BulkPage:
 
 def _foreseen(asked: Asking, wish: Wish, names: list[str]) -> BulkPage:
     """What is gone by now is told, and keeps no other from being told."""
-    there, gone = names, list[str]()
+    there = [name for name in names if asked.may("view", name)]
     try:
         found = foreseen(asked.context, asked.branch, wish, there) if there else None
     except NotFound:
-        there = [name for name in names if _is_there(asked, wish, name)]
-        gone = [name for name in names if name not in there]
+        there = [name for name in there if _is_there(asked, wish, name)]
         found = foreseen(asked.context, asked.branch, wish, there) if there else None
-    return {"foreseen": found, "gone": gone, "refused": {}}
+    gone = [name for name in names if name not in there]
+    return {"foreseen": seen(asked.context, found), "gone": gone, "refused": {}}
 
 
 def _is_there(asked: Asking, wish: Wish, name: str) -> bool:
@@ -139,9 +140,10 @@ def _carry_out(request: Request, fields: Fields) -> Response:
     def work() -> None:
         for name in names:
             try:
+                require_named(asked, "operate", name)
                 do(asked, {"target": name})
             except HeadgateError as error:
-                refused[name] = str(error)
+                refused[name] = words(asked.context, str(error), " ".join(names))
 
     once(asked, chosen_name(wish), fields, work)
     if not refused:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from controlplane.core import search
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import FACETS, catalogue
+from controlplane.operations.inspect.hidden import seen
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
@@ -35,7 +36,8 @@ def _chosen(asked: Asking) -> dict[FacetName, str]:
 
 def _catalogue(asked: Asking) -> Catalogue:
     skip = number_of(asked.query("skip")) or 0
-    return catalogue(asked.context, asked.branch, asked.query("q"), _chosen(asked), skip=skip)
+    found = catalogue(asked.context, asked.branch, asked.query("q"), _chosen(asked), skip=skip)
+    return {**found, "items": seen(asked.context, found["items"])}
 
 
 def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages

@@ -11,7 +11,7 @@ MOST_FIELDS = 20
 
 
 async def fields_of(request: Request, most_bytes: int = FORM_BYTES) -> dict[str, str]:
-    """Of an urlencoded form; of a larger body nothing."""
+    """Of an urlencoded form; of a larger body nothing. What it says stays known as `request.state.form`."""
     body = b""
     async for part in request.stream():
         body += part
@@ -21,7 +21,9 @@ async def fields_of(request: Request, most_bytes: int = FORM_BYTES) -> dict[str,
         found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         return {}
-    return {name: values[0] for name, values in found.items()}
+    fields = {name: values[0] for name, values in found.items()}
+    request.state.form = " ".join(fields.values())
+    return fields
 
 
 def own_path(text: str) -> str:

@@ -23,7 +23,7 @@ from controlplane.ui.rights import sees_pages
 from controlplane.ui.tries import Tries
 
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
-WRONG = "this is no live token, or one that may not see pages, such as one that is narrowed to some names"
+WRONG = "this is no live token, or one that may not look, as a driver's"
 LINK_OVER = "this link was used before, or is older than a minute: `headgate open` makes another"
 
 

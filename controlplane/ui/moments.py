@@ -16,6 +16,7 @@ from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave, WaveAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.explore import waves as past
+from controlplane.operations.inspect.hidden import seen
 
 WAVES: Final = 7  # on the line of a dataflow
 LOOKED_THROUGH: Final = 200  # waves, for the one of a time
@@ -28,13 +29,18 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
     NotFound, BadAddress."""
     if not id and at:
         id = _begun_by(ctx, branch, flow, at)
-    return past.wave(ctx, branch, id) if id else None
+    if not id:
+        return None
+    try:
+        return seen(ctx, past.wave(ctx, branch, id))
+    except NotFound:
+        raise past.no_wave(branch, id) from None
 
 
 def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
     point = point_of(at, at)
     if isinstance(point, Moment):
-        for one in past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH)["items"]:
+        for one in seen(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
             began = point_of(one["at"], one["at"])
             if isinstance(began, Moment) and began.milliseconds <= point.milliseconds:
                 return one["id"]

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.branches import MAIN
+from controlplane.core.rights import may_see_part
 from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
 from controlplane.ui.actions import ACTIONS, TOLD
@@ -106,16 +107,37 @@ def is_twin(request: Request) -> bool:
 def named(asked: Asking, kind: str, pattern: re.Pattern[str]) -> str:
     name = str(asked.request.path_params["name"])
     if not pattern.fullmatch(name):
-        raise NotFound(f"there is no {kind} of this name")
+        raise no_such(kind)
     return name
 
 
+def no_such(kind: str) -> NotFound:
+    """What is no name, what is not there and what must not be seen are one to who may not see it."""
+    return NotFound(f"there is no {kind} of this name")
+
+
 def flow_of(asked: Asking) -> str:
-    return named(asked, "dataflow", FLOW)
+    """One that is seen whole. Raises NotFound."""
+    name = named(asked, "dataflow", FLOW)
+    if not asked.may("view", name):
+        raise no_such("dataflow")
+    return name
+
+
+def part_of_flow(asked: Asking) -> str:
+    """One that is seen in part, or whole. Raises NotFound."""
+    name = named(asked, "dataflow", FLOW)
+    if not may_see_part(asked.token.principal, name):
+        raise no_such("dataflow")
+    return name
 
 
 def dataset_of(asked: Asking) -> str:
-    return named(asked, "dataset", DATASET)
+    """Raises NotFound."""
+    name = named(asked, "dataset", DATASET)
+    if not asked.may("view", name):
+        raise no_such("dataset")
+    return name
 
 
 def nothing(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages

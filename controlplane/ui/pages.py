@@ -16,7 +16,7 @@ from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
-from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing
+from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
 from controlplane.ui.ranges import Within
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
@@ -42,7 +42,7 @@ def _flows(asked: Asking) -> FlowsPage:
 
 def _flow_value(asked: Asking) -> FlowPage:
     past = views.Past(asked.query("wave"), asked.query("at"), asked.query("before"))
-    return views.flow(asked.context, asked.branch, flow_of(asked), past)
+    return views.flow(asked.context, asked.branch, part_of_flow(asked), past)
 
 
 def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
@@ -130,7 +130,7 @@ def _states(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  
 
 def _flow_command(asked: Asking) -> str:
     wave = asked.query("wave")
-    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {flow_of(asked)}"
+    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {part_of_flow(asked)}"
 
 
 def _dataset_command(asked: Asking) -> str:

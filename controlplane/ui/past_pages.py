@@ -18,7 +18,8 @@ from controlplane.core.errors import NotCompared, NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DataDifference, GenerationEntry, SparkSchema, WhyAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, records
+from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records
+from controlplane.operations.inspect.hidden import seen
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.asking import Asking
@@ -79,8 +80,8 @@ def _partition(asked: Asking) -> PartitionPage:
         "generation": found.generation,
         "rows": found.rows,
         "schema": cast("SparkSchema", found.wanted.schema),
-        "files": list(found.wanted.files),
-        "why": causes.why(asked.context, asked.branch, name, key),
+        "files": [hidden.words(asked.context, path) for path in found.wanted.files],
+        "why": seen(asked.context, causes.why(asked.context, asked.branch, name, key)),
         "records": _records(asked, name, key, found.generation, found.wanted) if may(asked.token, "data") else None,
     }
 
@@ -102,7 +103,7 @@ def _told(asked: Asking, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG
 def _compared(asked: Asking) -> DataComparePage:
     """Of the last two generations by default."""
     name = dataset_of(asked)
-    known = datasets.history(asked.context, asked.branch, name, before=None, limit=GENERATIONS)["items"]
+    known = _generations(asked, name)
     page: DataComparePage = {"dataset": name, "generations": known, "difference": None, "refused": None}
     numbers = [entry["generation"] for entry in known]
     other = number_of(asked.query("b")) or next(iter(numbers), None)
@@ -116,6 +117,12 @@ def _compared(asked: Asking) -> DataComparePage:
         page["refused"] = str(error)
         page["difference"] = _difference(asked, name, one, other, None)
     return page
+
+
+def _generations(asked: Asking, name: str) -> list[GenerationEntry]:
+    """The last ones first."""
+    found = datasets.history(asked.context, asked.branch, name, before=None, limit=GENERATIONS)
+    return seen(asked.context, found)["items"]
 
 
 def _difference(asked: Asking, name: str, one: int, other: int, timeout_s: float | None) -> DataDifference:
@@ -139,7 +146,7 @@ def _rows_asked(asked: Asking, page: DataComparePage) -> Mapping[str, Any]:  # n
 
 def _rollback(asked: Asking) -> RollbackPage:
     name, number = dataset_of(asked), number_of(asked.query("to"))
-    known = datasets.history(asked.context, asked.branch, name, before=None, limit=GENERATIONS)["items"]
+    known = _generations(asked, name)
     to = next((entry for entry in known if entry["generation"] == number), None)
     if to is None:
         raise NotFound(f"no such generation of {name} is kept, or it is too long ago to be chosen here")

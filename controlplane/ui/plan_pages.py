@@ -17,18 +17,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from typing_extensions import TypedDict
 
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, NotFound, PlanMoved
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, PlanMoved
 from controlplane.core.model.answers import PlanAnswer
 from controlplane.core.model.answers.plans import PlanBasis
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import overview, views
+from controlplane.operations.inspect import hidden, overview, views
+from controlplane.operations.inspect.hidden import seen
 from controlplane.ui.actions import BadForm, Fields, done, once, proven
 from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
-from controlplane.ui.page import CURL, Page, both, wants_json
+from controlplane.ui.page import CURL, Page, both, no_such, wants_json
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
@@ -53,21 +54,25 @@ class PlanPage(TypedDict):
 
 def _plan(asked: Asking) -> PlanPage:
     page = _empty(asked, _flow_named(asked.query("flow")))
-    page["plan"] = _cut(overview.plan(asked.context, asked.branch, [page["flow"]] if page["flow"] else None))
+    found = overview.plan(asked.context, asked.branch, [page["flow"]] if page["flow"] else None)
+    page["plan"] = _cut(seen(asked.context, found))
     return page
 
 
 def _flow_named(name: str) -> str:
     if name and not FLOW.fullmatch(name):
-        raise NotFound("there is no dataflow of this name")
+        raise no_such("dataflow")
     return name
 
 
 def _empty(asked: Asking, flow: str) -> PlanPage:
     """With the stored text. Raises NotFound."""
-    found = blueprints.dataflow(asked.context, asked.branch, flow) if flow else None
+    if flow and not asked.may("view", flow):
+        raise no_such("dataflow")
+    found = seen(asked.context, blueprints.dataflow(asked.context, asked.branch, flow)) if flow else None
+    every = (one["name"] for one in blueprints.dataflows(asked.context, asked.branch))
     return {
-        "dataflows": [one["name"] for one in blueprints.dataflows(asked.context, asked.branch)],
+        "dataflows": [name for name in every if asked.may("view", name)],
         "flow": flow,
         "file": found["file"] if found else "blueprint.yaml",
         "text": found["text"] if found else "",
@@ -130,9 +135,9 @@ def _draft(request: Request, fields: Fields) -> Response:
         try:
             return _applied(asked, fields, source)
         except PlanMoved as error:
-            page["refused"], status = str(error), MOVED
+            page["refused"], status = _told(asked, page, str(error)), MOVED
         except HeadgateError as error:
-            page["refused"], status = str(error), 422
+            page["refused"], status = _told(asked, page, str(error)), 422
     page = _planned(asked, page, source)
     if wants_json(request):
         return JSONResponse(page, status)
@@ -140,7 +145,12 @@ def _draft(request: Request, fields: Fields) -> Response:
 
 
 def _problems(asked: Asking, source: blueprints.Source) -> list[ProblemDetail]:
-    return [views.problem(one) for one in blueprints.problems(asked.context, asked.branch, [source])]
+    found = blueprints.problems(asked.context, asked.branch, [source])
+    return [hidden.problem(asked.context, views.problem(one), source.text) for one in found]
+
+
+def _told(asked: Asking, page: PlanPage, text: str) -> str:
+    return hidden.words(asked.context, text, page["text"])
 
 
 def _source(asked: Asking, page: PlanPage) -> blueprints.Source:
@@ -153,10 +163,11 @@ def _planned(asked: Asking, page: PlanPage, source: blueprints.Source) -> PlanPa
     try:
         found = blueprints.apply(asked.context, asked.branch, [source], dry_run=True)
     except InvalidBlueprint as error:
-        return {**page, "problems": [views.problem(p) for p in error.problems]}
+        told = [hidden.problem(asked.context, views.problem(p), page["text"]) for p in error.problems]
+        return {**page, "problems": told}
     except HeadgateError as error:
-        return {**page, "refused": page["refused"] or str(error)}
-    return {**page, "plan": _cut(found["plan"])}
+        return {**page, "refused": page["refused"] or _told(asked, page, str(error))}
+    return {**page, "plan": _cut(seen(asked.context, found["plan"]))}
 
 
 def _applied(asked: Asking, fields: Fields, source: blueprints.Source) -> Response:

@@ -25,7 +25,8 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import overview, queries, views
+from controlplane.operations.inspect import hidden, overview, queries, views
+from controlplane.operations.inspect.hidden import seen, words
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
@@ -54,14 +55,16 @@ def _query(asked: Asking) -> QueryPage:
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):
         try:
-            found = promotion.opened(asked.context, asked.branch, opened)
+            if not asked.may("view", opened):
+                raise NotFound(f"there is no dataset {opened} in branch {asked.branch}")
+            found = seen(asked.context, promotion.opened(asked.context, asked.branch, opened))
             page["sql"] = found["sql"]
             page["engine"] = "spark" if page["has_spark"] else "duckdb"
             page["parameters"] = "\n".join(f"{name}={json.dumps(v)}" for name, v in found["parameters"].items())
         except NotFound:
             raise
         except HeadgateError as error:
-            page["refused"] = str(error)
+            page["refused"] = words(asked.context, str(error), opened)
     return page
 
 
@@ -137,7 +140,7 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     try:
         page = _promoted(asked, page) if is_promoted else _answered(asked, fields, page, cancel)
     except HeadgateError as error:
-        page = _refused(page, error)
+        page = _refused(asked, page, error)
     if wants_json(request):
         return JSONResponse(page)
     return QUERY.show(asked, page, overview.newest_event(asked.context))
@@ -154,18 +157,19 @@ def _filled(asked: Asking, fields: Fields) -> QueryPage:
     return page
 
 
-def _refused(page: QueryPage, error: HeadgateError) -> QueryPage:
+def _refused(asked: Asking, page: QueryPage, error: HeadgateError) -> QueryPage:
     """The first problem with a place, or words."""
-    problems = getattr(error, "problems", ())
+    problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {**page, "problem": views.problem(problems[0])}
-    return {**page, "refused": str(error)}
+        return {**page, "problem": hidden.problem(asked.context, views.problem(problems[0]), sent)}
+    return {**page, "refused": words(asked.context, str(error), sent)}
 
 
 def _promoted(asked: Asking, page: QueryPage) -> QueryPage:
     if not DATASET.fullmatch(page["dataset"]):
         raise BadForm("name the dataset that it is to make with its dataflow, such as shop.busy")
-    return {**page, "promotion": promotion.promote(asked.context, asked.branch, page["sql"], page["dataset"])}
+    found = promotion.promote(asked.context, asked.branch, page["sql"], page["dataset"])
+    return {**page, "promotion": found}  # of a dataflow that is seen whole
 
 
 def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:

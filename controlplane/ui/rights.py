@@ -9,10 +9,11 @@ from controlplane.core.rights import Permission
 __all__ = ["Permission", "may", "sees_pages"]
 
 
-def may(token: Token, permission: Permission) -> bool:
-    return rights.may(token.principal, permission)
+def may(token: Token, permission: Permission, **named: str) -> bool:
+    """`named`: a `dataflow`, a `dataset` or a `branch`, as of `core.rights.may`."""
+    return rights.may(token.principal, permission, **named)
 
 
 def sees_pages(token: Token) -> bool:
-    """Pages tell of the whole installation, so a token that is narrowed to some names sees none."""
-    return may(token, "view") and not token.principal.within
+    """Whoever may look. Pages show no more than the token's names."""
+    return may(token, "view")

@@ -37,7 +37,7 @@ AWAY_S = 600
 AT_ONCE = 4  # requests that wait for an issuer
 CALLBACK = "/login/callback"
 OTHER = "this sign-in is over, or began in another browser: begin again"
-NARROWED = "may see no pages: these tell of the whole installation, and the rule narrows the role to some names"
+BLIND = "may see no pages: the role has no permission view"
 log = logs.get("ui")
 
 
@@ -145,7 +145,7 @@ def _begun(request: Request, services: PageServices, signing: SignIn, claims: Js
     assert services.sign_on is not None
     request_id = str(request.scope.get("headgate.request_id", ""))
     context = Context(services.store, namespace=kept.namespace, request_id=request_id)
-    token = trust.login(context, services.sign_on.issuer, claims, lambda one: "" if sees_pages(one) else NARROWED)
+    token = trust.login(context, services.sign_on.issuer, claims, lambda one: "" if sees_pages(one) else BLIND)
     return login.begun(services, token, kept.onward, is_plain=_origin(request).startswith("http:"))
 
 

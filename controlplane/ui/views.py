@@ -38,6 +38,7 @@ from controlplane.operations.inspect import (
     past_texts,
     records,
 )
+from controlplane.operations.inspect.hidden import seen
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
@@ -94,14 +95,14 @@ KEYS: Mapping[str, str] = {
 
 
 def home(ctx: Context, branch: str) -> HomePage:
-    found = overview.status(ctx, branch, long=True)
+    found = seen(ctx, overview.status(ctx, branch, long=True))
     known = components.whole(ctx, branch)
     return {
         "state": found["state"],
         "leader": found["leader"],
         "needs": _needs(found),
         "work": work_now(found),
-        "waves": waves.waves(ctx, branch, None, before=None, limit=WAVES)["items"],
+        "waves": seen(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
         "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
     }
 
@@ -157,7 +158,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
 
 def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     """Those whose name or description has the words, worst first."""
-    found, known = overview.status(ctx, branch), components.whole(ctx, branch)
+    found, known = seen(ctx, overview.status(ctx, branch)), components.whole(ctx, branch)
     every = [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]]
     words = query.lower().split()
     items = [
@@ -181,7 +182,7 @@ class Past:
 
 def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
     """Raises NotFound, BadAddress."""
-    found = overview.status(ctx, branch)
+    found = seen(ctx, overview.status(ctx, branch))
     status = next((one for one in found["dataflows"] if one["name"] == name), None)
     if status is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
@@ -196,7 +197,7 @@ def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
         "status": status,
         "beyond": beyond,
         "components": parts,
-        "waves": waves.waves(ctx, branch, name, before=asked.before or None, limit=moments.WAVES),
+        "waves": seen(ctx, waves.waves(ctx, branch, name, before=asked.before or None, limit=moments.WAVES)),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
@@ -230,9 +231,9 @@ def dataset(
     with_records: bool,
 ) -> DatasetPage:
     """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
-    found = datasets.dataset(ctx, branch, name)
+    found = seen(ctx, datasets.dataset(ctx, branch, name))
     known = components.whole(ctx, branch)
-    why, states = causes.why(ctx, branch, name), _states(overview.status(ctx, branch))
+    why, states = seen(ctx, causes.why(ctx, branch, name)), _states(overview.status(ctx, branch))
     near = known.around(name)
     page: DatasetPage = {
         "dataset": found,
@@ -249,8 +250,9 @@ def dataset(
     }
     if not is_dataset(found):
         return page
-    page["history"] = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
-    page["checks"] = datasets.checks(ctx, branch, name)
+    history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
+    page["history"] = seen(ctx, history)
+    page["checks"] = seen(ctx, datasets.checks(ctx, branch, name))
     if found["generation"]:
         _add_partitions(ctx, branch, page, found, chosen, within)
         if with_records:
@@ -300,16 +302,16 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
 
 def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
     """`revision`: which one; None is the newest. Raises NotFound."""
-    found = blueprints.dataflow(ctx, branch, name)
+    found = seen(ctx, blueprints.dataflow(ctx, branch, name))
     newest = found["revision"]
     if revision is not None:
-        found = past_texts.text(ctx, branch, name, revision)
+        found = seen(ctx, past_texts.text(ctx, branch, name, revision))
     return {
         "dataflow": found,
         "newest": newest,
         "revisions": past_texts.revisions(ctx, branch, name, REVISIONS),
         "difference": past_texts.difference(ctx, branch, name, found["revision"]),
-        "problem": _problem(overview.status(ctx, branch)["dataflows"], name),
+        "problem": _problem(seen(ctx, overview.status(ctx, branch))["dataflows"], name),
     }
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from starlette.routing import Route
 
+from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect import past_runs
+from controlplane.operations.inspect.hidden import seen
 from controlplane.ui import work_views
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import ATTEMPT
@@ -30,12 +32,21 @@ def _activity(asked: Asking) -> ActivityPage:
 
 
 def _run(asked: Asking) -> PastRunAnswer:
-    return past_runs.one(asked.context, asked.branch, named(asked, "run", RUN))
+    id = named(asked, "run", RUN)
+    try:
+        return seen(asked.context, past_runs.one(asked.context, asked.branch, id))
+    except NotFound:
+        raise past_runs.no_run(asked.branch, id) from None
 
 
 def _attempt(asked: Asking) -> AttemptPage:
     id = named(asked, "attempt", ATTEMPT)
-    return work_views.attempt(asked.context, id, asked.services.log, with_log=may(asked.token, "data"))
+    return work_views.attempt(asked.context, id, asked.services.log, with_log=_may_see_logs(asked))
+
+
+def _may_see_logs(asked: Asking) -> bool:
+    """What a driver said is of all that it worked on."""
+    return may(asked.token, "data") and not asked.token.principal.within
 
 
 def _checks(asked: Asking) -> ChecksPage:

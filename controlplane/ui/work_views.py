@@ -5,7 +5,7 @@ Does not belong here: requests and answers (`work_pages`, `branch_pages`), marku
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.model.answers import ChecksAnswer
@@ -13,6 +13,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
 from controlplane.operations.inspect import audit, branch_diff, datasets, overview, past_runs, tasks
+from controlplane.operations.inspect.hidden import seen, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
     ActivityPage,
@@ -30,14 +31,14 @@ LOG_LINES = 400
 
 def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
     """Raises NotFound."""
-    found = overview.status(ctx, branch, long=True)
+    found = seen(ctx, overview.status(ctx, branch, long=True))
     names = [one["name"] for one in found["dataflows"]]
     if flow and flow not in names:
         raise NotFound(f"there is no dataflow {flow} in branch {branch}")
     return {
         "flow": flow,
         "dataflows": names,
-        "runs": past_runs.listing(ctx, branch, flow or None, RUNS)["items"],
+        "runs": seen(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
         "work": work_now(found),
         "drivers": found["drivers"],
         "leader": found["leader"],
@@ -47,18 +48,18 @@ def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> Activ
 
 def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:
     """Raises NotFound."""
-    found = tasks.attempt(ctx, id)
+    found = seen(ctx, tasks.attempt(ctx, id))
     if not with_log:
         return {"attempt": found, "log": "", "problem": "this token may not see what drivers said"}
     try:
         return {"attempt": found, "log": tasks.log(ctx, id, LOG_LINES, of), "problem": None}
     except (HeadgateError, OSError) as error:
-        return {"attempt": found, "log": "", "problem": str(error)}
+        return {"attempt": found, "log": "", "problem": words(ctx, str(error))}
 
 
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
-    every = datasets.all_checks(ctx, branch)
+    every = seen(ctx, datasets.all_checks(ctx, branch))
     results = [one["state"] for answer in every for one in (*answer["rejected"], *answer["items"])]
     return {
         "state": state,
@@ -82,9 +83,10 @@ def _is_filled(answer: ChecksAnswer) -> bool:
 
 def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
     """A page in order of names, each with what it has that its dataset has not."""
-    things = {d["name"]: d for flow in overview.status(ctx, branch)["dataflows"] for d in flow["datasets"]}
+    things = {d["name"]: d for flow in seen(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]}
     items: list[SourceEntry] = []
-    every = sorted(overview.plan(ctx, branch)["sources"], key=lambda one: one["dataset"])
+    planned = seen(ctx, overview.plan(ctx, branch)["sources"])
+    every = sorted((one for one in planned if one["dataset"] in things), key=lambda one: one["dataset"])
     page = [one for one in every if one["dataset"] > after][: SOURCES + 1]
     for found in page[:SOURCES]:
         thing = things[found["dataset"]]
@@ -95,21 +97,23 @@ def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
     return {"items": items, "total": len(every), "next": following}
 
 
-def all_branches(ctx: Context) -> BranchesPage:
-    """Main first."""
-    return {"items": [branches.one(ctx, MAIN), *branches.listing(ctx)["items"]]}
+def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
+    """Those of these names; main first."""
+    every = [branches.one(ctx, MAIN), *branches.listing(ctx)["items"]]
+    return {"items": seen(ctx, [one for one in every if one["name"] in names])}
 
 
-def compared(ctx: Context, one: str, other: str, after: str | None) -> ComparePage:
-    """Raises NotFound."""
+def compared(ctx: Context, one: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
+    """`may_merge`: a merge is told of. Raises NotFound."""
     for name in (one, other):
         branches.one(ctx, name)
-    found = branch_diff.difference(ctx, one, other, after=after)
-    if other == MAIN or one == other:
+    found = seen(ctx, branch_diff.difference(ctx, one, other, after=after))
+    if other == MAIN or one == other or not may_merge:
         return {"difference": found, "merge": None, "refused": None}
     try:
-        return {"difference": found, "merge": merging.merge_branch(ctx, other, one, dry_run=True), "refused": None}
+        merge = seen(ctx, merging.merge_branch(ctx, other, one, dry_run=True))
+        return {"difference": found, "merge": merge, "refused": None}
     except NotFound:
         raise
     except HeadgateError as error:
-        return {"difference": found, "merge": None, "refused": str(error)}
+        return {"difference": found, "merge": None, "refused": words(ctx, str(error))}

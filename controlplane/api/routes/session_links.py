@@ -8,7 +8,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.model.answers import SessionLinkAnswer
 from controlplane.operations.desired import browser_sessions
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.post("/v1/session-links", status_code=201)

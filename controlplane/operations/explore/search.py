@@ -18,6 +18,7 @@ from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision, Plan
+from controlplane.core.rights import may
 from controlplane.core.search import Facts, Match, Word
 from controlplane.operations.context import Context
 from controlplane.operations.explore.graph import description_of, kind_of
@@ -61,7 +62,7 @@ def hits(
     """All of them, the best first, and what was not looked at. `as_shown`: with the states that pages show, not those
     that the plan alone knows."""
     words, notes = words_in.words_of(query), list[str]()
-    decisions: Sequence[Decision] = plan.decisions
+    decisions: Sequence[Decision] = seen(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
         decisions = as_known(ctx, facts.tx, facts, decisions)
     looked = [_looked_through(words, decision, facts) for decision in decisions]
@@ -70,6 +71,11 @@ def hits(
     found += _with_partitions(candidates, facts, notes)
     found.sort(key=lambda hit: hit.rank)
     return found, notes
+
+
+def seen(ctx: Context, plan: Plan) -> list[Decision]:
+    """Of datasets and copies that the actor may know of."""
+    return [one for one in plan.decisions if may(ctx.principal, "view", dataset=one.dataset)]
 
 
 def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> Hit:

@@ -16,6 +16,7 @@ from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.explain.audit import Audit
 from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
 from controlplane.core.model.states import Cause, State
+from controlplane.core.rights import Principal, may
 from controlplane.core.runs import Run
 from controlplane.core.tree import NodeStore
 from controlplane.operations.context import Context
@@ -36,7 +37,7 @@ OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 @dataclass(frozen=True, slots=True)
 class _World:
     """`own`: the datasets that are asked about. `known`: with all that they follow from. `by_flow`: `own` by dataflow.
-    `newest`: the newest state of each dataset of the branch."""
+    `newest`: the newest state of each dataset of the branch. `principal`: whose counts are of what it sees."""
 
     tx: Tx
     branch: str
@@ -46,13 +47,27 @@ class _World:
     own: frozenset[str]
     known: frozenset[str]
     by_flow: Mapping[str, frozenset[str]]
+    principal: Principal
 
     @classmethod
-    def of(cls, facts: StoreSnapshot, own: frozenset[str]) -> _World:
+    def of(cls, facts: StoreSnapshot, own: frozenset[str], principal: Principal) -> _World:
         nodes = facts.desired
         known = own | nodes.graph.upstream(own)
         by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
-        return cls(facts.tx, facts.branch, facts.nodes, nodes, facts.states, own=own, known=known, by_flow=by_flow)
+        return cls(
+            facts.tx,
+            facts.branch,
+            facts.nodes,
+            nodes,
+            facts.states,
+            own=own,
+            known=known,
+            by_flow=by_flow,
+            principal=principal,
+        )
+
+    def sees(self, name: str) -> bool:
+        return may(self.principal, "view", dataset=name)
 
     def past(self) -> PastStates:
         there = {name: state for name in self.known if (state := self.newest.get(name)) is not None}
@@ -63,7 +78,7 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
     """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
     for a dataflow or wave that is not known."""
     with ctx.looking(branch) as (_, facts):
-        tx, world = facts.tx, _world(facts, dataflow)
+        tx, world = facts.tx, _world(ctx, facts, dataflow)
         past = world.past()
         found = _until(world, past, lambda some: len(_page(some, before)) > limit)
         if before is not None and not any(run.id == before for run in found):
@@ -81,7 +96,7 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         tx = facts.tx
         if not tx.revisions(branch, [flow]):
             raise no_wave(branch, id)
-        world = _downstream(_world(facts, flow), facts)
+        world = _downstream(_world(ctx, facts, flow), facts)
         past = world.past()
         found = _until(world, past, lambda some: any(run.id == id for run in some))
         run = next((run for run in found if run.id == id), None)
@@ -102,18 +117,20 @@ def no_wave(branch: str, id: str) -> NotFound:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _world(facts: StoreSnapshot, dataflow: str | None) -> _World:
+def _world(ctx: Context, facts: StoreSnapshot, dataflow: str | None) -> _World:
     if dataflow is not None and not facts.tx.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
     nodes = facts.desired
     made = (name for name in nodes.order if not isinstance(nodes.nodes[name], Sink))
-    return _World.of(facts, frozenset(name for name in made if dataflow is None or _flow(name) == dataflow))
+    own = frozenset(name for name in made if dataflow is None or _flow(name) == dataflow)
+    return _World.of(facts, own, ctx.principal)
 
 
 def _downstream(world: _World, facts: StoreSnapshot) -> _World:
     """With all that follows from it, in whichever dataflow."""
     below = world.own | world.desired.graph.downstream(world.own)
-    return _World.of(facts, frozenset(n for n in below if not isinstance(world.desired.nodes[n], Sink)))
+    made = frozenset(n for n in below if not isinstance(world.desired.nodes[n], Sink))
+    return _World.of(facts, made, world.principal)
 
 
 def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
@@ -153,10 +170,11 @@ def _flow(name: str) -> str:
 
 
 def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
-    first, states = run.commits[0], _states(run, past)
+    first, every = run.commits[0], _states(run, past)
+    states = [state for state in every if world.sees(state.dataset)]
     stopped = [state.dataset for state in states if _is_stopped(state, past)]
     beside = _beside(run, world)
-    keys = _keys(states[0], world, past)
+    keys = _keys(every[0], world, past)
     return {
         "id": run.id,
         "at": views.instant(first.at),
@@ -204,7 +222,8 @@ def _is_stopped(state: State, past: PastStates) -> bool:
 def _beside(run: Run, world: _World) -> set[str]:
     """Datasets that it did not reach, of the dataflows that it did."""
     flows = {_flow(name) for name in run.datasets & world.own}
-    return {name for flow in flows for name in world.by_flow[flow]} - run.datasets
+    beside = {name for flow in flows for name in world.by_flow[flow]} - run.datasets
+    return {name for name in beside if world.sees(name)}
 
 
 def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:

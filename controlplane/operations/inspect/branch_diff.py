@@ -16,6 +16,7 @@ from controlplane.core.model.answers import BranchDifference, ComponentDifferenc
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_diff
 from controlplane.operations.planning.pinned import is_pinned
@@ -40,7 +41,8 @@ def difference(ctx: Context, one: str, other: str, *, after: str | None = None, 
         if has_moved:
             own |= _moved_data(tx, one, other)
         known = _declared(ctx, tx, one) | _declared(ctx, tx, other)
-        names = sorted(name for name in components.keys() | (own & known) if after is None or name > after)
+        seen = {name for name in components.keys() | known if _sees(ctx, name)}
+        names = sorted(name for name in seen & (components.keys() | own) if after is None or name > after)
         page = names[:limit]
         shown = [name for name in page if name in own and name in known]
         states, others = tx.states(one, shown), tx.states(other, shown)
@@ -52,9 +54,14 @@ def difference(ctx: Context, one: str, other: str, *, after: str | None = None, 
                 _dataset(tx, name, data_diff.comparable(tx, one, other, states.get(name), others.get(name)))
                 for name in shown
             ],
-            "shared": len(known - own),
+            "shared": len(known & seen - own),
             "next": page[-1] if len(names) > limit else None,
         }
+
+
+def _sees(ctx: Context, name: str) -> bool:
+    """`name`: of a dataset, or of a dataflow."""
+    return may(ctx.principal, "view", dataset=name) if "." in name else may(ctx.principal, "view", dataflow=name)
 
 
 def _name(found: ComponentDifference) -> str:

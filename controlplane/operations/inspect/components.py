@@ -17,20 +17,22 @@ from controlplane.core.model.answers.components import (
     ComponentsAnswer,
     DataflowText,
 )
+from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.operations.context import Context
 from controlplane.operations.explore import graph
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """All that is declared in a branch, as compiled."""
+    """All that is declared in a branch, as compiled. `principal`: who is told of what it sees, and of no other."""
 
     desired: Desired
+    principal: Principal = EVERYTHING
 
     def of_flow(self, name: str) -> ComponentsAnswer:
         """Its components, what of other dataflows they read, and all edges between those."""
-        own = [n for n in self.desired.order if n.partition(".")[0] == name]
-        edges = [edge for n in own for edge in _edges(self.desired.nodes[n])]
+        own = [n for n in self.desired.order if n.partition(".")[0] == name and self._sees(n)]
+        edges = [edge for n in own for edge in _edges(self.desired.nodes[n]) if self._sees(edge["source"])]
         beyond = sorted({edge["source"] for edge in edges} - {*own})
         return {"items": [self._entry(n) for n in (*beyond, *own) if n in self.desired.nodes], "edges": edges}
 
@@ -38,24 +40,32 @@ class Whole:
         """A component, what it reads and who reads it, and the edges between it and them. Raises NotFound."""
         if name not in self.desired.nodes:
             raise NotFound(f"there is no dataset {name}")
-        edges = [e for n in self.desired.order for e in _edges(self.desired.nodes[n]) if name in (e["source"], n)]
+        every = (edge for n in self.desired.order for edge in _edges(self.desired.nodes[n]))
+        touching = (edge for edge in every if name in (edge["source"], edge["target"]))
+        edges = [edge for edge in touching if self._sees(edge["source"]) and self._sees(edge["target"])]
         near = {name, *(e["source"] for e in edges), *(e["target"] for e in edges)}
         return {"items": [self._entry(n) for n in self.desired.order if n in near], "edges": edges}
 
     def text_of(self, flow: str) -> DataflowText:
-        """What a blueprint says of the whole; empty where it does not compile."""
+        """What a blueprint says of the whole; empty where it does not compile, and where not all of it is seen."""
         found = self.desired.texts.get(flow)
-        if found is None:
+        if found is None or not may(self.principal, "view", dataflow=flow):
             return {"description": "", "timezone": ""}
         return {"description": found.blueprint.description, "timezone": found.blueprint.timezone}
 
     def entries(self) -> list[ComponentEntry]:
         """All components, in order of their names."""
-        return [self._entry(name) for name in sorted(self.desired.nodes)]
+        return [self._entry(name) for name in sorted(self.desired.nodes) if self._sees(name)]
 
     def code_of(self, name: str) -> ComponentCode | None:
-        """The text that a component runs, with the line of its file that it begins at; None where it has none."""
+        """The text that a component runs, with the line of its file that it begins at. None where it has none, and
+        where its dataflow is not seen whole: the text names other components."""
+        if not may(self.principal, "view", dataflow=name.partition(".")[0]):
+            return None
         return _code(self.desired.nodes[name])
+
+    def _sees(self, name: str) -> bool:
+        return may(self.principal, "view", dataset=name)
 
     def _entry(self, name: str) -> ComponentEntry:
         node = self.desired.nodes[name]
@@ -71,7 +81,7 @@ class Whole:
 
 def whole(ctx: Context, branch: str) -> Whole:
     with ctx.looking(branch) as (_, facts):
-        return Whole(facts.desired)
+        return Whole(facts.desired, ctx.principal)
 
 
 def _edges(node: Node) -> list[ComponentEdge]:

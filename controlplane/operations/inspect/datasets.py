@@ -26,6 +26,7 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.changes import MOST_READS, Counting
@@ -188,10 +189,11 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
     """The same of the newest generation of each dataset, where there is something to tell, in order of names."""
     with ctx.looking(branch) as (plan, facts):
-        states = {d.dataset: facts.state(d.dataset) for d in plan.decisions}
+        seen = [d for d in plan.decisions if may(ctx.principal, "view", dataset=d.dataset)]
+        states = {d.dataset: facts.state(d.dataset) for d in seen}
         keys = {name: _record_key(branch, name, state) for name, state in states.items()}
         memos = facts.tx.memos(keys.values())
-    decisions = sorted(plan.decisions, key=lambda d: d.dataset)
+    decisions = sorted(seen, key=lambda d: d.dataset)
     every = [_checks(d, states[d.dataset], memos.get(keys[d.dataset])) for d in decisions]
     return [answer for answer in every if answer["items"] or answer["rejected"]]
 

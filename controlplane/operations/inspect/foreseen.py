@@ -15,6 +15,7 @@ from controlplane.core.model.answers.wishes import ForeseenItem, ForeseenWish
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision, Plan
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
@@ -29,7 +30,8 @@ def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> For
         look = _Look.of(ctx, plan, facts, wish, names)
         items = [look.item(name) for name in names]
         meant = set(look.members)
-        readers = facts.desired.graph.downstream(meant) - meant
+        behind = facts.desired.graph.downstream(meant) - meant
+        readers = [name for name in behind if may(ctx.principal, "view", dataset=name)]
     tasks, seconds = sum(one["tasks"] for one in items), [one["seconds"] for one in items]
     known = [one for one in seconds if one is not None]
     return {

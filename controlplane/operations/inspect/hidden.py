@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar, cast
 
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.rights import may, may_see_part
-from controlplane.core.veil import Veil
+from controlplane.core.veil import Veil, problem_over
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
+
+T = TypeVar("T")
 
 
 def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
@@ -35,3 +42,30 @@ def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
     for branch in branches:
         found |= {*tx.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
     return found
+
+
+def veiled(ctx: Context, branches: Iterable[str]) -> Context:
+    """With the veil for what is told of these branches, where the actor must not see all names."""
+    return replace(ctx, veil=veil_of(ctx, branches)) if ctx.principal.within else ctx
+
+
+def seen(ctx: Context, answer: T) -> T:
+    """An answer as the actor may see it. Raises NotFound for what is about something hidden."""
+    if ctx.veil is None:
+        return answer
+    found = ctx.veil.over(cast("JsonValue", answer))
+    if found is None and answer is not None:
+        raise NotFound("there is nothing of this name")
+    return cast("T", found)
+
+
+def problem(ctx: Context, found: ProblemDetail, sent: str) -> ProblemDetail:
+    """In words that the actor may see. `sent`: the text that it is a problem of, whose names the actor knows."""
+    if ctx.veil is None:
+        return found
+    return cast("ProblemDetail", problem_over(ctx.veil, cast("JsonObject", found), sent))
+
+
+def words(ctx: Context, text: str, sent: str = "") -> str:
+    """A text without hidden names, but those that were sent."""
+    return text if ctx.veil is None else ctx.veil.words(text, sent)
