@@ -22,8 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
-from controlplane.lake.queries.child import FOR_SPARK, environment
 from controlplane.ports.spark_sessions import Server
+from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import SparkTable
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
 
@@ -108,7 +108,7 @@ class LocalServers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
-                env=environment(FOR_SPARK),
+                env=bare(FOR_SPARK),
             )
             id = secrets.token_hex(8)
             self._processes[id] = _Process(popen, scratch)

@@ -16,6 +16,7 @@ from controlplane.core import sql as spark_sql
 from controlplane.core.errors import Problem, QueryRefused
 from controlplane.core.query_problems import problem_at
 from controlplane.core.sql.addresses import Addressed, addressed
+from controlplane.lake.queries.carriers import LocalSpark
 from controlplane.lake.queries.child import QueryChild, SparkChild
 from controlplane.lake.queries.pool import QueryPool, Session
 from controlplane.ports.queries import Cancellation, Pieces
@@ -56,7 +57,7 @@ class SparkPool(QueryPool):
         return super().take(ALL)
 
     def _made(self) -> QueryChild:
-        return SparkChild(self._lake, *self._bytes)
+        return SparkChild(LocalSpark(self._lake, *self._bytes))
 
     def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
         return SparkSession(self, user, cancellation, deadline, timeout_s)
