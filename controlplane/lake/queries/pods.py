@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.lake.queries.carriers import ChildEnded, PodProcess, reached
@@ -15,6 +16,7 @@ from controlplane.lake.queries.pool import CANCELLED, QueryPool
 from controlplane.lake.queries.spark import SparkPool, SparkSession
 from controlplane.lake.queries.turns import ENDS
 from controlplane.ports.queries import Cancellation, PodPlace, QueryPods
+from dataplane.contract.queries import PageFound
 
 LOOK_S = 0.3
 STARTING = "Spark's pod starts, which took all of the {seconds:g} s ({words}); ask again soon"
@@ -115,6 +117,10 @@ class SparkPodSession(SparkSession):
 
     def _taken(self) -> QueryChild:
         return self._pool.reach(Wish(self._pool, self._cancellation, self._deadline, self._timeout_s))
+
+    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+        """Results lie on this machine, where the pod is not."""
+        return self.page_without_spark(path, offset, limit)
 
 
 def _words(error: OSError | ChildEnded) -> str:

@@ -131,6 +131,9 @@ class SparkSession(Session):
         """By this process where it has just run a query, and by one of the others' where Spark may have to start."""
         if self._child is not None:
             return super().page(path, offset, limit)
+        return self.page_without_spark(path, offset, limit)
+
+    def page_without_spark(self, path: Path, offset: int, limit: int) -> PageFound:
         with self._pool.pages.session(self._user, self._cancellation, timeout_s=self._left_s()) as pages:
             return pages.page(path, offset, limit)
 
