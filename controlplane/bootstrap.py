@@ -59,6 +59,11 @@ NO_SPARK_QUERIES = (
     "queries by Spark need a process beside the service, which HEADGATE_POOL=local has; here the pool is {pool}: "
     "ask DuckDB, or make a transform of the query"
 )
+NO_QUERIES_POD = (
+    "queries by Spark have a pod of their own on Kubernetes: add `queries` to the pools file; until then ask DuckDB, "
+    "or make a transform of the query"
+)
+NO_SERVICE = "queries by Spark are answered by the service that runs in the cluster: ask it, or ask DuckDB here"
 NO_SPARK_SESSIONS = (
     "Spark sessions run code of their users in a process of the service's user, which HEADGATE_POOL=local allows "
     "without HEADGATE_DRIVER_USER: read the datasets with your own Spark through the S3 view"
@@ -453,13 +458,33 @@ class Server:
         return pool
 
     def _spark_queries(self) -> QueryEngine:
-        """It has a process once there is a query for Spark. `stop` ends it."""
+        """It has a process once there is a query for Spark. `stop` ends it; a pod stays until it is idle."""
         from controlplane.lake.queries.spark import SparkPool
         from controlplane.ports.queries import NoEngine
 
+        if self.settings.pool == "kubernetes":
+            return self._spark_pod_queries()
         if self.settings.pool != "local":
             return NoEngine(NO_SPARK_QUERIES.format(pool=self.settings.pool))
         pool = SparkPool(self.settings.lake, self._query_pool)
+        self._ends.callback(pool.close)
+        return pool
+
+    def _spark_pod_queries(self) -> QueryEngine:
+        from controlplane.ports.queries import NoEngine
+
+        if self.role != "serve":
+            return NoEngine(NO_SERVICE)
+        cluster = _read_pools(self.settings)
+        if cluster.queries is None:
+            return NoEngine(NO_QUERIES_POD)
+        from controlplane.drivers.cluster import Api
+        from controlplane.drivers.query_pods import KubernetesQueryPods
+        from controlplane.lake.queries.pods import SparkPodPool
+
+        open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)
+        pods = KubernetesQueryPods(cluster, self.settings.lake, self._s3_secret(), open_api)
+        pool = SparkPodPool(self.settings.lake, self._query_pool, pods)
         self._ends.callback(pool.close)
         return pool
 

@@ -28,7 +28,7 @@ from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import peak_mb
 
 TOKEN = "of this pod"
-COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.query_pod")
+COMMAND = (sys.executable, "-P", "-m", "dataplane", "query")
 
 
 class Pod:

@@ -1,7 +1,4 @@
-"""`python -m dataplane.runtime.query_pod`: answers queries by Spark, for callers who know the token.
-
-Does not belong here: anything but starting and ending.
-"""
+"""A pod from beginning to end, as its environment tells. Does not belong here: who may speak to it (`pod`)."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from dataplane.runtime.query_pod.child import Kind
@@ -18,27 +16,17 @@ from dataplane.runtime.query_pod.pod import Patience, QueryPod
 STAYS_S = 60.0  # longer than the pod itself: a process that is to answer does not end first
 
 
-def main(environ: Mapping[str, str] = os.environ) -> None:
+def run(environ: Mapping[str, str] = os.environ) -> int:
+    """Until it is idle, or told to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     idle_s = float(environ["HEADGATE_IDLE_S"])
-    kind = Kind(
-        environ["HEADGATE_LAKE"],
-        int(environ["HEADGATE_MEMORY_BYTES"]),
-        int(environ["HEADGATE_DISK_BYTES"]),
-        idle_s + STAYS_S,
-    )
+    memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
+    kind = Kind(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, idle_s + STAYS_S)
     token = Path(environ["HEADGATE_TOKEN_FILE"]).read_bytes().strip()
-    with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening:
+    with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening, suppress(SystemExit):
         pod = QueryPod(listening, token, kind, Patience(idle_s))
         try:
             pod.serve()
         finally:
             pod.close()
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except SystemExit:
-        os._exit(0)
-    os._exit(0)  # not after threads of callers
+    return 0
