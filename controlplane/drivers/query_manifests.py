@@ -41,9 +41,9 @@ def selector(cluster: Cluster, settings: str) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def settings(cluster: Cluster, lake: str) -> str:
-    """Of pods with the same image and bounds: one of others is not asked, and ends once it is idle."""
-    told = json.dumps(_spec(cluster, lake, ""), sort_keys=True)
+def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
+    """Of pods with the same image, bounds and secret: one of others is not asked, and ends once it is idle."""
+    told = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
     return sha256(told.encode()).hexdigest()[:10]
 
 
@@ -52,9 +52,8 @@ def token(secret: bytes, nonce: str) -> str:
     return hmac.new(secret, DERIVED + nonce.encode(), sha256).hexdigest()
 
 
-def job(cluster: Cluster, lake: str, number: int, nonce: str) -> Manifest:
-    """`number`: of launches, so that the second replica to ask for the same is told so."""
-    made_of = settings(cluster, lake)
+def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
+    """`made_of`: see `settings`. `number`: of launches, so that the second replica to ask for the same is told so."""
     name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**_labels(cluster), SETTINGS: made_of}
     return {
         "apiVersion": "batch/v1",

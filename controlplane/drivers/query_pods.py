@@ -47,7 +47,7 @@ class KubernetesQueryPods:
         assert cluster.queries is not None
         self._cluster, self._lake, self._secret, self._now = cluster, lake, secret, now
         self._port, self._open_api = cluster.queries.port, open_api
-        self._settings = query_manifests.settings(cluster, lake)
+        self._settings = query_manifests.settings(cluster, lake, secret)
         self._api: Asks | None = None
         self._given = set[str]()  # uids of Jobs whose Secrets are there
         self._lock = threading.Lock()
@@ -62,9 +62,8 @@ class KubernetesQueryPods:
                 raise EngineUnavailable(REFUSED.format(reason=e)) from e
 
     def close(self) -> None:
-        with self._lock:
-            if self._api is not None:
-                self._api.close()
+        if self._api is not None:  # a look that hangs is not waited for
+            self._api.close()
 
     def _look(self) -> PodPlace | str:
         if self._api is None:
@@ -118,11 +117,10 @@ class KubernetesQueryPods:
             raise EngineUnavailable(REFUSED.format(reason=f"the last one {failed[-1].reason}"))
 
     def _start(self, api: Asks, number: int) -> None:
-        made = api.create(
-            JOBS, query_manifests.job(self._cluster, self._lake, number, secrets.token_hex(16))
-        )  # None: another replica was faster, and the next look finds it
+        nonce = secrets.token_hex(16)
+        made = api.create(JOBS, query_manifests.job(self._cluster, self._lake, self._settings, number, nonce))
         if made is None:
-            return
+            return  # another replica was faster, and the next look finds it
         about = made["metadata"]
         self._give(api, about, query_manifests.token(self._secret, about["annotations"][NONCE]))
         log.info("launched", job=about["name"])

@@ -17,7 +17,6 @@ import pytest
 
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable
-from controlplane.drivers import query_manifests
 from controlplane.drivers.pools import Cluster, NodePlace, QueriesPod
 from controlplane.drivers.query_pods import KubernetesQueryPods
 from controlplane.ports.queries import PodPlace
@@ -241,11 +240,3 @@ def test_a_cluster_that_is_away_is_told(site: Site, opened: list[KubernetesQuery
     away = KubernetesQueryPods(cluster(site), "/lake", SECRET, lambda: site.api("http://127.0.0.1:1"))
     opened.append(away)
     assert "the cluster cannot be asked" in words(away, "does not answer")
-
-
-def test_what_it_is_asked_for_has_no_secret(site: Site) -> None:
-    token = query_manifests.token(SECRET, "nonce")
-    told = json.dumps(query_manifests.job(cluster(site), "s3://lake/x", 1, "nonce"))
-    assert token not in told
-    assert SECRET.decode() not in told
-    assert query_manifests.token(b"of another installation", "nonce") != token

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryLimit
@@ -21,6 +23,7 @@ from dataplane.contract.queries import PageFound
 LOOK_S = 0.3
 STARTING = "Spark's pod starts, which took all of the {seconds:g} s ({words}); ask again soon"
 BUSY = "queries of other replicas took all of the {seconds:g} s; try again later"
+SLOW = "the cluster does not answer"
 NOBODY = "it does not answer yet: {error}"
 
 
@@ -48,7 +51,7 @@ class SparkPodPool(SparkPool):
     def _reached(self, wish: Wish) -> QueryChild:
         while True:
             wish.check()
-            found = self._place or self._pods.look()
+            found = self._place or self._looked(wish)
             if isinstance(found, PodPlace):
                 try:
                     return self._welcomed(found, wish)
@@ -57,6 +60,17 @@ class SparkPodPool(SparkPool):
             else:
                 wish.words = found
             wish.pause()
+
+    def _looked(self, wish: Wish) -> PodPlace | str:
+        """A cluster that does not answer keeps nobody past the end of the wish."""
+        looking = Future[PodPlace | str]()
+        threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
+        while True:
+            try:
+                return looking.result(min(LOOK_S, wish.left_s))
+            except TimeoutError:
+                wish.words = wish.words or SLOW
+                wish.check()
 
     def _welcomed(self, place: PodPlace, wish: Wish) -> QueryChild:
         process = reached(place.host, place.port, place.token, wish.left_s)
@@ -121,6 +135,13 @@ class SparkPodSession(SparkSession):
     def page(self, path: Path, offset: int, limit: int) -> PageFound:
         """Results lie on this machine, where the pod is not."""
         return self.page_without_spark(path, offset, limit)
+
+
+def _do(work: Callable[[], PodPlace | str], told: Future[PodPlace | str]) -> None:
+    try:
+        told.set_result(work())
+    except Exception as e:  # noqa: BLE001  # who waits is told
+        told.set_exception(e)
 
 
 def _words(error: OSError | ChildEnded) -> str:

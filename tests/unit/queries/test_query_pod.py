@@ -376,6 +376,20 @@ def test_what_the_cluster_says_is_told_at_the_deadline() -> None:
         pool.reach(wish(pool, 0.05))
 
 
+def test_a_cluster_that_does_not_answer_keeps_nobody_past_the_deadline() -> None:
+    answers = threading.Event()
+
+    class Hangs(Pods):
+        def look(self) -> PodPlace | str:
+            answers.wait()
+            return super().look()
+
+    with pool_of(Hangs("it starts")) as pool:
+        with pytest.raises(QueryLimit, match="the cluster does not answer"):
+            pool.reach(wish(pool, 0.05))
+        answers.set()
+
+
 def test_a_pod_that_does_not_know_us_is_told_at_the_deadline(pod: Serving) -> None:
     stranger = PodPlace(pod.place.host, pod.place.port, "another")
     with pool_of(Pods(stranger)) as pool, pytest.raises(QueryLimit, match="closes the connection"):
