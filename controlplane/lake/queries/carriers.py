@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -22,13 +23,25 @@ from typing import Protocol
 
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import HEAD, Bounds
-from dataplane.contract.query_pods import EXIT, INPUT, KEEP, OUTPUT, PIECE_MOST, WELCOME, frame, number, tend
+from dataplane.contract.query_pods import (
+    EXIT,
+    INPUT,
+    KEEP,
+    OUTPUT,
+    PIECE_MOST,
+    WELCOME,
+    frame,
+    hello,
+    number,
+    tend,
+    welcomed,
+)
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.query")
 SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
 PIPE_BYTES = 1 << 16
 IDLE_S = 600.0  # without a question: memory is given back
-CONNECT_S, SEND_S = 5.0, 10.0
+CONNECT_S, SEND_S = 3.0, 10.0
 LOOK_S = 0.2
 LOST = "the connection to it broke"
 
@@ -160,8 +173,8 @@ class LocalSpark(LocalProcess):
 class PodProcess:
     """By a connection, whose end is the process's, unless it is told to be kept."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        """`connection`: one that has said its token."""
+    def __init__(self, connection: socket.socket, token: str) -> None:
+        """Says hello. Raises OSError."""
         tend(connection)
         connection.settimeout(SEND_S)
         self._connection, self._sending = connection, threading.Lock()
@@ -169,14 +182,24 @@ class PodProcess:
         self._ready.register(connection, select.POLLIN | select.POLLHUP)
         self._ended: ChildEnded | None = None
         self._is_killed = False
+        self._token, self._nonce = token, secrets.token_hex(16).encode()
+        connection.sendall(hello(token, self._nonce))
 
     def welcome(self, check: Callable[[], None]) -> int:
         """Wait for its turn. How many questions the process had. `check` raises where nobody waits any more. Raises
-        ChildEnded where the pod does not know us, or ends."""
+        ChildEnded where the pod does not know us or ends, or is none of ours."""
         while True:
             check()
             with suppress(TimeoutError):
-                return self._number(self._next(WELCOME, time.monotonic() + LOOK_S))
+                asked = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
+                if asked is None:
+                    raise self._over(ChildEnded(-signal.SIGKILL, LOST))
+                return asked
+
+    def _welcomed(self, body: bytes) -> int | None:
+        with suppress(ValueError):
+            return welcomed(self._token, self._nonce, body)
+        return None
 
     @property
     def is_alive(self) -> bool:
@@ -250,8 +273,7 @@ def reached(host: str, port: int, token: str, timeout_s: float) -> PodProcess:
     """Who is there, and has not said yet that we are welcome. Raises OSError."""
     connection = socket.create_connection((host, port), timeout=min(CONNECT_S, timeout_s))
     try:
-        connection.sendall(f"{token}\n".encode())
-        return PodProcess(connection)
+        return PodProcess(connection, token)
     except BaseException:
         connection.close()
         raise

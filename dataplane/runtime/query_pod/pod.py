@@ -6,14 +6,13 @@ here: what is carried (`carrying`).
 
 from __future__ import annotations
 
-import hmac
 import socket
 import threading
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from dataplane.contract.query_pods import TOKEN_MOST, WELCOME, number, tend
+from dataplane.contract.query_pods import HELLO_MOST, greeted, tend, welcome
 from dataplane.runtime.query_pod.carrying import Carrying
 from dataplane.runtime.query_pod.child import Child, Kind
 
@@ -34,7 +33,7 @@ class Patience:
 class QueryPod:
     """`serve` is for one thread."""
 
-    def __init__(self, listening: socket.socket, token: bytes, kind: Kind, patience: Patience) -> None:
+    def __init__(self, listening: socket.socket, token: str, kind: Kind, patience: Patience) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
         self._door = threading.Semaphore(AT_THE_DOOR)
@@ -65,12 +64,12 @@ class QueryPod:
     def _meet(self, connection: socket.socket) -> None:
         with closing(connection), suppress(OSError):
             try:
-                if not self._is_known(connection):
+                if not (nonce := self._nonce(connection)):
                     return  # nothing is said, and nothing is started
                 tend(connection)
                 self._count(1)
                 try:
-                    self._serve(connection)
+                    self._serve(connection, nonce)
                 finally:
                     self._count(-1)
             finally:
@@ -81,27 +80,28 @@ class QueryPod:
             self._known += change
             self._since = time.monotonic()
 
-    def _is_known(self, connection: socket.socket) -> bool:
-        """The first line, and nothing behind it, is the token. However slowly it comes, its time is bounded."""
+    def _nonce(self, connection: socket.socket) -> bytes:
+        """Of a caller that proves to have the token by its first line, and says nothing behind it; of others, nothing.
+        However slowly it comes, its time is bounded."""
         deadline, line = time.monotonic() + self._patience.greet_s, b""
-        while b"\n" not in line and len(line) <= TOKEN_MOST:
+        while b"\n" not in line and len(line) <= HELLO_MOST:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                return False
+                return b""
             connection.settimeout(left_s)
-            piece = connection.recv(TOKEN_MOST)
+            piece = connection.recv(HELLO_MOST)
             if not piece:
-                return False
+                return b""
             line += piece
         connection.settimeout(None)
-        return hmac.compare_digest(line, self._token + b"\n")
+        return greeted(self._token, line) if line.endswith(b"\n") else b""
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, nonce: bytes) -> None:
         with self._turn:
             if _has_left(connection):
                 return
             child = self._ready()
-            connection.sendall(number(WELCOME, child.asked))
+            connection.sendall(welcome(self._token, nonce, child.asked))
             if not Carrying(connection, child, self._patience.linger_s).run():
                 child.close()
                 self._child = Child(self._kind)

@@ -22,7 +22,7 @@ def run(environ: Mapping[str, str] = os.environ) -> int:
     idle_s = float(environ["HEADGATE_IDLE_S"])
     memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
     kind = Kind(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, idle_s + STAYS_S)
-    token = Path(environ["HEADGATE_TOKEN_FILE"]).read_bytes().strip()
+    token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
     with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening, suppress(SystemExit):
         pod = QueryPod(listening, token, kind, Patience(idle_s))
         try:

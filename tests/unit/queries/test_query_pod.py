@@ -27,7 +27,7 @@ from controlplane.lake.queries.pool import QueryPool
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PodPlace
 from dataplane.contract.queries import QueryQuestion
-from dataplane.contract.query_pods import WELCOME, number
+from dataplane.contract.query_pods import KEEP, POD, WELCOME, frame, hello, number, proof
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.pod import Patience, QueryPod
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
@@ -43,7 +43,7 @@ class Serving:
     def __init__(self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         kind = Kind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
-        self.pod = QueryPod(listening, TOKEN.encode(), kind, Patience(idle_s, greet_s, linger_s=0.2))
+        self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, linger_s=0.2))
         self.place = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
         self.listening = listening
         self.thread = threading.Thread(target=self.pod.serve, daemon=True)
@@ -128,11 +128,16 @@ def test_the_process_waits_for_the_next_caller(pod: Serving) -> None:
         kept(child)
 
 
+NONCE = b"0123456789abcdef"
 SAID = {
-    "another token": b"another token\n",
-    "a part of it": TOKEN[:-1].encode() + b"\n",
-    "more than it": TOKEN.encode() + b"x\n",
-    "something behind it": TOKEN.encode() + b"\n" + number(WELCOME, 1),
+    "another token": hello("another token", NONCE),
+    "the token itself": TOKEN.encode() + b"\n",
+    "the proof of another word": b"x" + hello(TOKEN, NONCE),
+    "the pod's own proof": NONCE + b" " + proof(TOKEN, POD, NONCE) + b"\n",
+    "a part of it": hello(TOKEN, NONCE)[:-2] + b"\n",
+    "more than it": hello(TOKEN, NONCE)[:-1] + b"x\n",
+    "no word": hello(TOKEN, b""),
+    "something behind it": hello(TOKEN, NONCE) + number(KEEP, 1),
     "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "bytes": bytes(range(256)) * 4,
     "no line that ends": b"x" * 100_000,
@@ -161,7 +166,7 @@ def told(caller: socket.socket) -> bytes:
 def test_who_takes_long_to_say_it_is_not_waited_for(tmp_path: Path) -> None:
     with closing(Serving(tmp_path, greet_s=0.2)) as pod:
         with socket.create_connection((pod.place.host, pod.place.port)) as caller:
-            caller.sendall(TOKEN.encode())
+            caller.sendall(hello(TOKEN, NONCE)[:-1])
             assert told(caller) == b""
         works(pod)
 
@@ -359,6 +364,41 @@ def test_a_pod_is_waited_for_and_then_remembered(pod: Serving) -> None:
             pool.put_back(child, is_sound=True)
         assert pods.asked == 3
         assert pool._busy == set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        frame(WELCOME, b"0 " + proof("another", POD, NONCE)),
+        number(WELCOME, 0),
+        frame(WELCOME, b"x " + NONCE),
+        frame(WELCOME, b""),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"W\xff\xff\xff\xff",
+    ],
+)
+def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(pod: Serving, said: bytes) -> None:
+    """As where it was given to another pod meanwhile."""
+    heard = list[bytes]()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_it() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(said)
+                while piece := connection.recv(1000):
+                    heard.append(piece)
+
+        thread = threading.Thread(target=answer_it)
+        thread.start()
+        stranger = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
+        with pool_of(Pods(stranger, pod.place)) as pool:
+            child = pool.reach(wish(pool))
+            assert answer(child, run("SELECT 1"))["rows"] == 1
+            pool.put_back(child, is_sound=True)
+        thread.join()
+    assert TOKEN.encode() not in b"".join(heard)
+    assert b"SELECT" not in b"".join(heard)
 
 
 def test_a_pod_that_is_gone_is_looked_for(pod: Serving, tmp_path: Path) -> None:
