@@ -25,6 +25,7 @@ class QueryChild:
     def __init__(self, carrier: Carrier, asked: int = 0) -> None:
         self.carrier, self.user, self.asked = carrier, "", asked
         self._buffer = bytearray()
+        self._ended: ChildEnded | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -50,8 +51,16 @@ class QueryChild:
         self.carrier.write(json.dumps(value).encode() + b"\n")
 
     def _take(self, size: int, deadline: float) -> bytes:
+        """Of one that has ended nothing more is read: what is left may be the middle of a frame."""
         while len(self._buffer) < size:
-            self._buffer += self.carrier.read(deadline)
+            if self._ended is not None:
+                raise self._ended
+            try:
+                self._buffer += self.carrier.read(deadline)
+            except ChildEnded as ended:
+                self._ended = ended
+                self._buffer.clear()
+                raise
         taken = bytes(self._buffer[:size])
         del self._buffer[:size]
         return taken

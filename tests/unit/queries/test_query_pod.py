@@ -21,13 +21,25 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.lake.queries.carriers import LOST, ChildEnded, PodProcess, reached
-from controlplane.lake.queries.child import QueryChild
+from controlplane.lake.queries.child import QueryChild, SparkChild
 from controlplane.lake.queries.pods import SparkPodPool, Wish
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PodPlace
-from dataplane.contract.queries import QueryQuestion
-from dataplane.contract.query_pods import KEEP, POD, WELCOME, frame, hello, number, proof
+from dataplane.contract.queries import ARROW, HEAD, LAST, QueryQuestion
+from dataplane.contract.query_pods import (
+    EXIT,
+    KEEP,
+    OUTPUT,
+    POD,
+    WELCOME,
+    frame,
+    greeted,
+    hello,
+    number,
+    proof,
+    welcome,
+)
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.pod import Patience, QueryPod
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
@@ -215,6 +227,29 @@ def test_half_a_question_is_none(pod: Serving) -> None:
     with pod.asked() as child:
         child.carrier.write(b'{"ask": "run", "sq')
     works(pod)
+
+
+def test_what_is_left_of_an_answer_is_no_answer() -> None:
+    """The process ended within a frame, whose bytes look like one; then a service wants to know what is left."""
+    part = HEAD.pack(ARROW, 100) + HEAD.pack(LAST, 2) + b"{}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def end_amid_a_frame() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                nonce = greeted(TOKEN, connection.recv(1000))
+                connection.sendall(welcome(TOKEN, nonce, 1) + frame(OUTPUT, part) + number(EXIT, -signal.SIGKILL))
+                while connection.recv(1000):
+                    pass
+
+        thread = threading.Thread(target=end_amid_a_frame)
+        thread.start()
+        with closing(reached("127.0.0.1", listening.getsockname()[1], TOKEN, LONG_S)) as process:
+            child = SparkChild(process, process.welcome(lambda: None))
+            with pytest.raises(ChildEnded):
+                next(child.ask(run("SELECT 1"), time.monotonic() + LONG_S))
+            assert child.settle() is False
+        thread.join()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGSEGV, signal.SIGKILL])
