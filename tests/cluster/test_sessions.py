@@ -117,7 +117,7 @@ def test_slots_are_shared_by_replicas(site: Site) -> None:
     second.end("aa")
     until(lambda: {one.entry["id"] for one in first.notes()} == {"bb"}, lambda: "its Job goes")
     first.start(note("cc"), 60.0)
-    with pytest.raises(EngineUnavailable, match="is being ended|its Job was deleted"):
+    with pytest.raises(EngineUnavailable, match=r"is being ended|its Job was deleted"):
         first.look("aa")
 
 
