@@ -144,19 +144,19 @@ def executor(cluster: Cluster, executors: Executors) -> Manifest:
         "name": "executor",
         "image": cluster.image,
         "securityContext": UNPRIVILEGED,
-        "volumeMounts": _mounts({"tmp": "/tmp", "home": HOME}),
+        "volumeMounts": mounts({"tmp": "/tmp", "home": HOME}),
         **_given_variables(cluster),
     }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": {"app.kubernetes.io/component": "executor", **_common(cluster)}},
+        "metadata": {"labels": {"app.kubernetes.io/component": "executor", **common_labels(cluster)}},
         "spec": {
             "automountServiceAccountToken": False,
             "securityContext": POD_SECURITY,
             "containers": [container],
             "volumes": [{"name": name, "emptyDir": {}} for name in ("tmp", "home")],
-            **_placed(executors.place),
+            **placed(executors.place),
         },
     }
 
@@ -204,7 +204,7 @@ def _without_overhead(quantity: str) -> int:
     return max(whole // 2, min(whole - 384, int(whole * 0.75)))
 
 
-def _common(cluster: Cluster) -> dict[str, str]:
+def common_labels(cluster: Cluster) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "headgate",
         "app.kubernetes.io/managed-by": "headgate",
@@ -214,7 +214,7 @@ def _common(cluster: Cluster) -> dict[str, str]:
 
 def _labels(cluster: Cluster, launch: Launch) -> dict[str, str]:
     return {
-        **_common(cluster),
+        **common_labels(cluster),
         "app.kubernetes.io/component": launch.kind,
         KIND: launch.kind,
         SIZE: launch.size,
@@ -240,13 +240,13 @@ def _pod(cluster: Cluster, pool: Pool, name: str) -> Manifest:
         "securityContext": POD_SECURITY,
         "containers": [_container(cluster, pool)],
         "volumes": volumes,
-        **_placed(pool.place),
+        **placed(pool.place),
     }
 
 
 def _container(cluster: Cluster, pool: Pool) -> Manifest:
-    mounts = _mounts({"tmp": "/tmp", "home": HOME})
-    mounts += _mounts(
+    mounted = mounts({"tmp": "/tmp", "home": HOME})
+    mounted += mounts(
         {"given": GIVEN, **{f"secret-{i}": f"{SECRETS}/{s}" for i, s in enumerate(cluster.secrets)}}, is_read_only=True
     )
     return {
@@ -262,7 +262,7 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
         "securityContext": UNPRIVILEGED,
         "livenessProbe": LIVENESS,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
+        "volumeMounts": mounted,
         **_given_variables(cluster),
     }
 
@@ -285,13 +285,13 @@ def _given_variables(cluster: Cluster) -> Manifest:
     return {"envFrom": [{"secretRef": {"name": name}} for name in cluster.env_secrets]} if cluster.env_secrets else {}
 
 
-def _mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Manifest]:
+def mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Manifest]:
     return [
         {"name": name, "mountPath": path} | ({"readOnly": True} if is_read_only else {}) for name, path in paths.items()
     ]
 
 
-def _placed(place: NodePlace) -> Manifest:
+def placed(place: NodePlace) -> Manifest:
     said: Manifest = {}
     if place.selector:
         said["nodeSelector"] = dict(place.selector)

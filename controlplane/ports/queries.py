@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -62,6 +62,26 @@ class QueryEngine(Protocol):
         self, user: str, cancellation: Cancellation, *, timeout_s: float
     ) -> AbstractContextManager[QuerySession]:
         """Waits for its turn. The query is gone soon after its time is over. Raises QueriesBusy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """Where a pod that answers queries listens, and what it knows us by."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+
+
+class QueryPods(Protocol):
+    """The pod that answers queries by Spark, for all replicas of the service. Any thread may ask."""
+
+    def look(self) -> PodPlace | str:
+        """Where it is, though it may not listen yet; else why there is none yet, after one was asked for. Repeating is
+        harmless. Raises EngineUnavailable where waiting does not help."""
+
+    def close(self) -> None:
+        """It stays, until it is idle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ GRACE_S = 1.0  # after its deadline a query is interrupted; this much later the 
 
 
 class Bounds(TypedDict):
-    """The first line: which lake, and what a process may take."""
+    """The first line: which lake, what a process may take, and after how long without a question it ends."""
 
     lake: str
     scratch: str
     memory_bytes: int
     disk_bytes: int
+    idle_s: float
 
 
 class Reference(TypedDict):

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from dataplane.contract.queries import Bounds
 
-IDLE_S = 600  # without a question: memory is given back
 SPARE_BYTES = 2 << 30  # beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
 
 
@@ -37,7 +36,7 @@ def main() -> None:
     worker = Worker(bounds, sys.stdout.buffer)
     with suppress(queue.Empty):
         while True:
-            worker.answer(json.loads(questions.get(timeout=IDLE_S)))
+            worker.answer(json.loads(questions.get(timeout=bounds["idle_s"])))
     shutil.rmtree(bounds["scratch"], ignore_errors=True)
     os._exit(0)
 

@@ -31,6 +31,7 @@ from tests.cluster.said import Said
 Json = dict[str, Any]
 TAIL_BYTES = 2048
 AGAIN_S = 0.1
+ADDRESS = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class ProcessKubelet:
         self._core.patch_node(self.name, {"spec": {"taints": None}})
         ready = {"type": "Ready", "status": "True", "reason": "Processes", "lastHeartbeatTime": _now()}
         status: Json = {"conditions": [ready], "capacity": capacity, "allocatable": capacity}
-        status["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]
+        status["addresses"] = [{"type": "InternalIP", "address": ADDRESS}]
         status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self._said.port}}
         self._core.patch_node_status(self.name, {"status": status})
 
@@ -243,8 +244,8 @@ class ProcessKubelet:
 
     def _environment(self, pod: Json, container: Json, mounts: Mapping[str, Path]) -> dict[str, str]:
         about = pod["metadata"]
-        fields = {"metadata.name": about["name"], "metadata.namespace": about["namespace"], "status.podIP": "127.0.0.1"}
-        found = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ}
+        fields = {"metadata.name": about["name"], "metadata.namespace": about["namespace"], "status.podIP": ADDRESS}
+        found = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
         for variable in container.get("env", ()):
             value = variable.get("value", "")
             if "valueFrom" in variable:
@@ -291,6 +292,7 @@ class ProcessKubelet:
         conditions = [{"type": name, "status": str(is_ready)} for name in ("Ready", "ContainersReady")]
         status = {
             "phase": phase,
+            "podIP": ADDRESS,
             "conditions": conditions,
             "containerStatuses": [{**told, "state": state, "ready": is_ready, "started": is_ready}],
             **(why or {}),

@@ -18,6 +18,7 @@ from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import peak_mb
+from tests.unit.queries.world import process_of
 
 ENDLESS = "SELECT count(*) FROM range(10000000000000) WHERE hash(id) = id"
 LARGE = "SELECT id, repeat('x', 200) AS x FROM range(1000000)"
@@ -35,7 +36,7 @@ def pid(world: SparkWorld) -> int:
     """Of the process that answers now."""
     world.ask("SELECT uuid()")
     (child,) = world.spark._idle
-    return child.pid
+    return process_of(child).pid
 
 
 def test_rows_with_their_types_and_generations(world: SparkWorld) -> None:
@@ -89,7 +90,7 @@ def test_a_deadline_does_not_end_the_start_of_a_process(tmp_path: Path) -> None:
             world.ask("SELECT 1", timeout_s=0.5)
         (child,) = world.spark._idle
         assert world.rows("SELECT 1") == [[1]]
-        assert pid(world) == child.pid
+        assert pid(world) == process_of(child).pid
 
 
 def test_pages_are_read_without_spark(world: SparkWorld) -> None:

@@ -18,6 +18,7 @@ from controlplane.lake.queries.spark import SETTINGS
 from dataplane.contract.queries import SparkRun
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import SCHEMA, rows
+from tests.unit.queries.world import process_of
 
 SECRET = "what no row may hold"
 
@@ -229,4 +230,4 @@ def test_the_process_has_no_secrets(world: SparkWorld, monkeypatch: pytest.Monke
     monkeypatch.setenv("HEADGATE_TOKEN", SECRET)
     world.ask("SELECT uuid()")
     (child,) = world.spark._idle
-    assert SECRET.encode() not in Path(f"/proc/{child.pid}/environ").read_bytes()
+    assert SECRET.encode() not in Path(f"/proc/{process_of(child).pid}/environ").read_bytes()

@@ -23,7 +23,8 @@ from controlplane.core.errors import (
     RowsUnreadable,
 )
 from controlplane.core.query_problems import problem_at
-from controlplane.lake.queries.child import ChildEnded, QueryChild
+from controlplane.lake.queries.carriers import ChildEnded, LocalProcess
+from controlplane.lake.queries.child import QueryChild
 from controlplane.lake.queries.turns import ENDS, Bounds, Turns
 from controlplane.ports.queries import Cancellation, Pieces
 from dataplane.contract.queries import GRACE_S, Compared, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
@@ -87,7 +88,7 @@ class QueryPool:
         return Session(self, user, cancellation, deadline, timeout_s)
 
     def _made(self) -> QueryChild:
-        return QueryChild(self._lake, *self._bytes)
+        return QueryChild(LocalProcess(self._lake, *self._bytes))
 
     def take(self, user: str) -> QueryChild:
         """A warm process of this user's, else a new one, in place of another user's."""
@@ -118,9 +119,13 @@ class QueryPool:
         with self._free:
             self._busy.discard(child)
             if is_sound and child.is_alive and child.asked < MOST_ASKED and not self._is_closed:
-                self._idle.append(child)
+                self._keep(child)
                 return
         child.close()
+
+    def _keep(self, child: QueryChild) -> None:
+        """For the next query."""
+        self._idle.append(child)
 
     def close(self) -> None:
         """End all, also those that have work."""
@@ -232,11 +237,14 @@ class Session:
     def _held(self) -> QueryChild:
         child = self._child
         if child is None:
-            child = self._pool.take(self._user)
+            child = self._taken()
             with self._pool.lock:
                 self._child = child
             self._cancellation.then(self._kill)
         return child
+
+    def _taken(self) -> QueryChild:
+        return self._pool.take(self._user)
 
     def _why(self, ended: ChildEnded) -> Exception:
         if self._cancellation.is_cancelled:
@@ -245,7 +253,7 @@ class Session:
             return self._too_long()
         if self._pool.is_closed:
             return QueriesBusy(ENDS)
-        return QueryCrashed(CRASHED.format(code=ended.code))
+        return QueryCrashed(CRASHED.format(code=ended.told))
 
     def _too_long(self) -> QueryLimit:
         return QueryLimit(f"the query takes longer than {self._timeout_s:g} s; narrow it, or allow more time")

@@ -16,6 +16,7 @@ from controlplane.core import sql as spark_sql
 from controlplane.core.errors import Problem, QueryRefused
 from controlplane.core.query_problems import problem_at
 from controlplane.core.sql.addresses import Addressed, addressed
+from controlplane.lake.queries.carriers import LocalSpark
 from controlplane.lake.queries.child import QueryChild, SparkChild
 from controlplane.lake.queries.pool import QueryPool, Session
 from controlplane.ports.queries import Cancellation, Pieces
@@ -56,7 +57,7 @@ class SparkPool(QueryPool):
         return super().take(ALL)
 
     def _made(self) -> QueryChild:
-        return SparkChild(self._lake, *self._bytes)
+        return SparkChild(LocalSpark(self._lake, *self._bytes))
 
     def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
         return SparkSession(self, user, cancellation, deadline, timeout_s)
@@ -130,6 +131,9 @@ class SparkSession(Session):
         """By this process where it has just run a query, and by one of the others' where Spark may have to start."""
         if self._child is not None:
             return super().page(path, offset, limit)
+        return self.page_without_spark(path, offset, limit)
+
+    def page_without_spark(self, path: Path, offset: int, limit: int) -> PageFound:
         with self._pool.pages.session(self._user, self._cancellation, timeout_s=self._left_s()) as pages:
             return pages.page(path, offset, limit)
 

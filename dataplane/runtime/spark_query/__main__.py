@@ -24,7 +24,6 @@ from dataplane.runtime.bounded import bound, end
 if TYPE_CHECKING:
     from dataplane.runtime.spark_query.worker import Worker
 
-IDLE_S = 600.0  # without a question: memory is given back
 Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their numbers, and when they came
 
 
@@ -42,7 +41,7 @@ def main() -> None:
     threading.Thread(target=worker.start, name="spark", daemon=True).start()
     with suppress(queue.Empty):
         while worker.is_alive:
-            worker.answer(*questions.get(timeout=IDLE_S))
+            worker.answer(*questions.get(timeout=bounds["idle_s"]))
     end(bounds["scratch"], 0)
 
 

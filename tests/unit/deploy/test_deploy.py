@@ -66,6 +66,8 @@ def test_all_pools_at_their_largest_fit_into_the_quota(overlay: str) -> None:
         cpu += pool.limits.maximum * (each + executors.maximum * executors.cpu)
         memory += pool.limits.maximum * (pool.memory_mib + executors.maximum * pools.mebibytes(executors.memory))
         pods += pool.limits.maximum * (1 + executors.maximum)
+    assert cluster.queries is not None
+    cpu, memory, pods = cpu + pools.cores(cluster.queries.cpu), memory + cluster.queries.memory_mib, pods + 1
     assert cpu <= float(quota["requests.cpu"])
     assert memory <= min(pools.mebibytes(quota[name]) for name in ("requests.memory", "limits.memory"))
     assert pods <= int(quota["pods"])

@@ -7,14 +7,17 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from controlplane.core.model.answers.spark_sessions import SparkView
 from controlplane.core.model.tasks import Size
-from controlplane.drivers import manifests
+from controlplane.drivers import manifests, query_manifests, session_manifests
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
+from controlplane.ports.spark_sessions import Note
 
 GOLDEN = Path(__file__).with_name("manifests")
 POOLS = {
@@ -87,6 +90,34 @@ def test_names_are_those_of_slots(cluster: Cluster) -> None:
     assert manifests.job(cluster, one)["metadata"]["name"] == manifests.job(cluster, other)["metadata"]["name"]
 
 
+def test_the_pod_of_queries(cluster: Cluster) -> None:
+    given = read(
+        json.dumps(POOLS | {"queries": {"memory": "4Gi", "place": "steady", "env_secrets": ["lake-read-only"]}})
+    )
+    secret, nonce = b"of the installation", "nonce"
+    token, made_of = query_manifests.token(secret, nonce), query_manifests.settings(given, "s3://lake/x", secret)
+    job = query_manifests.job(given, "s3://lake/x", made_of, 7, nonce)
+    assert token not in json.dumps(job)
+    golden("query", job)
+    with_other = (given, "s3://lake/y", secret), (given, "s3://lake/x", b"of another one")
+    others = {query_manifests.settings(*other) for other in with_other}
+    others.add(query_manifests.settings(replace(given, image="another"), "s3://lake/x", secret))
+    assert len(others - {made_of}) == 3, "a pod of these is another one"
+    assert query_manifests.token(b"of another one", nonce) != token
+    assert cluster.queries is None
+
+
+def test_the_pod_of_a_session(cluster: Cluster) -> None:
+    given = read(json.dumps(POOLS | {"sessions": {"place": "steady", "env_secrets": ["lake-read-only"]}}))
+    view: SparkView = {"name": "shop.orders", "generation": 3}
+    note = Note("ada", "t1", {"id": "0a", "branch": "main", "by": "ada", "at": 1.0, "expires": 3601.0, "views": [view]})
+    job = session_manifests.job(given, "s3://lake/x", note, (2, 7), 4200.0)
+    golden("session", job)
+    assert session_manifests.note_of(job) == note
+    assert (session_manifests.slot_of(job), session_manifests.number_of(job)) == (2, 7)
+    assert cluster.sessions is None
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -121,6 +152,16 @@ def test_names_are_those_of_slots(cluster: Cluster) -> None:
         ({"places": {"spot": {"tolerations": {"key": "spot"}}}}, "`places.spot.tolerations` is .*a list of objects"),
         ({"places": {"spot": {"tolerations": ["spot"]}}}, "`places.spot.tolerations` is .*a list of objects"),
         ({"places": {"spot": {"priority_class": 3}}}, "`places.spot.priority_class` is 3"),
+        ({"queries": []}, "`queries` must be an object"),
+        ({"sessions": {"maximum": -1}}, "`sessions.maximum` is -1; it must be a whole number from 0 on"),
+        ({"sessions": {"size": "large"}}, "`sessions` knows .*; not 'size'"),
+        ({"queries": {"maximum": 3}}, "`queries` knows .*; not 'maximum'"),
+        ({"queries": {"memory": "4GB"}}, "memory is '4GB'"),
+        ({"queries": {"cpu": 0}}, "cpu is 0"),
+        ({"queries": {"place": "moon"}}, "`queries.place` knows spot, steady; not 'moon'"),
+        ({"queries": {"port": 80}}, "`queries.port` is 80; it must be a whole number from 1024 on"),
+        ({"queries": {"idle_s": -1}}, "`queries.idle_s` is -1"),
+        ({"queries": {"env_secrets": "lake"}}, "`queries.env_secrets` is 'lake'; it must be a list"),
     ],
 )
 def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> None:

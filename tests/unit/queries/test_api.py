@@ -19,7 +19,7 @@ from controlplane.operations.desired import tokens
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import ENDLESS, LARGE
-from tests.unit.queries.world import World, world_in
+from tests.unit.queries.world import World, process_of, world_in
 
 ID = "0123456789abcdef"
 
@@ -93,7 +93,7 @@ def test_who_leaves_a_stream_ends_its_query(served: Served) -> None:
         next(stream)
         (child,) = served.world.pool._busy
         stream.close()
-    child._process.wait()
+    process_of(child).wait()
     with served.client() as client:
         assert client.query("SELECT 1")["rows"] == [[1]]
 

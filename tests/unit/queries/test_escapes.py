@@ -19,7 +19,7 @@ from dataplane.contract.schemas import field_of, struct_of
 from dataplane.query.database import database_of
 from dataplane.storage.lake import open_lake
 from tests.unit.diffs.world import rows
-from tests.unit.queries.world import World, table, world_in
+from tests.unit.queries.world import World, process_of, table, world_in
 
 SECRET = "not for queries"
 
@@ -232,4 +232,4 @@ def test_the_process_has_no_secrets(world: World, monkeypatch: pytest.MonkeyPatc
     world.ctx = world.ctx.__class__(world.store, actor="another")
     world.ask("SELECT 1")
     (child,) = [child for child in world.pool._idle if child.user == "another"]
-    assert SECRET.encode() not in Path(f"/proc/{child.pid}/environ").read_bytes()
+    assert SECRET.encode() not in Path(f"/proc/{process_of(child).pid}/environ").read_bytes()

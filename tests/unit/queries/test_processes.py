@@ -19,7 +19,7 @@ from controlplane.operations.inspect import queries
 from controlplane.operations.inspect.queries import Asked
 from controlplane.operations.inspect.running_queries import Cancel
 from tests.unit.diffs.world import rows
-from tests.unit.queries.world import World, world_in
+from tests.unit.queries.world import World, process_of, world_in
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = i"
 LARGE = "SELECT range, repeat('x', 100) FROM range(100000000)"
@@ -34,7 +34,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def pid(world: World) -> int:
     (child,) = world.pool._idle
-    return child.pid
+    return process_of(child).pid
 
 
 def is_gone(pid: int) -> bool:
@@ -82,8 +82,7 @@ def test_a_process_that_does_not_heed_its_deadline_is_ended_by_the_kernel(world:
     asked = Asked(LARGE, limit=None, timeout_s=1.5)
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     (child,) = world.pool._busy
-    child._process.wait()
-    assert child._process.returncode == -signal.SIGALRM
+    assert process_of(child).wait() == -signal.SIGALRM
     with pytest.raises(QueryLimit, match="longer"):
         list(stream.pieces)
     assert world.rows("SELECT 1") == [[1]]
@@ -98,7 +97,7 @@ def test_a_query_that_takes_too_much_memory(world: World) -> None:
 def test_a_crash_costs_its_query_only(world: World) -> None:
     stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
-    os.kill(child.pid, signal.SIGSEGV)
+    os.kill(process_of(child).pid, signal.SIGSEGV)
     with pytest.raises(QueryCrashed, match="-11"):
         list(stream.pieces)
     assert world.rows("SELECT 1") == [[1]]
@@ -109,7 +108,7 @@ def test_who_leaves_a_stream_ends_its_query(world: World) -> None:
     (child,) = world.pool._busy
     next(stream.pieces)
     stream.pieces.close()
-    assert is_gone(child.pid)
+    assert is_gone(process_of(child).pid)
     assert list((world.folder / "results").glob("*.part")) == []
 
 
@@ -150,7 +149,7 @@ def test_a_stream_that_nobody_reads_holds_nothing(world: World) -> None:
     stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
     del stream
-    assert is_gone(child.pid)
+    assert is_gone(process_of(child).pid)
 
 
 class Late(Cancel):
@@ -180,9 +179,10 @@ def test_who_leaves_at_the_very_end_costs_nobody_a_process(world: World) -> None
 def test_a_process_that_had_nothing_to_do_for_long_is_replaced(world: World) -> None:
     world.ask("SELECT 1")
     (child,) = world.pool._idle
-    assert child._process.stdin
-    child._process.stdin.close()  # it ends as an idle one does
-    child._process.wait()
+    process = process_of(child)
+    assert process.stdin
+    process.stdin.close()  # it ends as an idle one does
+    process.wait()
     assert world.rows("SELECT 1") == [[1]]
 
 
@@ -206,14 +206,16 @@ def test_the_end_of_the_pool_ends_what_runs(world: World) -> None:
 
 PARENT = """
 import os, sys
+from controlplane.lake.queries.carriers import LocalProcess
 from controlplane.lake.queries.child import QueryChild
 from time import monotonic
-child = QueryChild(sys.argv[1], 1 << 28, 1 << 20)
+process = LocalProcess(sys.argv[1], 1 << 28, 1 << 20)
+child = QueryChild(process)
 asking = child.ask({"ask": "inspect", "sql": "SELECT 1"}, monotonic() + 60)
 try:
     next(asking)
 except StopIteration:
-    print(child.pid, flush=True)
+    print(process.process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from controlplane.lake.queries.carriers import LocalProcess
+from controlplane.lake.queries.child import QueryChild
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.inspect import queries
@@ -52,6 +55,11 @@ def world_in(folder: Path, **bounds: int) -> Iterator[World]:
     finally:
         world.pool.close()
         world.store.close()
+
+
+def process_of(child: QueryChild) -> subprocess.Popen[bytes]:
+    assert isinstance(child.carrier, LocalProcess)
+    return child.carrier.process
 
 
 def table(path: str, schema: Schema, dataflow: str = "shop", name: str = "totals") -> QueryTable:

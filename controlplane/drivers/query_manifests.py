@@ -1,0 +1,65 @@
+"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings.
+
+Does not belong here: asking (`query_pods`), and the pod itself (`side_manifests`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from hashlib import sha256
+
+from controlplane.drivers import side_manifests
+from controlplane.drivers.manifests import DISRUPTED, OURS, Manifest
+from controlplane.drivers.pools import Cluster
+
+QUERY = "query"
+MANAGER = "headgate-queries"
+SETTINGS, NONCE = f"{OURS}/settings", f"{OURS}/nonce"
+DERIVED = b"headgate/query-pod/1\n"
+
+
+def selector(cluster: Cluster, settings: str) -> str:
+    return side_manifests.selector({**_labels(cluster), SETTINGS: settings})
+
+
+def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
+    """Of pods with the same image, bounds and secret: one of others is not asked, and ends once it is idle."""
+    told = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
+    return sha256(told.encode()).hexdigest()[:10]
+
+
+def token(secret: bytes, nonce: str) -> str:
+    """What a pod knows callers by. Every replica of a service can tell it, and whoever may list Jobs cannot."""
+    return hmac.new(secret, DERIVED + nonce.encode(), sha256).hexdigest()
+
+
+def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
+    """`made_of`: see `settings`. `number`: of launches, so that the second replica to ask for the same is told so."""
+    name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**_labels(cluster), SETTINGS: made_of}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": cluster.namespace,
+            "labels": labels,
+            "annotations": {NONCE: nonce},
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": cluster.keep_s,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [DISRUPTED]},
+            "template": {"metadata": {"labels": labels}, "spec": _spec(cluster, lake, name)},
+        },
+    }
+
+
+def _labels(cluster: Cluster) -> dict[str, str]:
+    return side_manifests.labels(cluster, QUERY, MANAGER)
+
+
+def _spec(cluster: Cluster, lake: str, name: str) -> Manifest:
+    assert cluster.queries is not None
+    return side_manifests.spec(cluster, cluster.queries, lake, QUERY, name)

@@ -1,0 +1,134 @@
+"""The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
+
+What there is, the cluster knows: a Job's name tells what it was made of and a number, so that the second replica to
+ask for one finds the first one's. Does not belong here: what is asked for (`query_manifests`), and the queries.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from controlplane import logs
+from controlplane.core.errors import EngineUnavailable, PoolUnavailable
+from controlplane.drivers import query_manifests, side_manifests
+from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
+from controlplane.drivers.kubernetes import Asks
+from controlplane.drivers.pools import Cluster
+from controlplane.drivers.query_manifests import NONCE
+from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge
+from controlplane.ports.queries import PodPlace
+
+Found = Mapping[str, Any]
+LATELY_S = 120.0  # a pod that failed in this time is started once more, and not a third time
+ASKED_FOR = "it was asked for"
+STARTS = "it is being started"
+AWAY = "the cluster cannot be asked: {reason}"
+REFUSED = "Spark has no pod: {reason}; ask DuckDB, or tell who runs this service"
+log = logs.get("queries")
+
+
+class KubernetesQueryPods:
+    """`QueryPods`. `secret`: of the installation, the same in every replica."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        lake: str,
+        secret: bytes,
+        open_api: Callable[[], Asks],
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`open_api` raises PoolUnavailable where there is no way to the cluster."""
+        assert cluster.queries is not None
+        self._cluster, self._lake, self._secret, self._now = cluster, lake, secret, now
+        self._port, self._open_api = cluster.queries.port, open_api
+        self._settings = query_manifests.settings(cluster, lake, secret)
+        self._api: Asks | None = None
+        self._given = set[str]()  # uids of Jobs whose Secrets are there
+        self._lock = threading.Lock()
+
+    def look(self) -> PodPlace | str:
+        with self._lock:
+            try:
+                return self._look()
+            except PoolUnavailable as e:
+                return AWAY.format(reason=e)
+            except ApiRefused as e:
+                raise EngineUnavailable(REFUSED.format(reason=e)) from e
+
+    def close(self) -> None:
+        if self._api is not None:  # a look that hangs is not waited for
+            self._api.close()
+
+    def _look(self) -> PodPlace | str:
+        if self._api is None:
+            self._api = self._open_api()
+        labels = query_manifests.selector(self._cluster, self._settings)
+        jobs = sorted(self._api.list(JOBS, labels), key=_number)
+        told = [(job, *self._told(self._api, job, labels)) for job in jobs]
+        for job, pod, verdict in reversed(told):
+            if verdict.state in ("waiting", "running"):
+                return self._waited_for(self._api, job, pod, verdict)
+        self._check_failures([verdict for _, _, verdict in told])
+        self._start(self._api, 1 + max(map(_number, jobs), default=0))
+        return ASKED_FOR
+
+    def _told(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
+        """Its pod, and what cluster and pod say of it."""
+        uid = job["metadata"]["uid"]
+        pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
+        events = self._events(api, job) if awaits_pod(job, pods) else ()
+        return pods[0] if pods else {}, judge(job, pods, events)
+
+    def _events(self, api: Asks, job: Found) -> Sequence[Found]:
+        """Of the Job and its pod."""
+        name = job["metadata"]["name"]
+        found = api.list(EVENTS, fields="type!=Normal")
+        return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(name)]
+
+    def _waited_for(self, api: Asks, job: Found, pod: Found, verdict: PodVerdict) -> PodPlace | str:
+        about = job["metadata"]
+        token = query_manifests.token(self._secret, about["annotations"][NONCE])
+        self._give(api, about, token)
+        if not verdict.mends:  # it would wait for ever, and the next query asks with the settings of that moment
+            api.delete(JOBS, about["name"], about["uid"])
+            raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
+        address = pod.get("status", {}).get("podIP", "")
+        if verdict.state == "running" and address:
+            return PodPlace(address, self._port, token)
+        return verdict.reason or STARTS
+
+    def _give(self, api: Asks, about: Found, token: str) -> None:
+        """Its Secret, also where another replica made the Job and died before this. Repeating is harmless."""
+        if about["uid"] in self._given:
+            return
+        owner = {"name": about["name"], "uid": about["uid"]}
+        api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
+        self._given.add(about["uid"])
+
+    def _check_failures(self, told: Sequence[PodVerdict]) -> None:
+        failed = [one for one in told if one.fault and self._now() - one.at < LATELY_S]
+        if len(failed) > 1:
+            raise EngineUnavailable(REFUSED.format(reason=f"the last one {failed[-1].reason}"))
+
+    def _start(self, api: Asks, number: int) -> None:
+        nonce = secrets.token_hex(16)
+        made = api.create(JOBS, query_manifests.job(self._cluster, self._lake, self._settings, number, nonce))
+        if made is None:
+            return  # another replica was faster, and the next look finds it
+        about = made["metadata"]
+        self._give(api, about, query_manifests.token(self._secret, about["annotations"][NONCE]))
+        log.info("launched", job=about["name"])
+
+
+def _number(job: Found) -> int:
+    return int(str(job["metadata"]["name"]).rpartition("-")[2])
+
+
+def _job_of(pod: Found) -> str:
+    return str(pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", ""))

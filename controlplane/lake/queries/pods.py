@@ -1,0 +1,148 @@
+"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it warm.
+
+Does not belong here: where the pod comes from (`QueryPods`), and what is said to it (`child`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryLimit
+from controlplane.lake.queries.carriers import ChildEnded, PodProcess, reached
+from controlplane.lake.queries.child import QueryChild, SparkChild
+from controlplane.lake.queries.pool import CANCELLED, QueryPool
+from controlplane.lake.queries.spark import SparkPool, SparkSession
+from controlplane.lake.queries.turns import ENDS
+from controlplane.ports.queries import Cancellation, PodPlace, QueryPods
+from dataplane.contract.queries import PageFound
+
+LOOK_S = 0.3
+STARTING = "Spark's pod starts, which took all of the {seconds:g} s ({words}); ask again soon"
+BUSY = "queries of other replicas took all of the {seconds:g} s; try again later"
+SLOW = "the cluster does not answer"
+NOBODY = "it does not answer yet: {error}"
+
+
+class SparkPodPool(SparkPool):
+    """`QueryEngine` over the lake of the pod. One query of ours at a time."""
+
+    def __init__(self, lake: str, pages: QueryPool, pods: QueryPods, *, waiting: int = 10) -> None:
+        super().__init__(lake, pages, waiting=waiting)
+        self._pods = pods
+        self._place: PodPlace | None = None  # where it was last
+
+    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> SparkPodSession:
+        return SparkPodSession(self, user, cancellation, deadline, timeout_s)
+
+    def reach(self, wish: Wish) -> QueryChild:
+        """A process that waits for our questions. Raises QueryLimit, QueriesBusy, QueryCancelled and
+        EngineUnavailable."""
+        child = self._reached(wish)
+        with self.lock:
+            self._busy.add(child)
+            if self.is_closed:
+                child.kill()
+        return child
+
+    def _reached(self, wish: Wish) -> QueryChild:
+        while True:
+            wish.check()
+            found = self._place or self._looked(wish)
+            if isinstance(found, PodPlace):
+                try:
+                    return self._welcomed(found, wish)
+                except (OSError, ChildEnded) as e:  # it starts, has ended since it was last seen, or is another one
+                    self._place, wish.words = None, NOBODY.format(error=_words(e))
+            else:
+                wish.words = found
+            wish.pause()
+
+    def _looked(self, wish: Wish) -> PodPlace | str:
+        """A cluster that does not answer keeps nobody past the end of the wish."""
+        looking = Future[PodPlace | str]()
+        threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
+        while True:
+            try:
+                return looking.result(min(LOOK_S, wish.left_s))
+            except TimeoutError:
+                wish.words = wish.words or SLOW
+                wish.check()
+
+    def _welcomed(self, place: PodPlace, wish: Wish) -> QueryChild:
+        process = reached(place.host, place.port, place.token, wish.left_s)
+        try:
+            wish.is_queued = True
+            asked = process.welcome(wish.check)
+        except BaseException:
+            wish.is_queued = False
+            process.close()
+            raise
+        self._place = place
+        return SparkChild(process, asked)
+
+    def _keep(self, child: QueryChild) -> None:
+        """Its connection ends, so that other replicas have their turn."""
+        assert isinstance(child.carrier, PodProcess)
+        child.carrier.keep(child.asked)
+        child.close()
+
+    def close(self) -> None:
+        super().close()
+        self._pods.close()
+
+
+class Wish:
+    """To have the process, until when, and what it waits for."""
+
+    def __init__(self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float) -> None:
+        self._pool, self._cancellation = pool, cancellation
+        self._deadline, self._timeout_s = deadline, timeout_s
+        self._changed = threading.Event()
+        self.words, self.is_queued = "", False
+
+    @property
+    def left_s(self) -> float:
+        return max(0.01, self._deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Raises what its end is."""
+        if self._cancellation.is_cancelled:
+            raise QueryCancelled(CANCELLED)
+        if self._pool.is_closed:
+            raise QueriesBusy(ENDS)
+        if time.monotonic() < self._deadline:
+            return
+        if self.is_queued:
+            raise QueriesBusy(BUSY.format(seconds=self._timeout_s))
+        raise QueryLimit(STARTING.format(seconds=self._timeout_s, words=self.words or "it was asked for"))
+
+    def pause(self) -> None:
+        self._changed.wait(min(LOOK_S, self.left_s))
+
+
+class SparkPodSession(SparkSession):
+    """`QuerySession`."""
+
+    _pool: SparkPodPool
+
+    def _taken(self) -> QueryChild:
+        return self._pool.reach(Wish(self._pool, self._cancellation, self._deadline, self._timeout_s))
+
+    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+        """Results lie on this machine, where the pod is not."""
+        return self.page_without_spark(path, offset, limit)
+
+
+def _do(work: Callable[[], PodPlace | str], told: Future[PodPlace | str]) -> None:
+    try:
+        told.set_result(work())
+    except Exception as e:  # noqa: BLE001  # who waits is told
+        told.set_exception(e)
+
+
+def _words(error: OSError | ChildEnded) -> str:
+    return "it closes the connection" if isinstance(error, ChildEnded) else str(error.strerror or error)

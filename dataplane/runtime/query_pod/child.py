@@ -1,0 +1,93 @@
+"""The process that answers, and its scratch folder. Does not belong here: who speaks to it (`carrying`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dataplane.contract.bare_environment import FOR_SPARK, bare
+from dataplane.contract.queries import Bounds
+
+SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
+ENDS_S = 2.0  # after its output has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is started. `idle_s`: without a question it ends."""
+
+    lake: str
+    memory_bytes: int
+    disk_bytes: int
+    idle_s: float
+    command: Sequence[str] = SPARK
+
+
+class Child:
+    """With all that it starts, it is a process group. `asked`: questions that it had."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.asked = 0
+        self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
+        self.process = subprocess.Popen(
+            kind.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=bare(FOR_SPARK),
+        )
+        bounds: Bounds = {
+            "lake": kind.lake,
+            "scratch": self._scratch,
+            "memory_bytes": kind.memory_bytes,
+            "disk_bytes": kind.disk_bytes,
+            "idle_s": kind.idle_s,
+        }
+        self.write(json.dumps(bounds).encode() + b"\n")
+
+    @property
+    def output(self) -> int:
+        assert self.process.stdout
+        return self.process.stdout.fileno()
+
+    @property
+    def is_ready(self) -> bool:
+        """It lives, and says nothing: an output that nobody asked for would be another one's answer."""
+        pending = select.poll()
+        pending.register(self.output, select.POLLIN | select.POLLHUP)
+        return self.process.poll() is None and not pending.poll(0)
+
+    def write(self, data: bytes) -> None:
+        """To its input. Of a process that has ended the end of its output tells."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError, ValueError):
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+
+    def exit_code(self) -> int:
+        """Once its output has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.process.wait(ENDS_S)
+        self.kill()
+        return self.process.wait()
+
+    def kill(self) -> None:
+        """At once, with its JVM, which may outlive the process itself."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Nothing is left of it."""
+        self.kill()
+        with suppress(BrokenPipeError), self.process:
+            pass
+        shutil.rmtree(self._scratch, ignore_errors=True)
