@@ -289,9 +289,7 @@ class Server:
             from controlplane.drivers.cluster import Api
             from controlplane.drivers.kubernetes import KubernetesPool
         except ModuleNotFoundError as e:
-            from controlplane.core.errors import MissingPackage
-
-            raise MissingPackage("a pool on Kubernetes", e.name, "kubernetes") from e
+            raise _without_kubernetes(e) from e
         cluster = _read_pools(self.settings)
         api = Api.open(cluster.namespace, self.settings.kubeconfig)
         named = replace(cluster, url=cluster.url or self.url)
@@ -485,8 +483,11 @@ class Server:
         cluster = _read_pools(self.settings)
         if cluster.queries is None:
             return NoEngine(NO_QUERIES_POD)
-        from controlplane.drivers.cluster import Api
-        from controlplane.drivers.query_pods import KubernetesQueryPods
+        try:
+            from controlplane.drivers.cluster import Api
+            from controlplane.drivers.query_pods import KubernetesQueryPods
+        except ModuleNotFoundError as e:
+            raise _without_kubernetes(e) from e
         from controlplane.lake.queries.pods import SparkPodPool
 
         open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)
@@ -679,6 +680,12 @@ def _start_worker(pool: DriverPool) -> None:
     """It starts while we go on, and waits at the socket."""
     if not pool.outlives:
         pool.scale("worker", 1)
+
+
+def _without_kubernetes(error: ModuleNotFoundError) -> Exception:
+    from controlplane.core.errors import MissingPackage
+
+    return MissingPackage("a pool on Kubernetes", error.name, "kubernetes")
 
 
 def _read_pools(settings: Settings) -> Cluster:

@@ -28,6 +28,7 @@ from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import peak_mb
 
 TOKEN = "of this pod"
+SECRET = "of somebody else"
 COMMAND = (sys.executable, "-P", "-m", "dataplane", "query")
 
 
@@ -45,7 +46,8 @@ class Pod:
             "HEADGATE_IDLE_S": "600",
             "HEADGATE_PORT": str(port),
         }
-        self.process = subprocess.Popen(COMMAND, env=os.environ | told)
+        others = {"HEADGATE_TOKEN": SECRET, "HEADGATE_SECRET_SHOP_PASSWORD": SECRET}
+        self.process = subprocess.Popen(COMMAND, env=os.environ | told | others)
         self.place = PodPlace("127.0.0.1", port, TOKEN)
 
     def look(self) -> PodPlace:
@@ -130,6 +132,13 @@ def test_what_is_refused_is_told_at_its_place(world: Replica) -> None:
     assert (problem.line, problem.column) == (1, 62)
     with pytest.raises(QueryRefused):
         world.ask("SELECT java_method('java.lang.System', 'getenv', 'HOME')")
+
+
+def test_the_process_has_no_secrets(world: Replica) -> None:
+    for pid in warm(world):
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        assert SECRET.encode() not in environment
+        assert b"HEADGATE_TOKEN" not in environment
 
 
 def test_a_deadline_ends_the_query_and_the_process_goes_on(world: Replica) -> None:

@@ -42,6 +42,7 @@ from dataplane.contract.query_pods import (
 )
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.pod import Patience, QueryPod
+from tests.e2e.workspace import until
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
 
 TOKEN = "the token of this pod"
@@ -332,16 +333,27 @@ def test_memory_does_not_grow_with_the_rows(pod: Serving) -> None:
 
 
 def test_callers_take_turns(pod: Serving) -> None:
-    with pod.asked() as first:
-        second, third = pod.connected(), pod.connected()
-        with closing(second):
-            third.close()  # it does not wait any more
-            looks = iter((None, None))
-            with pytest.raises(StopIteration):
-                second.welcome(lambda: next(looks))
-            answer(first, run("SELECT 1"))
-            kept(first)
-            assert second.welcome(lambda: None) == first.asked
+    with pod.asked() as first, closing(pod.connected()) as second:
+        looks = iter((None, None))
+        with pytest.raises(StopIteration):
+            second.welcome(lambda: next(looks))
+        answer(first, run("SELECT 1"))
+        kept(first)
+        assert second.welcome(lambda: None) == first.asked
+
+
+def test_who_left_while_it_waited_costs_nobody_the_process(pod: Serving) -> None:
+    works(pod)
+    first = pod.process
+    with pod.asked() as child:
+        waiting = [pod.connected() for _ in range(3)]
+        until(lambda: pod.pod._known == 4, lambda: "they do not wait")
+        for one in waiting:
+            one.close()
+        kept(child)
+    until(lambda: pod.pod._known == 0, lambda: "somebody stays")
+    assert pod.process is first
+    works(pod)
 
 
 def test_without_callers_it_ends(tmp_path: Path) -> None:
