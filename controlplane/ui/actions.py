@@ -30,6 +30,7 @@ from dataplane.contract.encoding import digest
 Fields: TypeAlias = Mapping[str, str]
 TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
 HEX = frozenset("0123456789abcdef")
+LONGEST_KEY = 20_000  # characters of a partition's key
 
 
 class BadForm(HeadgateError):
@@ -70,6 +71,13 @@ def _accept_deletes(asked: Asking, fields: Fields) -> object:
 
 def _retry(asked: Asking, fields: Fields) -> object:
     return controls.retry(asked.context, asked.branch, _target(fields))
+
+
+def _retry_partition(asked: Asking, fields: Fields) -> object:
+    name, key = fields.get("target", ""), fields.get("partition")
+    if key is None or not DATASET.fullmatch(name):
+        raise BadForm("this form names no partition of a dataset")
+    return controls.retry_partition(asked.context, asked.branch, name, key[:LONGEST_KEY])
 
 
 def _pause(asked: Asking, fields: Fields) -> object:
@@ -124,6 +132,7 @@ ACTIONS: Mapping[str, Action] = {
     "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),
+    "retry-partition": Action("operate", _retry_partition, "What failed of this partition is tried again."),
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
     "roll-back": Action("operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
