@@ -790,6 +790,12 @@ class Headgate:
         """One feed."""
         return cast("FeedEntry", self._get(f"/v1/feeds/{_segment(name)}"))
 
+    def change_feed(self, name: str, *, columns: str | None = None) -> FeedEntry:
+        """Promise more: further columns, or wider types. `columns`: the contract as DDL; all that the dataset has now
+        by default."""
+        answer = self._http.put(f"/v1/feeds/{_segment(name)}", json={"columns": columns})
+        return cast("FeedEntry", _value(answer))
+
     def delete_feed(self, name: str) -> None:
         """Delete a feed without readers."""
         _value(self._http.delete(f"/v1/feeds/{_segment(name)}"))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import FeedInUse
+from controlplane.core.errors import BadFeed, FeedInUse
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DatasetStatus
 from controlplane.operations.desired import branches, feeds, rollback
 from controlplane.operations.feeds import follow
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.upkeep.repair import repair
@@ -126,6 +126,42 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     reader.rest()
     assert reader.rows("sales.twice") == [(2, 20), (3, 30)]
     assert reader.decision("sales.sold").status == "up_to_date"
+
+
+def test_a_contract_is_widened_and_readers_who_waited_go_on(installation: Installation) -> None:
+    seller, reader = installation.team("team-a"), installation.team("team-b")
+    seller.put("1.csv", (1, 10))
+    seller.sells(schema="k INT, v INT")
+    seller.settle()
+    feeds.create(seller.ctx, "orders", "shop.orders")
+    feeds.grant(seller.ctx, "orders", "team-b")
+    reader.reads("team-a")
+    reader.settle()
+    seller.put("1.csv", (1, 10, 5), columns="k,v,w")
+    seller.sells(schema="k INT, v BIGINT, w INT")
+    seller.settle()
+    reader.rest()
+    assert "column v is BIGINT and was promised as INT" in reader.decision("sales.sold").reason
+
+    for wrong in ("k INT", "k INT, v INT", "k INT, v BIGINT, w BIGINT"):  # less, and what it has not
+        with pytest.raises(BadFeed):
+            feeds.change(seller.ctx, "orders", wrong)
+    seen = reader.loop.wake.count
+    found = feeds.change(seller.ctx, "orders")
+    assert [one["type"] for one in found["columns"]] == ["INT", "BIGINT", "INT"]
+    assert (found["breaches"], found["generation"]) == ([], 2)
+    assert reader.loop.wake.count > seen
+    reader.rest()
+    assert reader.decision("sales.sold").status == "up_to_date"
+    assert reader.rows("sales.sold") == [(1, 10, 5)]
+    feeds.change(seller.ctx, "orders")
+    told = [one for one in audit.changes(seller.ctx, "main", 100)["items"] if one["action"] == "feed.change"]
+    assert len(told) == 1  # nothing was changed by the second one
+    seller.put("1.csv", (1, 10))
+    seller.sells(schema="k INT, v BIGINT")
+    seller.settle()
+    with pytest.raises(BadFeed, match="column w would go"):
+        feeds.change(seller.ctx, "orders")
 
 
 def test_one_who_begins_to_read_during_a_breach_gets_the_last_good_state(teams: tuple[Team, Team]) -> None:
