@@ -19,7 +19,7 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import branches, controls, merging, revert, rollback, s3_keys, tokens
+from controlplane.operations.desired import branches, controls, feeds, merging, revert, rollback, s3_keys, tokens
 from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
@@ -119,6 +119,28 @@ def _merge(asked: Asking, fields: Fields) -> object:
     return merging.merge_branch(asked.context, source, into)
 
 
+def _offer_feed(asked: Asking, fields: Fields) -> object:
+    name = fields.get("name", "").strip()[:200]
+    return feeds.create(asked.context, name, _target(fields), fields.get("columns", "").strip() or None)
+
+
+def _change_feed(asked: Asking, fields: Fields) -> object:
+    return feeds.change(asked.context, fields.get("target", ""))
+
+
+def _grant_feed(asked: Asking, fields: Fields) -> object:
+    namespace, dataflows = fields.get("namespace", "").strip(), fields.get("dataflows", "").strip() or "*"
+    return feeds.grant(asked.context, fields.get("target", ""), namespace, dataflows)
+
+
+def _revoke_feed(asked: Asking, fields: Fields) -> object:
+    return feeds.revoke(asked.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows"))
+
+
+def _delete_feed(asked: Asking, fields: Fields) -> None:
+    feeds.delete(asked.context, fields.get("target", ""))
+
+
 def _revoke_token(asked: Asking, fields: Fields) -> None:
     tokens.revoke(asked.context, fields.get("target", "")[:100])
 
@@ -143,6 +165,11 @@ ACTIONS: Mapping[str, Action] = {
     "apply": Action("edit", None, "It is stored, and computed where something changed."),
     "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
     "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
+    "feed-offer": Action("admin", _offer_feed, "It is offered: grant it to those who are to read it."),
+    "feed-change": Action("admin", _change_feed, "The feed promises the columns that its dataset has."),
+    "feed-grant": Action("admin", _grant_feed, "They may read the feed."),
+    "feed-revoke": Action("admin", _revoke_feed, "The grant is over; who read it keeps what there is."),
+    "feed-delete": Action("admin", _delete_feed, "The feed is over."),
     "revert": Action("edit", _revert, "The earlier text is the newest revision now."),
     "branch": Action("edit", _branch, "The branch is there."),
     "merge": Action("edit", _merge, "It is merged."),

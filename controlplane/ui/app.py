@@ -25,6 +25,7 @@ from controlplane.ui import (
     branch_pages,
     bulk_pages,
     catalogue_pages,
+    feed_pages,
     login,
     page,
     pages,
@@ -74,6 +75,7 @@ class PagesApp:
             routes=[
                 *bulk_pages.ROUTES,
                 *catalogue_pages.ROUTES,
+                *feed_pages.ROUTES,
                 *pages.ROUTES,
                 *past_pages.ROUTES,
                 *profile_pages.ROUTES,
