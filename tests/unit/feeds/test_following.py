@@ -116,6 +116,9 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     assert "column v is gone" in found.reason
     assert "generation 2 is offered instead" in found.reason
     assert told(reader, "sales.sold")["feed"] == "team-a/orders"
+    (source,) = overview.plan(reader.ctx, "main")["sources"]
+    assert source["problem"] == found.reason
+    assert source["as_of"] is not None
     assert told(seller, "shop.kept")["feeds"] == [{"name": "orders", "breaches": ["column v is gone"]}]
     assert "listing" not in told(reader, "sales.sold")  # nobody looks at it, so it is never late
     shown = feeds.show(seller.ctx, "orders")
@@ -211,6 +214,9 @@ def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(teams: tupl
     assert missing is not None
     said = refused["message"].replace("orders", "nothing").replace("other", "none")
     assert said == missing["message"]
+    problems = {one["dataset"]: one["problem"] for one in overview.plan(reader.ctx, "main")["sources"]}
+    assert problems["sales.sold"] is None
+    assert (problems["none.sold"] or "").startswith("the feed cannot be followed: there is no feed team-a/nothing")
 
 
 def test_a_feed_is_read_within_its_namespace(teams: tuple[Team, Team]) -> None:
