@@ -14,7 +14,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import NotFound
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import branches, controls, tokens
-from controlplane.operations.inspect import audit
+from controlplane.operations.inspect import audit, causes
 from tests.unit.ui.world import Pages, pages
 
 WRONG = """
@@ -48,6 +48,9 @@ def test_only_its_own_tasks_get_a_fresh_budget(world: Pages) -> None:
     (entry, *_) = audit.changes(ctx, "main", 1)["items"]
     assert (entry["action"], entry["target"]) == ("retry", "shop.orders")
     assert entry["after"] == {"tasks": 1, "partition": "x.csv"}
+    errors = [causes.why(ctx, "main", "shop.orders", key)["error"] for key in ("x.csv", "y.csv")]
+    assert errors[0] is None, "it waits, and y.csv failed"
+    assert "'y'" in str(errors[1])
     (world.world.home / "orders" / "x.csv").write_text("k,v\n1,1\n")
     world.world.settle()
     assert states(world) == {"y.csv": "failed"}
