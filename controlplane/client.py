@@ -790,6 +790,12 @@ class Headgate:
         """One feed."""
         return cast("FeedEntry", self._get(f"/v1/feeds/{_segment(name)}"))
 
+    def change_feed(self, name: str, *, columns: str | None = None) -> FeedEntry:
+        """Promise more: further columns, or wider types. `columns`: the contract as DDL; all that the dataset has now
+        by default."""
+        answer = self._http.put(f"/v1/feeds/{_segment(name)}", json={"columns": columns})
+        return cast("FeedEntry", _value(answer))
+
     def delete_feed(self, name: str) -> None:
         """Delete a feed without readers."""
         _value(self._http.delete(f"/v1/feeds/{_segment(name)}"))
@@ -829,10 +835,17 @@ class Headgate:
         return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
 
     def retry(
-        self, target: str | None = None, *, branch: str = "main", tasks: Sequence[str] | None = None
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        tasks: Sequence[str] | None = None,
+        partition: str | None = None,
     ) -> RetryAnswer:
-        """Try failed work again; with `tasks`, only what still wants one of these."""
+        """Try failed work again; with `tasks`, only what still wants one of these; with `partition`, only this one of
+        the dataset that `target` names, and nothing upstream of it."""
         body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
+        body |= {} if partition is None else {"partition": partition}
         return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", body))
 
     def begin_run(

@@ -19,7 +19,7 @@ Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Whose dataf
 
 def add(app: typer.Typer) -> None:
     feeds = typer.Typer(help="Datasets that others read by a name (docs/feeds.md).", no_args_is_help=True)
-    for command in (create, listing, details, grant, revoke, delete, offered):
+    for command in (create, change, listing, details, grant, revoke, delete, offered):
         feeds.command({listing: "list", details: "show"}.get(command))(command)
     app.add_typer(feeds, name="feed")
 
@@ -38,6 +38,23 @@ def create(
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = client.create_feed(name, dataset, columns=columns)
+    show(value, _one(value), session.output)
+
+
+def change(
+    ctx: typer.Context,
+    name: Name,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="DDL", help="The contract from now on. All columns that the dataset has by default."),
+    ] = None,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Promise more: further columns, or wider types. Readers go on."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.change_feed(name, columns=columns)
     show(value, _one(value), session.output)
 
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from controlplane.client import Headgate
     from controlplane.core.model.answers import (
         ApplyAnswer,
-        PauseAllAnswer,
-        PauseAnswer,
-        RetryAnswer,
         RunAnswer,
         StatusAnswer,
     )
@@ -166,13 +163,24 @@ def refresh(
 
 def retry(
     ctx: typer.Context,
-    target: options.Target = None,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATAFLOW[.DATASET[/PARTITION]]",
+            help="Everything by default. Of a partition, nothing upstream of it is tried.",
+            show_default=False,
+        ),
+    ] = None,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
     """Try failed work again."""
-    _wish(ctx, "retry", target, home, branch, output)
+    name, slash, partition = (target or "").partition("/")
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.retry(name or None, branch=branch, partition=partition if slash else None)
+    show(value, views.fields(value), session.output)
 
 
 def pause(
@@ -202,12 +210,5 @@ def _wish(
 ) -> None:
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value: RetryAnswer | PauseAnswer | PauseAllAnswer
-        match name:
-            case "retry":
-                value = client.retry(target, branch=branch)
-            case "pause":
-                value = client.pause(target, branch=branch)
-            case _:
-                value = client.resume(target, branch=branch)
+        value = client.pause(target, branch=branch) if name == "pause" else client.resume(target, branch=branch)
     show(value, views.fields(value), session.output)

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
@@ -93,5 +93,6 @@ class Queue(Protocol):
     def end_attempt(self, attempt: str) -> None:
         """The attempt's row goes; its tasks must have been finished, failed or released."""
 
-    def retry(self, branch: str, datasets: Iterable[str]) -> int:
-        """Failed tasks that these datasets demand become queued with a fresh budget. Returns how many."""
+    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
+        """Failed tasks that these datasets demand become queued with a fresh budget; `tasks`: only those of them.
+        Returns how many."""

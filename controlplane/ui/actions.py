@@ -19,7 +19,7 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import branches, controls, merging, revert, rollback, s3_keys, tokens
+from controlplane.operations.desired import branches, controls, feeds, merging, revert, rollback, s3_keys, tokens
 from controlplane.ui import gate
 from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
@@ -31,6 +31,7 @@ Fields: TypeAlias = Mapping[str, str]
 TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
 HEX = frozenset("0123456789abcdef")
 NO_TARGET = "there is no dataflow or dataset of this name"
+LONGEST_KEY = 20_000  # characters of a partition's key
 
 
 class BadForm(HeadgateError):
@@ -71,6 +72,13 @@ def _accept_deletes(asked: Asking, fields: Fields) -> object:
 
 def _retry(asked: Asking, fields: Fields) -> object:
     return controls.retry(asked.context, asked.branch, _target(fields))
+
+
+def _retry_partition(asked: Asking, fields: Fields) -> object:
+    name, key = fields.get("target", ""), fields.get("partition")
+    if key is None or not DATASET.fullmatch(name):
+        raise BadForm("this form names no partition of a dataset")
+    return controls.retry_partition(asked.context, asked.branch, name, key[:LONGEST_KEY])
 
 
 def _pause(asked: Asking, fields: Fields) -> object:
@@ -125,6 +133,28 @@ def _merge(asked: Asking, fields: Fields) -> object:
     return merging.merge_branch(asked.context, source, into)
 
 
+def _offer_feed(asked: Asking, fields: Fields) -> object:
+    name = fields.get("name", "").strip()[:200]
+    return feeds.create(asked.context, name, _target(fields), fields.get("columns", "").strip() or None)
+
+
+def _change_feed(asked: Asking, fields: Fields) -> object:
+    return feeds.change(asked.context, fields.get("target", ""))
+
+
+def _grant_feed(asked: Asking, fields: Fields) -> object:
+    namespace, dataflows = fields.get("namespace", "").strip(), fields.get("dataflows", "").strip() or "*"
+    return feeds.grant(asked.context, fields.get("target", ""), namespace, dataflows)
+
+
+def _revoke_feed(asked: Asking, fields: Fields) -> object:
+    return feeds.revoke(asked.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows"))
+
+
+def _delete_feed(asked: Asking, fields: Fields) -> None:
+    feeds.delete(asked.context, fields.get("target", ""))
+
+
 def _revoke_token(asked: Asking, fields: Fields) -> None:
     tokens.revoke(asked.context, fields.get("target", "")[:100])
 
@@ -138,6 +168,7 @@ ACTIONS: Mapping[str, Action] = {
     "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),
+    "retry-partition": Action("operate", _retry_partition, "What failed of this partition is tried again."),
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
     "roll-back": Action("operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
@@ -148,6 +179,11 @@ ACTIONS: Mapping[str, Action] = {
     "apply": Action("edit", None, "It is stored, and computed where something changed."),
     "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
     "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
+    "feed-offer": Action("admin", _offer_feed, "It is offered: grant it to those who are to read it."),
+    "feed-change": Action("admin", _change_feed, "The feed promises the columns that its dataset has."),
+    "feed-grant": Action("admin", _grant_feed, "They may read the feed."),
+    "feed-revoke": Action("admin", _revoke_feed, "The grant is over; who read it keeps what there is."),
+    "feed-delete": Action("admin", _delete_feed, "The feed is over."),
     "revert": Action("edit", _revert, "The earlier text is the newest revision now."),
     "branch": Action("edit", _branch, "The branch is there."),
     "merge": Action("edit", _merge, "It is merged."),

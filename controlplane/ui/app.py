@@ -27,6 +27,7 @@ from controlplane.ui import (
     branch_pages,
     bulk_pages,
     catalogue_pages,
+    feed_pages,
     login,
     page,
     pages,
@@ -76,6 +77,7 @@ class PagesApp:
             routes=[
                 *bulk_pages.ROUTES,
                 *catalogue_pages.ROUTES,
+                *feed_pages.ROUTES,
                 *pages.ROUTES,
                 *past_pages.ROUTES,
                 *profile_pages.ROUTES,

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
+from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
@@ -28,7 +29,6 @@ from controlplane.ui.values import (
     KeysPage,
 )
 
-LONGEST_KEY = 20_000
 NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 

@@ -18,14 +18,16 @@ from controlplane.core.errors import NotCompared, NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DataDifference, GenerationEntry, SparkSchema, WhyAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records
+from controlplane.core.model.tasks import TaskState
+from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records, tasks
 from controlplane.operations.inspect.hidden import seen
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.ports.records import Rendering, WantedRows
+from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
-from controlplane.ui.pages import LONGEST_KEY, NUMBERS, told_causes
+from controlplane.ui.pages import NUMBERS, told_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown
 from controlplane.ui.views import GENERATIONS, RECORDS
@@ -34,14 +36,16 @@ COMPARED_S = 30.0
 
 
 class PartitionPage(TypedDict):
-    """A partition of the newest generation. `files`: where its rows lie, relative to the lake. `records`: None where
-    the token may not see rows."""
+    """A partition of the newest generation. `tasks`: how many it has, by their states. `rows`, `schema`: None
+    where it is not committed yet. `files`: where its rows lie, relative to the lake. `records`: None where the
+    token may not see rows, and where there are none."""
 
     dataset: str
     partition: str
     generation: int
-    rows: int
-    schema: SparkSchema
+    tasks: dict[TaskState, int]
+    rows: int | None
+    schema: SparkSchema | None
     files: list[str]
     why: WhyAnswer
     records: RecordsShown | None
@@ -71,19 +75,39 @@ def _key(asked: Asking) -> str:
 
 def _partition(asked: Asking) -> PartitionPage:
     name, key = dataset_of(asked), _key(asked)
-    wish = RecordsWish(key)
-    found = records.records(asked.context, asked.branch, name, wish, Rendering("json"))
-    assert isinstance(found, records.Records)
-    return {
+    counts = tasks.counts_of(asked.context, asked.branch, name, key)
+    found = _committed(asked, name, key, or_none=bool(counts))
+    why = seen(asked.context, causes.why(asked.context, asked.branch, name, key))
+    page: PartitionPage = {
         "dataset": name,
         "partition": key,
-        "generation": found.generation,
-        "rows": found.rows,
-        "schema": cast("SparkSchema", found.wanted.schema),
-        "files": [hidden.words(asked.context, path) for path in found.wanted.files],
-        "why": seen(asked.context, causes.why(asked.context, asked.branch, name, key)),
-        "records": _records(asked, name, key, found.generation, found.wanted) if may(asked.token, "data") else None,
+        "generation": why["generation"],
+        "tasks": counts,
+        "rows": None,
+        "schema": None,
+        "files": [],
+        "why": why,
+        "records": None,
     }
+    if found is not None:
+        page["generation"], page["rows"] = found.generation, found.rows
+        page["schema"] = cast("SparkSchema", found.wanted.schema)
+        page["files"] = [hidden.words(asked.context, path) for path in found.wanted.files]
+        if may(asked.token, "data"):
+            page["records"] = _records(asked, name, key, found.generation, found.wanted)
+    return page
+
+
+def _committed(asked: Asking, name: str, key: str, *, or_none: bool) -> records.Records | None:
+    """Raises NotFound for a partition that is not committed, unless there may be none."""
+    try:
+        found = records.records(asked.context, asked.branch, name, RecordsWish(key), Rendering("json"))
+    except NotFound:
+        if or_none:
+            return None
+        raise
+    assert isinstance(found, records.Records)
+    return found
 
 
 def _records(asked: Asking, name: str, key: str, generation: int, wanted: WantedRows) -> RecordsShown:

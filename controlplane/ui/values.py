@@ -103,7 +103,8 @@ class DatasetPage(TypedDict):
     """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
 
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
-    `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen."""
+    `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen.
+    `failed`: the first partitions with a task that failed; None where the dataset did not fail."""
 
     dataset: DatasetAnswer | TargetStatus
     why: WhyAnswer
@@ -116,6 +117,7 @@ class DatasetPage(TypedDict):
     checks: ChecksAnswer | None
     records: RecordsShown | None
     changed: DataDifference | None
+    failed: PartitionsAnswer | None
 
 
 class BlueprintPage(TypedDict):

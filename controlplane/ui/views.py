@@ -27,7 +27,7 @@ from controlplane.core.model.answers.components import DataflowText
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.explore import waves
+from controlplane.operations.explore import partitions, waves
 from controlplane.operations.inspect import (
     audit,
     causes,
@@ -73,6 +73,7 @@ HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 RECORDS = 20
+FAILED = 10  # partitions that are named
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 KEYS: Mapping[str, str] = {
     "/": "search",
@@ -247,7 +248,10 @@ def dataset(
         "checks": None,
         "records": None,
         "changed": None,
+        "failed": None,
     }
+    if found["state"] == "failed":
+        page["failed"] = partitions.with_work(ctx, branch, name, "failed", partitions.Page(limit=FAILED))
     if not is_dataset(found):
         return page
     history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import closing, placed
 from tests.e2e.workspace import HANGS_S, Workspace, ended, until
+from tests.slices import in_turn
 
 OFFERS = """\
 dataflow: letters
@@ -30,9 +31,10 @@ components:
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workspace]:
-    with closing(Workspace(tmp_path)) as workspace:
+@pytest.fixture(params=("local", pytest.param("s3", marks=in_turn(0, 3))))
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workspace]:
+    """On object stores files are copied by the store, where disks link them."""
+    with closing(placed(request, Workspace(tmp_path / "home"))) as workspace:
         workspace.write("ours/a.txt", "one\ntwo\n")
         workspace.write("letters.yaml", OFFERS)
         workspace.write("loud.yaml", READS)
@@ -62,6 +64,8 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
         place.ask("feed", "revoke", "upper", "team-a")
         until(lambda: "feed-not-granted" in status(place, theirs), lambda: status(place, theirs))
         assert rows(place, theirs) == ["ONE!", "THREE!", "TWO!"]
+        assert place.ask("fsck", "--files")["findings"] == []
+        assert json.loads(place.call("fsck", "--files", "--output", "json", **theirs))["findings"] == []
 
 
 def rows(place: Workspace, theirs: Any) -> list[str]:

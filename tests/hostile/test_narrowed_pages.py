@@ -45,7 +45,19 @@ NAMED = (
     "/query?table={dataset}",
     "/query?of={dataset}",
 )
-PLAIN = ("/", "/flows", "/datasets", "/activity", "/branches", "/checks", "/sources", "/plan", "/query", "/help/keys")
+PLAIN = (
+    "/",
+    "/flows",
+    "/datasets",
+    "/activity",
+    "/branches",
+    "/checks",
+    "/sources",
+    "/plan",
+    "/query",
+    "/help/keys",
+    "/feeds",
+)
 CLOSED = ("/settings/tokens", "/settings/care")
 BRANCHES = NAMES["branch"]
 OWN_TEXTS = ("/flows/shop/blueprint", "/plan?flow=shop", "/datasets/shop.mixed")  # which name what they read
@@ -180,6 +192,7 @@ def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> No
         for action, target in product(("refresh", "compute-again", "retry", "pause", "resume"), (dataset, flow)):
             yield f"/actions/{action}", {"target": target}
         yield "/actions/accept-deletes", {"target": dataset}
+        yield "/actions/retry-partition", {"target": dataset, "partition": "a.csv"}
         yield "/actions/roll-back", {"target": dataset, "to": "1"}
         yield "/actions/pause?branch=" + branch, {"target": "shop.doubled"}
         yield "/bulk", {"wish": "pause", "targets": f"{dataset} {flow}"}

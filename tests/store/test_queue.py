@@ -219,6 +219,19 @@ def test_a_failed_task_is_retried_with_a_fresh_budget(world: World) -> None:
         assert states(tx, 3) == ["failed"]
 
 
+def test_only_some_failed_tasks_are_retried(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2), task(4)])
+        tx.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
+        for attempt in ("a1", "a2"):
+            for key in claimed(tx, attempt).tasks:
+                tx.fail(attempt, key, error())
+        assert tx.retry("main", [DAILY], [d(1), d(3), d(9)]) == 1
+        assert (states(tx, 1), states(tx, 2), states(tx, 3)) == (["queued"], ["failed"], ["failed"])
+        assert tx.retry("main", [DAILY], []) == 0
+        assert tx.retry("dev", [DAILY], [d(2)]) == 0
+
+
 # --- claims
 
 

@@ -171,6 +171,7 @@ QUEUE = [
     call(lambda b, n, ts: lambda tx: tx.enqueue(b, n, ts), branches, names, tasks),
     call(lambda b, n, k: lambda tx: tx.drop_demands(b, n, digests(k)), branches, names, numbers),
     call(lambda b, ns: lambda tx: tx.retry(b, ns), branches, st.lists(names, max_size=2)),
+    call(lambda b, ns, k: lambda tx: tx.retry(b, ns, digests(k)), branches, st.lists(names, max_size=2), numbers),
     *CLAIMS,
     call(lambda a, ns: lambda tx: tx.finish(a, digests(ns)), attempts, numbers),
     call(lambda a, n: lambda tx: tx.fail(a, d(n), error()), attempts, small),

@@ -28,6 +28,13 @@ class NewFeed(BaseModel):
     columns: str | None = Field(None, min_length=1, max_length=100_000)
 
 
+class Contract(BaseModel):
+    """`columns`: the contract as DDL; all that the dataset has now by default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    columns: str | None = Field(None, min_length=1, max_length=100_000)
+
+
 class NewGrant(BaseModel):
     """Who may read a feed: dataflows of a namespace, by name or pattern."""
 
@@ -53,6 +60,13 @@ def listing(call: Called) -> Answer[FeedsAnswer]:
 def show(call: Called, feed: FeedName) -> Answer[FeedEntry]:
     """One feed."""
     return answer(feeds.show(call.context, feed))
+
+
+@router.put("/v1/feeds/{feed}")
+def change(call: Called, feed: FeedName, contract: Contract | None = None) -> Answer[FeedEntry]:
+    """Promise more columns, or wider types. Readers go on, also those who waited since a column became wider."""
+    columns = contract.columns if contract else None
+    return call.once(lambda: answer(feeds.change(call.context, feed, columns)))
 
 
 @router.delete("/v1/feeds/{feed}", status_code=204)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
+from controlplane.api.problems import RequestRefused
 from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -32,9 +33,11 @@ class Wish(BaseModel):
 
 
 class Retry(Wish):
-    """`tasks`: only what still wants one of these tasks, by their keys, and no listings."""
+    """`tasks`: only what still wants one of these tasks, by their keys, and no listings. `partition`: only the tasks of
+    this partition of the dataset that `target` names, and nothing upstream of it."""
 
     tasks: list[TaskKey] | None = Field(default=None, max_length=50_000)
+    partition: str | None = Field(default=None, max_length=20_000)
 
 
 class Refresh(Wish):
@@ -69,9 +72,21 @@ def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
 @router.post("/v1/branches/{branch}/retry")
 def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
-    target = call.target(wish.target if wish else None)
-    named = None if wish is None or wish.tasks is None else frozenset(map(bytes.fromhex, wish.tasks))
+    asked = wish or Retry()
+    target = call.target(asked.target)
+    if asked.partition is not None:
+        return call.once(lambda: answer(_retried_partition(call.context, branch, target, asked)))
+    named = None if asked.tasks is None else frozenset(map(bytes.fromhex, asked.tasks))
     return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
+
+
+def _retried_partition(context: Context, branch: str, target: str | None, wish: Retry) -> RetryAnswer:
+    if target is None or "." not in target:
+        raise RequestRefused("invalid-request", "a partition is of a dataset: name it as target, such as shop.orders")
+    if wish.tasks is not None:
+        raise RequestRefused("invalid-request", "send either tasks or a partition")
+    assert wish.partition is not None
+    return controls.retry_partition(context, branch, target, wish.partition)
 
 
 @router.post("/v1/branches/{branch}/pause")

@@ -1,4 +1,5 @@
 """Contracts of feeds: whether columns are as they were promised. Columns may be added; none goes, or changes its type.
+A contract may be changed to another one that promises more: further columns, and types that hold all values of before.
 
 Does not belong here: which state is offered (`operations.feeds`).
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controlplane.core.schema.schemas import types
-from controlplane.core.schema.widening import in_words
+from controlplane.core.schema.widening import grow, in_words
 from dataplane.contract.schemas import Schema
 
 
@@ -16,6 +17,21 @@ def breaches(contract: Schema, found: Schema) -> tuple[str, ...]:
     """What of the contract does not hold, a sentence for each column; empty if it is kept. Names are compared as they
     are written."""
     return tuple(_breaches(contract, found))
+
+
+def broken_promises(contract: Schema, changed: Schema) -> tuple[str, ...]:
+    """What a changed contract would take from those who rely on the present one, a sentence for each column; empty if
+    it promises no less."""
+    return tuple(_broken_promises(contract, changed))
+
+
+def _broken_promises(contract: Schema, changed: Schema) -> Iterator[str]:
+    there = types(changed)
+    for name, promised in types(contract).items():
+        if name not in there:
+            yield f"column {name} would go"
+        elif grow(name, promised, there[name], is_text=False) != (there[name], ()):
+            yield f"column {name} would be {in_words(there[name])}, which does not hold all of {in_words(promised)}"
 
 
 def _breaches(contract: Schema, found: Schema) -> Iterator[str]:

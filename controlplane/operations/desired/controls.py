@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Sink, Source, paused_by
+from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
 from controlplane.operations.context import Context
 from controlplane.operations.desired import holds, schema_pins
+from controlplane.operations.inspect import tasks
 from controlplane.operations.noting import note_change
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired, targeted
@@ -91,6 +94,33 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         _note(ctx, tx, branch, "retry", target, {"tasks": count})
     ctx.wake()
     return {"target": target, "retried": count, "listings": len(failed)}
+
+
+def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> RetryAnswer:
+    """The same for the failed tasks of one partition of a dataset or copy, and for nothing upstream of it. Of an empty
+    name, which is the whole of what has no partitions, that is all tasks of the dataset. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        (name,) = targeted(nodes, dataset)
+        node = nodes.nodes[name]
+        found = tasks.of_partition(tx, branch, node, partition)
+        if partition and not found:
+            _require_partition(tx, branch, name, partition)
+        demanding = {name} if isinstance(node, Sink) else {name, node.maker}
+        count = tx.retry(branch, demanding, [task.key for task in found])
+        _note(ctx, tx, branch, "retry", dataset, {"tasks": count, "partition": partition})
+    ctx.wake()
+    return {"target": dataset, "partition": partition, "retried": count, "listings": 0}
+
+
+def _require_partition(tx: Tx, branch: str, dataset: str, partition: str) -> None:
+    """Raises NotFound for one that is neither committed nor asked for."""
+    state = tx.state_of(branch, dataset)
+    if state is None or partition not in tree.lookup(tx, state.root, [partition]):
+        raise NotFound(
+            f"{dataset} has no partition {partition[:200]!r} in branch {branch}, and no task for one of this name"
+            " (one task, named by the first of them, makes all partitions of equal rows)"
+        )
 
 
 def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:

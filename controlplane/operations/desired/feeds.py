@@ -7,6 +7,7 @@ feed (`operations.feeds.follow`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.errors import BadFeed, FeedInUse, InvalidBlueprint, NameTaken, NotFound, Problem
@@ -20,7 +21,7 @@ from controlplane.core.model.answers.feeds import (
 )
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import DATAFLOWS, FEED_NAME, Feed, FeedAddress, FeedGrant
-from controlplane.core.schema.contracts import breaches
+from controlplane.core.schema.contracts import breaches, broken_promises
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, types
 from controlplane.core.schema.widening import in_words
 from controlplane.operations.context import Context
@@ -48,6 +49,28 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
         feed = Feed(name, dataset, contract, ctx.actor, tx.now())
         tx.put_feed(feed)
         note_change(ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)})
+    return show(ctx, name)
+
+
+def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
+    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those who waited since
+    it broke the contract of before. Raises NotFound, and BadFeed where the new contract takes something away."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        feed = _one(tx, name)
+        state = state_of(tx, MAIN, feed.dataset)
+        contract = state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
+        lost = broken_promises(feed.columns, contract)
+        if lost:
+            raise BadFeed(
+                f"feed {name} promises more than that: {'; '.join(lost)}. A contract takes further columns and wider "
+                "types; bring these back, or offer the dataset as another feed, and end this one once nobody reads it"
+            )
+        if contract != feed.columns:
+            tx.put_feed(replace(feed, columns=contract))
+            before, after = _columns(feed.columns), _columns(contract)
+            note_change(ctx, tx, "feed.change", name, before={"columns": before}, after={"columns": after})
+        grants = tx.feed_grants(name)
+    _wake(ctx, grants)
     return show(ctx, name)
 
 

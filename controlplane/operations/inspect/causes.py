@@ -52,7 +52,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         )
         top = explaining.of(target, partition)
         task = _task(tx, branch, decision, partition)
-        error = task.error if task and task.error else decision.error
+        error = task.error if task else None
+        if error is None and (partition is None or task is None):  # else it is another partition's
+            error = decision.error
         is_work = top is not None and top.is_pending
         if partition is not None and not is_work and state is not None:
             _require_partition(tx, state, partition, task)

@@ -32,7 +32,7 @@ from controlplane.operations.desired import branches
 from controlplane.operations.explore.changes import MOST_READS, Counting
 from controlplane.operations.explore.counted import Counted
 from controlplane.operations.inspect import freshness, generations, views, work
-from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.ports.store import Tx
@@ -62,6 +62,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             found["hold"] = views.hold(held)
         if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             found["freshness"] = fresh
+        add_feeds(found, node, state, offers_of(facts))
         if (own := branches.own_datasets(tx, branch)) is not None:
             found["own"] = name in own
         return {

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
-from controlplane.core.compile.nodes import Sink, Source
+from controlplane.core.compile.nodes import Node, Sink, Source
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import (
     DataflowStatus,
@@ -194,7 +194,7 @@ def _things(
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
-    fresh, offers = _fresh(facts, decisions), _offers(facts)
+    fresh, offers = _fresh(facts, decisions), offers_of(facts)
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -213,10 +213,7 @@ def _things(
                 shown["wider"] = wider[decision.dataset]
             if (held := facts.holds().get(decision.dataset)) is not None:
                 shown["hold"] = views.hold(held)
-            if isinstance(node, Source) and node.feed is not None:
-                shown["feed"] = str(node.feed)
-            if decision.dataset in offers:
-                shown["feeds"] = [_offered(feed, state) for feed in offers[decision.dataset]]
+            add_feeds(shown, node, state, offers)
             if decision.dataset in fresh:
                 shown["freshness"] = fresh[decision.dataset]
             if own is not None:
@@ -225,7 +222,15 @@ def _things(
     return datasets, targets
 
 
-def _offers(facts: StoreSnapshot) -> dict[str, list[Feed]]:
+def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Mapping[str, list[Feed]]) -> None:
+    """The feed that a dataset follows, and those that offer it."""
+    if isinstance(node, Source) and node.feed is not None:
+        shown["feed"] = str(node.feed)
+    if shown["name"] in offers:
+        shown["feeds"] = [_offered(feed, state) for feed in offers[shown["name"]]]
+
+
+def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
     """Feeds by what they offer. Branches offer nothing."""
     found: dict[str, list[Feed]] = {}
     for feed in facts.tx.feeds() if facts.branch == MAIN else ():

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.answers import SourceChange, SourceCounts, SourceObjectChange
+from controlplane.core.model.feeds import BREACH
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
@@ -79,19 +80,27 @@ def _told(
         {
             "dataset": node.dataset,
             "location": node.location,
-            "as_of": as_of(known.get(node.listing)),
+            "as_of": _followed(known.get(node.listing)) if node.feed else as_of(known.get(node.listing)),
             "changed": found[node.dataset].counts,
             "objects": names[node.dataset],
-            "problem": unseen.get(node.dataset) or _problem(known.get(node.listing)),
+            "problem": unseen.get(node.dataset) or _problem(node, known.get(node.listing)),
             "is_left_alone": unseen.get(node.dataset) in LEFT_ALONE,
         }
         for node in sources
     ]
 
 
-def _problem(listing: Listing | None) -> str | None:
+def _followed(listing: Listing | None) -> str | None:
+    """When a feed last gave something; what is wrong with it since changes nothing of that."""
+    return None if listing is None or listing.root is None else views.when(listing.at)
+
+
+def _problem(node: Source, listing: Listing | None) -> str | None:
     if listing is None or listing.is_awaited:
         return None
+    if listing.error is not None and node.feed is not None:
+        is_breach = listing.error["condition"] == BREACH  # whose words say all of it
+        return listing.error["message"] if is_breach else f"the feed cannot be followed: {listing.error['message']}"
     if listing.error is not None:
         return f"the listing failed: {listing.error['message']}"
     if listing.held and "lost" in listing.held:

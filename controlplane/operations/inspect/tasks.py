@@ -5,15 +5,16 @@ Does not belong here: what is to be made of it (`look`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from controlplane.core.compile.nodes import Node
+from controlplane.core.compile.nodes import Node, Sink
 from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.answers import TaskEntry, TasksAnswer
 from controlplane.core.model.answers.work import AttemptAnswer, AttemptsAnswer
 from controlplane.core.model.past_attempts import PastAttempt
-from controlplane.core.model.tasks import Attempt, Task
+from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
@@ -24,9 +25,7 @@ from controlplane.ports.store import Tx
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
     """The tasks that a dataset asks for at present, in order of partitions; `next` is the `after` of the next page."""
     with ctx.store.read(ctx.namespace) as tx:
-        node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
-        if node is None:
-            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        node = _node(ctx, tx, branch, dataset)
         demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
         page = demanded[after : after + limit]
         running = tx.attempts([t.attempt for t in page if t.attempt is not None and t.state == "running"])
@@ -35,11 +34,32 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
     return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
 
 
+def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
+    """The tasks that stand for a partition of a dataset or copy. An empty name is the whole of what has no partitions:
+    all tasks are of it, whichever partition of an input one reads."""
+    names = {node.dataset} if isinstance(node, Sink) else {node.dataset, node.maker}
+    demanded = (task for name in names for task in tx.demands(branch, name).values())
+    return [task for task in demanded if partition in ("", task.partition)]
+
+
+def counts_of(ctx: Context, branch: str, dataset: str, partition: str) -> dict[TaskState, int]:
+    """How many tasks of a partition there are, by their states. Raises NotFound where there is no such dataset."""
+    with ctx.store.read(ctx.namespace) as tx:
+        node = _node(ctx, tx, branch, dataset)
+        return dict(Counter(task.state for task in of_partition(tx, branch, node, partition)))
+
+
+def _node(ctx: Context, tx: Tx, branch: str, dataset: str) -> Node:
+    node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
+    if node is None:
+        raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+    return node
+
+
 def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer:
     """Attempts at a dataset that are over, the last ones first. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        if dataset not in desired(tx, branch, namespace=ctx.namespace).nodes:
-            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        _node(ctx, tx, branch, dataset)
         found = tx.past_attempts(branch, [dataset], limit=limit)
     return {"items": list(map(work.entry, found)), "next": None}
 

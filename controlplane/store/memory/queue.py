@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,11 +152,12 @@ class MemoryQueue(MemoryPart):
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
         return pick(self._space.tasks, keys)
 
-    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
         named = list(datasets)
         self._mark(branch, *named)
         theirs = self._demanded_by(branch, named)
         failed = [key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"]
+        failed = failed if tasks is None else [key for key in failed if key in tasks]
         self._set(failed, state="queued", attempt=None, failures=0, not_before=0.0, error=None)
         return len(failed)
 

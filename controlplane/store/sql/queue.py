@@ -7,7 +7,7 @@ written; claims take queued rows only, and skip those that somebody else is taki
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
@@ -167,7 +167,7 @@ class SqlQueue(Part):
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
         return {row.key: _task(row) for row in self._among(self._select(db.tasks), db.tasks.c.key, keys)}
 
-    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
         self._lock_queue()
         theirs = select(db.demands.c.task).where(self._mine(db.demands, branch=branch))
         named = list(datasets)
@@ -175,7 +175,8 @@ class SqlQueue(Part):
         wanted = theirs.where(db.demands.c.dataset.in_(named))
         failed = self._mine(db.tasks, state="failed") & db.tasks.c.key.in_(wanted)
         fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
-        return self._change(update(db.tasks).where(failed).values(fresh))
+        change = update(db.tasks).where(failed).values(fresh)
+        return self._change(change) if tasks is None else self._change_among(change, db.tasks.c.key, tasks)
 
     # --- claims
 

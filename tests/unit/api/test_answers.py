@@ -307,6 +307,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", "/v1/feeds", {"name": "orders", "dataset": "shop.orders"})["generation"] == 1
     for namespace in ("default", "team-a"):
         assert called("POST", "/v1/feeds/{feed}/grants", {"namespace": namespace})["grants"]
+    assert called("PUT", "/v1/feeds/{feed}", {"columns": None})["breaches"] == []
     assert called("GET", "/v1/feeds")["items"][0]["columns"]
     assert called("GET", "/v1/offers")["items"][0]["dataflows"] == ["*"]
     assert len(called("DELETE", "/v1/feeds/{feed}/grants/{namespace}")["grants"]) == 1

@@ -117,6 +117,7 @@ TABLE = {
     "GET /v1/feeds": ADMIN,
     "POST /v1/feeds": ADMIN,
     "GET /v1/feeds/{feed}": ADMIN,
+    "PUT /v1/feeds/{feed}": ADMIN,
     "DELETE /v1/feeds/{feed}": ADMIN,
     "POST /v1/feeds/{feed}/grants": ADMIN,
     "DELETE /v1/feeds/{feed}/grants/{namespace}": ADMIN,

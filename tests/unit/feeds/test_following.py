@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import FeedInUse
+from controlplane.core.errors import BadFeed, FeedInUse
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DatasetStatus
 from controlplane.operations.desired import branches, feeds, rollback
 from controlplane.operations.feeds import follow
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.upkeep.repair import repair
@@ -116,6 +116,9 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     assert "column v is gone" in found.reason
     assert "generation 2 is offered instead" in found.reason
     assert told(reader, "sales.sold")["feed"] == "team-a/orders"
+    (source,) = overview.plan(reader.ctx, "main")["sources"]
+    assert source["problem"] == found.reason
+    assert source["as_of"] is not None
     assert told(seller, "shop.kept")["feeds"] == [{"name": "orders", "breaches": ["column v is gone"]}]
     assert "listing" not in told(reader, "sales.sold")  # nobody looks at it, so it is never late
     shown = feeds.show(seller.ctx, "orders")
@@ -126,6 +129,42 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     reader.rest()
     assert reader.rows("sales.twice") == [(2, 20), (3, 30)]
     assert reader.decision("sales.sold").status == "up_to_date"
+
+
+def test_a_contract_is_widened_and_readers_who_waited_go_on(installation: Installation) -> None:
+    seller, reader = installation.team("team-a"), installation.team("team-b")
+    seller.put("1.csv", (1, 10))
+    seller.sells(schema="k INT, v INT")
+    seller.settle()
+    feeds.create(seller.ctx, "orders", "shop.orders")
+    feeds.grant(seller.ctx, "orders", "team-b")
+    reader.reads("team-a")
+    reader.settle()
+    seller.put("1.csv", (1, 10, 5), columns="k,v,w")
+    seller.sells(schema="k INT, v BIGINT, w INT")
+    seller.settle()
+    reader.rest()
+    assert "column v is BIGINT and was promised as INT" in reader.decision("sales.sold").reason
+
+    for wrong in ("k INT", "k INT, v INT", "k INT, v BIGINT, w BIGINT"):  # less, and what it has not
+        with pytest.raises(BadFeed):
+            feeds.change(seller.ctx, "orders", wrong)
+    seen = reader.loop.wake.count
+    found = feeds.change(seller.ctx, "orders")
+    assert [one["type"] for one in found["columns"]] == ["INT", "BIGINT", "INT"]
+    assert (found["breaches"], found["generation"]) == ([], 2)
+    assert reader.loop.wake.count > seen
+    reader.rest()
+    assert reader.decision("sales.sold").status == "up_to_date"
+    assert reader.rows("sales.sold") == [(1, 10, 5)]
+    feeds.change(seller.ctx, "orders")
+    told = [one for one in audit.changes(seller.ctx, "main", 100)["items"] if one["action"] == "feed.change"]
+    assert len(told) == 1  # nothing was changed by the second one
+    seller.put("1.csv", (1, 10))
+    seller.sells(schema="k INT, v BIGINT")
+    seller.settle()
+    with pytest.raises(BadFeed, match="column w would go"):
+        feeds.change(seller.ctx, "orders")
 
 
 def test_one_who_begins_to_read_during_a_breach_gets_the_last_good_state(teams: tuple[Team, Team]) -> None:
@@ -175,6 +214,9 @@ def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(teams: tupl
     assert missing is not None
     said = refused["message"].replace("orders", "nothing").replace("other", "none")
     assert said == missing["message"]
+    problems = {one["dataset"]: one["problem"] for one in overview.plan(reader.ctx, "main")["sources"]}
+    assert problems["sales.sold"] is None
+    assert (problems["none.sold"] or "").startswith("the feed cannot be followed: there is no feed team-a/nothing")
 
 
 def test_a_feed_is_read_within_its_namespace(teams: tuple[Team, Team]) -> None:

@@ -107,6 +107,39 @@ def fields(page: httpx2.Response, action: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', body[1])}
 
 
+def test_what_failed_of_one_partition_is_tried_again(world: Pages) -> None:
+    for name in ("x", "y"):
+        (world.world.home / "orders" / f"{name}.csv").write_text(f"k,v\n{name},1\n")
+    world.world.settle()
+    path = "/datasets/shop.orders/partition?key=x.csv"
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        assert f'href="{path}"' in http.get("/datasets/shop.orders").text
+        page, twin = http.get(path), http.get(path.replace("?", ".json?")).json()
+        assert (twin["tasks"], twin["rows"], twin["records"]) == ({"failed": 1}, None, None)
+        assert "not there yet" in page.text
+        form = forms(http, path)["retry-partition"]
+        assert (form["target"], form["partition"]) == ("shop.orders", "x.csv")
+        answer = http.post("/actions/retry-partition", data=form, headers=OWN)
+        assert (answer.status_code, answer.headers["location"]) == (303, path)
+        assert "What failed of this partition is tried again" in http.get(path).text
+        assert (
+            http.post(
+                "/actions/retry-partition", data={**form, "once": "0" * 32, "target": "shop"}, headers=OWN
+            ).status_code
+            == 422
+        )
+        assert "retry-partition" not in forms(http, "/datasets/shop.orders/partition?key=2025-01-01.csv")
+        assert http.get("/datasets/shop.orders/partition?key=z.csv").status_code == 404
+    assert states(world, "shop.orders") == {"x.csv": "queued", "y.csv": "failed"}
+    assert audited(world) == [("ada", "retry", "shop.orders")]
+
+
+def states(world: Pages, dataset: str) -> dict[str, str]:
+    with world.services.store.read() as tx:
+        return {task.partition: task.state for task in tx.demands("main", dataset).values() if task.state != "done"}
+
+
 def test_a_draft_is_planned_and_just_what_was_planned_is_applied(world: Pages) -> None:
     edit = ("v > 20", "v > 30")
     with world.http(signed_in=False) as http:

@@ -41,6 +41,7 @@ PATHS = (
     "/branches/main...dev",
     "/checks",
     "/sources",
+    "/feeds",
     "/datasets/shop.orders/partition?key=2025-01-03.csv",
     "/datasets/shop.grand/partition?key=",
     "/datasets/shop.orders/compare",

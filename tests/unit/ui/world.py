@@ -18,7 +18,7 @@ from controlplane.api.services import Services
 from controlplane.core.model.projections import Publication
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches, tokens
+from controlplane.operations.desired import blueprints, branches, feeds, tokens
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.ports.records import RenderRecords, WantedRows
@@ -94,6 +94,9 @@ def filled(home: Path, *, url: str = "memory:") -> World:
     blueprints.apply(world.ctx, "main", [blueprints.Source("/other.yaml", OTHER, {})])
     world.settle()
     publish(world)
+    feeds.create(world.ctx, "grand", "shop.grand")
+    for namespace, flows in (("default", "o*"), ("team-b", "*")):
+        feeds.grant(world.ctx, "grand", namespace, flows)
     branches.create(world.ctx, "dev")
     edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
     blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])

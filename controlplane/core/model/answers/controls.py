@@ -24,11 +24,12 @@ class RefreshAnswer(TypedDict):
 
 
 class RetryAnswer(TypedDict):
-    """How many tasks and listings are tried again."""
+    """How many tasks and listings are tried again. `partition`: the one that was named."""
 
     target: str | None
     retried: int
     listings: int
+    partition: NotRequired[str]
 
 
 class PauseAnswer(TypedDict):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
+from controlplane.core.model.answers.states import State
+
 
 class FeedColumn(TypedDict):
     """`type`: as DDL."""
@@ -60,6 +62,18 @@ class OfferedFeed(TypedDict):
     columns: list[FeedColumn]
     generation: int | None
     breaches: list[str]
+
+
+class FeedReading(TypedDict):
+    """A dataset that follows a feed of a namespace. `generation`: its own, 0 before it has rows. `reason`: why it does
+    not get what is new, if it does not."""
+
+    dataset: str
+    namespace: str
+    feed: str
+    state: State
+    generation: int
+    reason: str | None
 
 
 class OfferedFeedsAnswer(TypedDict):

@@ -132,8 +132,8 @@ class SourceObjectChange(TypedDict):
 
 class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
-    from what was found the last time). `objects` are the first ten. `problem`: why it was not looked at.
-    `is_left_alone`: on purpose, since it is paused or listed on request only."""
+    from what was found the last time). `objects` are the first ten. `problem`: why it was not looked at, or why
+    a feed gives nothing new. `is_left_alone`: on purpose, since it is paused or listed on request only."""
 
     dataset: str
     location: str

@@ -1,0 +1,37 @@
+"""Read components of a branch that follow feeds, and how they stand. Changes nothing.
+
+Does not belong here: who reads a feed that we offer (`operations.feeds.readers`), and what is offered to us
+(`operations.desired.feeds`).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.answers.feeds import FeedReading
+from controlplane.core.rights import may
+from controlplane.operations.context import Context
+from controlplane.operations.inspect.overview import as_known
+
+
+def reading(ctx: Context, branch: str) -> list[FeedReading]:
+    """Those that the actor sees, by dataset."""
+    with ctx.looking(branch) as (plan, facts):
+        nodes = facts.desired.nodes
+        following = {d.dataset: node.feed for d in plan.decisions if isinstance(node := nodes[d.dataset], Source)}
+        seen = {name: feed for name, feed in following.items() if feed and may(ctx.principal, "view", dataset=name)}
+        decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in seen))
+        found: list[FeedReading] = []
+        for decision in decisions:
+            feed, state = seen[decision.dataset], facts.state(decision.dataset)
+            error = decision.error
+            found.append(
+                {
+                    "dataset": decision.dataset,
+                    "namespace": feed.namespace,
+                    "feed": feed.name,
+                    "state": decision.status,
+                    "generation": state.generation if state else 0,
+                    "reason": error["message"] if error else decision.reason or None,
+                }
+            )
+    return sorted(found, key=lambda one: one["dataset"])

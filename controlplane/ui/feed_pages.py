@@ -1,0 +1,58 @@
+"""The page of feeds: what this namespace offers, what it is offered, and what its dataflows follow.
+
+What is offered, and to whom, is told to administrators of the whole namespace alone. Does not belong here: forms of the
+page (`actions`), what a page is (`page`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.routing import Route
+from typing_extensions import TypedDict
+
+from controlplane.core.model.answers.feeds import FeedEntry, FeedReading, OfferedFeed
+from controlplane.operations.desired import feeds
+from controlplane.operations.inspect import feed_reading
+from controlplane.operations.inspect.hidden import seen
+from controlplane.ui.asking import Asking
+from controlplane.ui.page import Page, both
+from controlplane.ui.rights import may
+
+
+class FeedsPage(TypedDict):
+    """`feeds`: those that this namespace offers; None where the token may not see them. `offered`: those that its
+    dataflows may read, its own ones among them; none to who sees some dataflows only. `reading`: datasets of the branch
+    that follow one."""
+
+    feeds: list[FeedEntry] | None
+    offered: list[OfferedFeed]
+    reading: list[FeedReading]
+
+
+def _feeds(asked: Asking) -> FeedsPage:
+    sees_all = may(asked.token, "admin")  # which nobody is who sees some names only
+    return {
+        "feeds": feeds.listing(asked.context) if sees_all else None,
+        "offered": feeds.offered(asked.context) if asked.is_of_all_names else [],
+        "reading": seen(asked.context, feed_reading.reading(asked.context, asked.branch)),
+    }
+
+
+def _shown(asked: Asking, page: FeedsPage) -> Mapping[str, Any]:
+    """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a blueprint, by feed."""
+    read_by: dict[tuple[str, str], list[str]] = {}
+    for one in page["reading"]:
+        read_by.setdefault((one["namespace"], one["feed"]), []).append(one["dataset"])
+    own = asked.context.namespace
+    blueprints = {
+        (one["namespace"], one["feed"]): f"read: {{connector: feed, feed: {one['feed']}"
+        + ("}" if one["namespace"] == own else f", namespace: {one['namespace']}}}")
+        for one in page["offered"]
+    }
+    return {"read_by": read_by, "blueprints": blueprints, "namespace": own}
+
+
+FEEDS = Page("feeds.html", _feeds, _shown, lambda _: "headgate feed list", is_of_branch=False)
+ROUTES: list[Route] = [*both("/feeds", FEEDS)]
