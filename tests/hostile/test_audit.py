@@ -13,6 +13,7 @@ from tests.hostile.attacked import Attacked, attacked
 from tests.store.examples import state
 from tests.unit.api.test_access import flat
 from tests.unit.api.world import BLUEPRINT
+from tests.unit.diffs.world import SCHEMA
 
 CHANGES = {  # route -> body, the action that is noted
     "POST /v1/blueprints": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "apply"),
@@ -57,7 +58,8 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/session-links": (None, "session.link"),
     "POST /v1/shares": ({"name": "sales"}, "share.create"),
     "POST /v1/shares/{share}/tables": ({"dataset": "shop.orders"}, "share.add"),
-    "POST /v1/feeds": ({"name": "orders", "dataset": "shop.orders"}, "feed.create"),
+    "POST /v1/feeds": ({"name": "orders", "dataset": "shop.orders", "columns": "k BIGINT"}, "feed.create"),
+    "PUT /v1/feeds/{feed}": ({}, "feed.change"),
     "POST /v1/feeds/{feed}/grants": ({"namespace": "team-a"}, "feed.grant"),
     "DELETE /v1/feeds/{feed}/grants/{namespace}": (None, "feed.revoke"),
     "DELETE /v1/feeds/{feed}": (None, "feed.delete"),
@@ -100,7 +102,7 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     told = {" ".join(name.split()[:2]).replace("{other}", "{branch}") for name in CHANGES}
     assert asked == told | ELSEWHERE | SESSIONS | PLANNED | NOTHING
     with world.services.store.begin() as tx:
-        tx.commit_state(state(1, "shop.orders", root=EMPTY_ROOT), 0)
+        tx.commit_state(state(1, "shop.orders", root=EMPTY_ROOT, schema=SCHEMA), 0)
     with world.http() as http:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]
