@@ -31,6 +31,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.changes import MOST_READS, Counting
 from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.graph import description_of
 from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
 from controlplane.operations.inspect.time_travel import state_of
@@ -69,7 +70,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             **found,
             "namespace": ctx.namespace,
             "schema": cast("SparkSchema", state.schema) if state else None,
-            "description": node.component.description,
+            "description": description_of(node),
             "logic": node.logic.hex(),
             "modes": views.modes(node),
             "volatile": views.volatile(node),
