@@ -114,10 +114,10 @@ def text_of(node: Node, reading: Reading, wanted: str = "a text") -> str:
     raise wrong_type(node, wanted, reading, hint)
 
 
-def entries_of(node: Node, reading: Reading, wanted: str = "a mapping of keys to values") -> Entries:
+def entries_of(node: Node, reading: Reading, wanted: str = "a mapping of keys to values", hint: str = "") -> Entries:
     if isinstance(node, Entries):
         return node
-    raise wrong_type(node, wanted, reading)
+    raise wrong_type(node, wanted, reading, hint)
 
 
 @dataclass(frozen=True, slots=True)

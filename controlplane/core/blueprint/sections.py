@@ -71,7 +71,8 @@ class Section:
 
     def read(self, node: Node, reading: Reading) -> Fields:
         """Every key that can be read. Raises Refused where none can."""
-        given = entries_of(node, reading)
+        bodies = " or ".join(f"{{{name}: ...}}" for name in self.one_of)
+        given = entries_of(node, reading, hint=f"write {bodies}" if bodies else "")
         if self.may_hold_secrets:
             secrets.report(given, reading.problems)
         fields = Fields(node.place, {key.text: (key, value) for key, value in given.entries})
