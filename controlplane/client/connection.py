@@ -1,0 +1,124 @@
+"""One connection to a control plane: sending requests, and errors as exceptions.
+
+Does not belong here: which calls there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self, cast
+
+import httpx2
+
+from controlplane.client.requests import Query
+from controlplane.core.model.answers import ProblemDocument
+from controlplane.core.model.json_values import JsonObject, JsonValue
+
+CONNECT_TIMEOUT_S = 10.0
+TIMEOUT_S = 120.0
+LONG_TIMEOUT_S = 6 * 3600.0
+
+
+class ApiError(Exception):
+    """The server refused. `problem` is its problem document: type, title, status, detail, request_id, errors."""
+
+    def __init__(self, status: int, problem: ProblemDocument) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
+        self.status, self.problem = status, problem
+
+    @property
+    def code(self) -> str:
+        return str(self.problem.get("type", "")).removeprefix("urn:headgate:")
+
+
+class Connection:
+    """HTTP with a token. Safe to use from several threads."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        headers = {"Authorization": f"Bearer {token}", "User-Agent": "headgate"}
+        if _is_loopback(url):
+            headers["Accept-Encoding"] = "identity"  # compressing costs more there than it saves
+        self._timeout_s = timeout_s
+        timeout = httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not _is_loopback(url))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    @property
+    def url(self) -> str:
+        """Where the control plane was found, without a slash at the end."""
+        return str(self._http.base_url).rstrip("/")
+
+    def require_alive(self) -> None:
+        """Raises an error of httpx2 where nobody answers; what is answered does not matter."""
+        self._http.get("/livez")
+
+    def is_ready(self) -> bool:
+        try:
+            return self._http.get("/readyz").status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def _get(self, path: str, query: Query | None = None, *, wait_s: float | None = None) -> JsonObject:
+        return value_of(self._http.get(path, params=query, timeout=self._timeout(wait_s)))
+
+    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
+        """Of a request that may wait so long for workers."""
+        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
+
+    def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
+        """For what takes as long as the database is large."""
+        timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        return value_of(self._http.post(path, json=body, timeout=timeout))
+
+    def _post(
+        self,
+        path: str,
+        body: Mapping[str, object],
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait_s: float | None = None,
+    ) -> JsonObject:
+        timeout = self._timeout(wait_s)
+        return value_of(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
+
+
+def value_of(response: httpx2.Response) -> JsonObject:
+    if response.status_code == 204:
+        return {}
+    found = _json(response)
+    if response.is_success and isinstance(found, dict):
+        return found
+    raise ApiError(response.status_code, _problem(found) or _unexpected(response))
+
+
+def _json(response: httpx2.Response) -> JsonValue:
+    try:
+        return cast("JsonValue", response.json())
+    except ValueError:
+        return None
+
+
+def _problem(found: JsonValue) -> ProblemDocument | None:
+    if isinstance(found, dict) and "type" in found:
+        return cast("ProblemDocument", found)
+    return None
+
+
+def _unexpected(response: httpx2.Response) -> ProblemDocument:
+    """What is told where something else than our server answered, such as what redirects to another address."""
+    where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
+    detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
+    return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
+
+
+def _is_loopback(url: str) -> bool:
+    """A server on this machine is never asked through a proxy."""
+    return httpx2.URL(url).host in ("127.0.0.1", "localhost", "::1")

@@ -1,0 +1,138 @@
+"""Blueprints and the dataflows that they are: storing, checking, planning and ending them.
+
+Does not belong here: how requests are sent (`connection`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NotRequired, TypedDict, cast
+
+from controlplane.client.connection import Connection, value_of
+from controlplane.client.requests import Query, match_of, overriding, refreshing, segment
+from controlplane.core.model.answers import (
+    ApplyAnswer,
+    ConnectionsAnswer,
+    DataflowAnswer,
+    DataflowEntry,
+    DataflowsAnswer,
+    DeleteAnswer,
+    NotifyAnswer,
+    PlanAnswer,
+    PlanBasis,
+    ProblemDetail,
+    RunBegun,
+    RunProgress,
+    ValidateAnswer,
+)
+
+
+class Document(TypedDict):
+    """One blueprint to send: `name` is its absolute file name, `files` the texts that it names by relative path."""
+
+    name: str
+    text: str
+    files: NotRequired[dict[str, str]]
+
+
+class Dataflows(Connection):
+    """Storing, checking, planning and ending them."""
+
+    def apply(
+        self,
+        documents: Iterable[Document],
+        *,
+        branch: str = "main",
+        dry_run: bool = False,
+        refresh_s: float | None = None,
+        analyse_s: float | None = None,
+        revision: int | None = None,
+        key: str | None = None,
+        override: bool = False,
+    ) -> ApplyAnswer:
+        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
+        of a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
+        together, where Spark is to tell the columns of what is edited. `override`: also in a protected branch, here and
+        below; that needs `admin`."""
+        query = {"branch": branch, "dry_run": str(dry_run).lower(), **refreshing(refresh_s), **_analysing(analyse_s)}
+        query |= overriding(override)
+        headers, body = match_of(revision) | _key(key), {"blueprints": list(documents)}
+        wait_s = refresh_s if analyse_s is None else analyse_s
+        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=wait_s))
+
+    def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
+        """All problems of these blueprints."""
+        found = cast("ValidateAnswer", self._post("/v1/validate", {"blueprints": list(documents)}))
+        return found["errors"]
+
+    def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
+        """What a worker finds in the way of each place that these blueprints read or write."""
+        return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
+
+    def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
+        """Send a test message to each channel of a dataflow and of the installation; what came of it."""
+        return cast("NotifyAnswer", self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target}))
+
+    def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
+        found = cast("DataflowsAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows"))
+        return found["items"]
+
+    def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
+        return cast("DataflowAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"))
+
+    def delete(
+        self, name: str, *, branch: str = "main", revision: int | None = None, override: bool = False
+    ) -> DeleteAnswer:
+        path = f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"
+        query = overriding(override)
+        return cast("DeleteAnswer", value_of(self._http.delete(path, headers=match_of(revision), params=query)))
+
+    def plan(
+        self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
+    ) -> PlanAnswer:
+        """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers to list the
+        sources first; None has nothing listed."""
+        path = f"/v1/branches/{segment(branch)}/plan"
+        query: Query = {"dataflow": list(dataflows), "limit": 1000}
+        plan = page = cast("PlanAnswer", self._get(path, {**query, **refreshing(refresh_s)}, wait_s=refresh_s))
+        while page["next"] is not None:
+            page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
+            plan["items"] += page["items"]
+        return {**plan, "next": None}
+
+    def carry_out(
+        self,
+        documents: Iterable[Document],
+        basis: PlanBasis,
+        *,
+        branch: str = "main",
+        key: str | None = None,
+        override: bool = False,
+    ) -> ApplyAnswer:
+        """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
+        body = {"blueprints": list(documents), "basis": basis}
+        path = f"/v1/branches/{segment(branch)}/plan"
+        return cast("ApplyAnswer", self._post(path, body, overriding(override), _key(key)))
+
+    def begin_run(
+        self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
+    ) -> RunBegun:
+        """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
+        body = {"blueprints": list(documents), "accept_deletes": accept_deletes}
+        return cast("RunBegun", self._post(f"/v1/branches/{segment(branch)}/run", body))
+
+    def run_progress(
+        self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
+    ) -> RunProgress:
+        """What was done of these dataflows and their upstream since an event, and how they stand."""
+        query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
+        query |= {} if since is None else {"since": since}
+        return cast("RunProgress", self._get(f"/v1/branches/{segment(branch)}/run", query))
+
+
+def _analysing(timeout_s: float | None) -> dict[str, str | int]:
+    return {} if timeout_s is None else {"analyse": "true", "timeout_s": f"{timeout_s:g}"}
+
+
+def _key(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key} if key else {}

@@ -1,0 +1,111 @@
+"""Looking through what there is: graphs, searches, waves, ranges, profiles.
+
+Does not belong here: how requests are sent (`connection`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+from controlplane.client.connection import Connection
+from controlplane.client.requests import Time, only_given, segment, state_path
+from controlplane.core.model.addresses import moment_of
+from controlplane.core.model.answers.explore import (
+    Collapse,
+    GraphAnswer,
+    PartitionAnswer,
+    RangesAnswer,
+    SearchAnswer,
+    WaveAnswer,
+    WavesAnswer,
+)
+from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
+
+
+class Exploring(Connection):
+    """Graphs, searches, waves, ranges, profiles."""
+
+    def graph(
+        self,
+        dataflow: str | None = None,
+        *,
+        around: str | None = None,
+        up: int | None = None,
+        down: int | None = None,
+        collapse: Collapse | None = None,
+        branch: str = "main",
+        limit: int | None = None,
+    ) -> GraphAnswer:
+        """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
+        `collapse`: those of one dataflow or tag as one."""
+        query = only_given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
+        return cast("GraphAnswer", self._get(f"/v1/branches/{segment(branch)}/graph", query))
+
+    def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
+        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` say where one is."""
+        return cast("SearchAnswer", self._get("/v1/search", only_given(q=query, branch=branch, limit=limit)))
+
+    def waves(
+        self,
+        dataflow: str | None = None,
+        *,
+        branch: str = "main",
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> WavesAnswer:
+        """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
+        query = only_given(dataflow=dataflow, before=before, limit=limit)
+        return cast("WavesAnswer", self._get(f"/v1/branches/{segment(branch)}/waves", query))
+
+    def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
+        """One wave, with its commits and what it left alone."""
+        return cast("WaveAnswer", self._get(f"/v1/branches/{segment(branch)}/waves/{segment(id)}"))
+
+    def ranges(
+        self,
+        name: str,
+        *,
+        generation: int | None = None,
+        at: Time | None = None,
+        against: int | Time | None = None,
+        after: str | None = None,
+        last: str | None = None,
+        cells: int | None = None,
+        branch: str = "main",
+    ) -> RangesAnswer:
+        """Partitions as ranges of their keys. `against`: a generation or time to compare with. `after` and `last`: of a
+        range, to look into it."""
+        path, query = state_path(branch, name, generation, at)
+        other = str(moment_of(against)) if isinstance(against, datetime) else against
+        bounds = {"from": after, "to": last}  # `from` is a word of Python's
+        asked = only_given(against=other, cells=cells, **bounds)
+        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **asked}))
+
+    def partition(
+        self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+    ) -> PartitionAnswer:
+        """One partition: files, attempt, what it is made of, and what is made of it."""
+        path, query = state_path(branch, name, generation, at)
+        return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
+
+    def profile(
+        self,
+        name: str,
+        *,
+        partition: str | None = None,
+        column: str | None = None,
+        generation: int | None = None,
+        at: Time | None = None,
+        branch: str = "main",
+    ) -> ProfileAnswer:
+        """What each column of one generation, or of one partition, is like (docs/profiles.md). `is_partial`: ask again
+        for the rest."""
+        path, query = state_path(branch, name, generation, at)
+        asked = only_given(partition=partition, column=column)
+        return cast("ProfileAnswer", self._get(f"{path}/profile", {**query, **asked}))
+
+    def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
+        """What each column was like in the last generations, oldest first, and where it moved."""
+        path, _ = state_path(branch, name, None, None)
+        return cast("ProfileHistoryAnswer", self._get(f"{path}/profile/history", only_given(column=column)))

@@ -1,0 +1,116 @@
+"""What an operator wishes: refresh, retry, pause, going back; and looking after the database.
+
+Does not belong here: how requests are sent (`connection`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from controlplane.client.connection import Connection
+from controlplane.client.requests import match_of, overriding, segment
+from controlplane.core.model.answers import (
+    ApplyAnswer,
+    CollectAnswer,
+    FsckAnswer,
+    PauseAllAnswer,
+    PauseAnswer,
+    RefreshAnswer,
+    RetryAnswer,
+    RollbackAnswer,
+)
+
+
+class Operating(Connection):
+    """Refresh, retry, pause, going back; and looking after the database."""
+
+    def refresh(
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        accept_deletes: bool = False,
+        force: bool = False,
+        schema: bool = False,
+        wait_s: float = 0.0,
+    ) -> RefreshAnswer:
+        """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
+        body: dict[str, str | bool | float | None]
+        body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body |= {"schema": True} if schema else {}  # which an earlier service does not know
+        body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
+        path = f"/v1/branches/{segment(branch)}/refresh"
+        return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
+
+    def retry(
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        tasks: Sequence[str] | None = None,
+        partition: str | None = None,
+    ) -> RetryAnswer:
+        """Try failed work again; with `tasks`, only what still wants one of these; with `partition`, only this one of
+        the dataset that `target` names, and nothing upstream of it."""
+        body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
+        body |= {} if partition is None else {"partition": partition}
+        return cast("RetryAnswer", self._post(f"/v1/branches/{segment(branch)}/retry", body))
+
+    def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+        return cast(
+            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{segment(branch)}/pause", {"target": target})
+        )
+
+    def resume(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+        return cast(
+            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{segment(branch)}/resume", {"target": target})
+        )
+
+    def rollback(
+        self,
+        target: str,
+        *,
+        generation: int | None = None,
+        at: str | None = None,
+        reason: str = "",
+        force: bool = False,
+        branch: str = "main",
+        override: bool = False,
+    ) -> RollbackAnswer:
+        """Go back to a generation of a dataset, or to what a dataset or dataflow had at a time, until `resume`."""
+        body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
+        return cast(
+            "RollbackAnswer", self._post(f"/v1/branches/{segment(branch)}/rollback", body, overriding(override))
+        )
+
+    def revert(
+        self,
+        dataflow: str,
+        to: int,
+        *,
+        branch: str = "main",
+        dry_run: bool = False,
+        revision: int | None = None,
+        override: bool = False,
+    ) -> ApplyAnswer:
+        """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
+        path = f"/v1/branches/{segment(branch)}/dataflows/{segment(dataflow)}/revert"
+        body, query = {"to": to, "dry_run": dry_run}, overriding(override)
+        return cast("ApplyAnswer", self._post(path, body, query, match_of(revision)))
+
+    def gc(self, *, packs: bool = False) -> CollectAnswer:
+        """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
+        up, too, and made again in time."""
+        return cast("CollectAnswer", self._at_length("/v1/gc", {"packs": True} if packs else None))
+
+    def fsck(
+        self, *, files: bool = False, contents: bool = False, dataset: str | None = None, repair: bool = False
+    ) -> FsckAnswer:
+        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `contents`:
+        all rows are read, or those of one `dataset`, and compared with what was written. `repair`: what is lost, or
+        found damaged, is made again; of that tells `repaired`."""
+        body: dict[str, bool | str | None] = {"files": files, "repair": repair}
+        if contents:
+            body |= {"contents": True, "dataset": dataset}
+        return cast("FsckAnswer", self._at_length("/v1/fsck", body))

@@ -1,0 +1,135 @@
+"""SQL over committed rows, and Spark sessions.
+
+Does not belong here: how requests are sent (`connection`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, cast
+
+from controlplane.client.connection import Connection, value_of
+from controlplane.client.requests import Time, dataset_path, segment
+from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry, SparkSessionsAnswer
+from controlplane.core.model.json_values import JsonObject, JsonValue
+
+ARROW = "application/vnd.apache.arrow.stream"
+QUERY_S = 60.0
+SPARK_STARTS_S = 150.0
+
+
+class Queries(Connection):
+    """SQL over committed rows, and Spark sessions."""
+
+    def query(
+        self,
+        sql: str,
+        *,
+        branch: str = "main",
+        parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None = None,
+        limit: int = 1000,
+        at: Time | None = None,
+        timeout_s: float = QUERY_S,
+        id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
+    ) -> QueryAnswer:
+        """Rows of a SELECT in the SQL of its engine over `dataflow.dataset`, also `@12`, at a time and in other
+        branches, at most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`; Spark's are
+        `:name`. `at`: the time that is meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it
+        by."""
+        path = f"/v1/branches/{segment(branch)}/query"
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
+        found = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
+        while page["next"] is not None:
+            page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
+            found["rows"] += page["rows"]
+        return {**found, "next": None}
+
+    def query_arrow(
+        self,
+        sql: str,
+        *,
+        branch: str = "main",
+        parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None = None,
+        limit: int | None = None,
+        at: Time | None = None,
+        timeout_s: float = QUERY_S,
+        id: str | None = None,
+        engine: Literal["duckdb", "spark"] = "duckdb",
+    ) -> Generator[bytes, None, None]:
+        """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
+        path = f"/v1/branches/{segment(branch)}/query"
+        body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
+        timeout = self._timeout(timeout_s)
+        with self._http.stream("POST", path, json=body, headers={"Accept": ARROW}, timeout=timeout) as response:
+            if response.status_code >= 400:
+                response.read()
+                value_of(response)
+            yield from response.iter_bytes()
+
+    def promote(
+        self,
+        sql: str,
+        dataset: str,
+        *,
+        branch: str = "main",
+        analyse: bool = False,
+        compare: Literal["duckdb", "spark"] | None = None,
+        timeout_s: float = QUERY_S,
+    ) -> PromotionAnswer:
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored. `analyse`: with
+        the columns that Spark says it would have. `compare`: the engine whose rows of the query are compared with those
+        of Spark. Either waits for at most `timeout_s`."""
+        path = f"/v1/branches/{segment(branch)}/query/promote"
+        body: JsonObject = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare}
+        return cast("PromotionAnswer", self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s))
+
+    def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
+        """A transform's SQL as a query over its inputs' present states."""
+        return cast("OpenedAnswer", self._get(f"{dataset_path(branch, dataset)}/query"))
+
+    def cancel_query(self, id: str, *, branch: str = "main") -> CancelAnswer:
+        """End a query of one's own that runs."""
+        path = f"/v1/branches/{segment(branch)}/query/{segment(id)}"
+        return cast("CancelAnswer", value_of(self._http.delete(path)))
+
+    def open_spark_session(
+        self,
+        datasets: Sequence[str] = (),
+        *,
+        branch: str = "main",
+        at: Time | None = None,
+        ttl_s: float = 3_600.0,
+    ) -> NewSparkSessionAnswer:
+        """A Spark Connect server of one's own, with datasets as views: `shop.orders`, `shop.orders@12`, `shop.*`, or
+        all of them. `at`: the time that is meant of names without a point. `ttl_s`: when it ends at the latest."""
+        body: JsonObject = {"datasets": list(datasets), "at": at.isoformat() if isinstance(at, datetime) else at}
+        path = f"/v1/branches/{segment(branch)}/spark-sessions"
+        return cast("NewSparkSessionAnswer", self._post(path, {**body, "ttl_s": ttl_s}, wait_s=SPARK_STARTS_S))
+
+    def spark_sessions(self) -> list[SparkSessionEntry]:
+        """One's own that are open; all of them for who administers."""
+        return cast("SparkSessionsAnswer", self._get("/v1/spark-sessions"))["items"]
+
+    def end_spark_session(self, id: str) -> None:
+        """Now, whatever it does."""
+        value_of(self._http.delete(f"/v1/spark-sessions/{segment(id)}"))
+
+
+def _query(
+    sql: str,
+    parameters: Mapping[str, JsonValue] | Sequence[JsonValue] | None,
+    limit: int | None,
+    *,
+    at: Time | None,
+    timeout_s: float,
+    id: str | None,
+    engine: str,
+) -> JsonObject:
+    given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
+    moment = at.isoformat() if isinstance(at, datetime) else at
+    asked: JsonObject = {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "engine": engine}
+    return {**asked, "timeout_s": timeout_s, "id": id}

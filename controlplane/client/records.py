@@ -1,0 +1,139 @@
+"""Rows of datasets as streams, and signed links to them.
+
+Does not belong here: how requests are sent (`connection`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias, cast
+
+import httpx2
+
+from controlplane.client.connection import Connection, value_of
+from controlplane.client.requests import Query, Time, dataset_path, only_given, segment, state_path
+from controlplane.core.model.addresses import named
+from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
+from controlplane.core.records.formats import Compression, Format
+
+ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStream:
+    """Changes as parts of a body, up to the generation `until`: what to ask for changes since the next time."""
+
+    until: int
+    parts: Iterator[bytes]
+
+
+class Records(Connection):
+    """Rows of datasets as streams, and signed links to them."""
+
+    @contextmanager
+    def records(
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        format: Format = "json",
+        partition: str | None = None,
+        generation: int | None = None,
+        at: Time | None = None,
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        compression: Compression | None = None,
+    ) -> Iterator[Iterator[bytes]]:
+        """Records of one committed generation as parts of a body. `columns`: these, in this order; `where`: a condition
+        on rows, in SQL; `compression`: of Arrow and Parquet, within (docs/records.md)."""
+        path, query = state_path(branch, name, generation, at)
+        asked: dict[str, str | int | Sequence[str]] = {**query, **only_given(format=format, partition=partition)}
+        asked |= only_given(where=where, offset=offset, limit=limit, compression=compression)
+        asked |= {"columns": _list(columns)} if columns else {}
+        with self._stream(f"{path}/records", asked) as response:
+            yield response.iter_bytes()
+
+    @contextmanager
+    def changes(
+        self,
+        name: str,
+        *,
+        since: int | str | datetime,
+        until: int | str | datetime | None = None,
+        branch: str = "main",
+        format: ChangeFormat = "ndjson",
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        compression: Compression | None = None,
+    ) -> Iterator[ChangeStream]:
+        """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
+        the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
+        `where`: a condition on rows, in SQL."""
+        asked: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
+        asked |= only_given(where=where, compression=compression)
+        asked |= {"columns": _list(columns)} if columns else {}
+        asked |= {} if until is None else {"until": _point(until)}
+        with self._stream(f"{dataset_path(branch, name)}/changes.{format}", asked) as response:
+            yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
+
+    @contextmanager
+    def _stream(self, path: str, query: Query) -> Iterator[httpx2.Response]:
+        with self._http.stream("GET", path, params=query) as response:
+            if response.status_code >= 400:
+                response.read()
+                value_of(response)
+            yield response
+
+    def create_link(
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        format: Format = "csv",
+        compression: Compression | None = None,
+        partition: str | None = None,
+        generation: int | None = None,
+        at: Time | None = None,
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        limit: int | None = None,
+        ttl_s: float | None = None,
+    ) -> NewLinkAnswer:
+        """A link that reads one dataset without a token, with its address, which is shown once."""
+        found = named(name, generation, at)
+        body: dict[str, object] = {
+            "dataset": found.name,
+            "branch": branch,
+            "format": format,
+            "compression": compression,
+            "partition": partition,
+            "at": None if found.point is None else str(found.point),
+            "columns": list(columns),
+            "where": where,
+            "limit": limit,
+        }
+        body |= {} if ttl_s is None else {"ttl_s": ttl_s}
+        return cast("NewLinkAnswer", self._post("/v1/links", body))
+
+    def links(self) -> list[LinkEntry]:
+        """All links, without their addresses."""
+        return cast("LinksAnswer", self._get("/v1/links"))["items"]
+
+    def revoke_link(self, link: str) -> None:
+        """End a link now, by its id."""
+        value_of(self._http.delete(f"/v1/links/{segment(link)}"))
+
+
+def _list(columns: Sequence[str]) -> str:
+    """Names in backquotes, which may hold any character."""
+    return ",".join("`{}`".format(name.replace("`", "``")) for name in columns)
+
+
+def _point(meant: int | str | datetime) -> str:
+    """A generation, or a time."""
+    return meant.isoformat() if isinstance(meant, datetime) else str(meant)
