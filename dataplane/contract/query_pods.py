@@ -3,8 +3,9 @@
 The caller's first line proves that it has the token, and the welcome that the pod has it: an address may have become
 another's. The token itself is never sent. Then frames go both ways: a letter, the length of what follows in four bytes,
 and what follows. `I` has bytes for the process's input, `O` some of its output. `K` and `X` have a number in decimal
-digits, `W` one and the proof. A connection that ends without `K` ends the process at once. Does not belong here: what
-the process is asked, and answers (`queries`).
+digits, `W` one and the proof. A connection that ends without `K` ends the process at once, and so does a caller that
+is silent for too long: it says an empty `I` now and then. Does not belong here: what the process is asked, and answers
+(`queries`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ EXIT = b"X"  # the pod's last one: the process ended with this status, negative 
 HELLO_MOST = 200  # bytes of the first line
 CALLER, POD = b"caller", b"pod"
 PIECE_MOST = 1 << 20  # bytes of a frame
-SILENT_S, AGAIN_S, TIMES = 15, 5, 3  # a peer that is silent is looked after, and given up soon
+BEAT_S, SILENT_S = 5.0, 30.0  # a caller says something that often; the pod gives up one that does not
+IDLE_S, AGAIN_S, TIMES = 15, 5, 3  # a peer is looked after by the kernel where nothing is sent, and given up soon
 
 
 def proof(token: str, of: bytes, nonce: bytes) -> bytes:
@@ -62,11 +64,11 @@ def welcomed(token: str, nonce: bytes, body: bytes) -> int | None:
 
 
 def tend(connection: socket.socket) -> None:
-    """Small frames go at once, and a peer that has vanished ends the connection within half a minute. One that is there
-    may take as long as it likes to read."""
+    """Small frames go at once, and a peer that has vanished ends a connection on which nothing is sent within half a
+    minute. One that is there may take as long as it likes to read."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, AGAIN_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, TIMES)

@@ -24,6 +24,7 @@ from typing import Protocol
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import HEAD, Bounds
 from dataplane.contract.query_pods import (
+    BEAT_S,
     EXIT,
     INPUT,
     KEEP,
@@ -173,8 +174,8 @@ class LocalSpark(LocalProcess):
 class PodProcess:
     """By a connection, whose end is the process's, unless it is told to be kept."""
 
-    def __init__(self, connection: socket.socket, token: str) -> None:
-        """Says hello. Raises OSError."""
+    def __init__(self, connection: socket.socket, token: str, beat_s: float = BEAT_S) -> None:
+        """Says hello. `beat_s`: how often it says that it is here. Raises OSError."""
         tend(connection)
         connection.settimeout(SEND_S)
         self._connection, self._sending = connection, threading.Lock()
@@ -182,6 +183,7 @@ class PodProcess:
         self._ready.register(connection, select.POLLIN | select.POLLHUP)
         self._ended: ChildEnded | None = None
         self._is_killed = False
+        self._beat_s, self._is_closed = beat_s, threading.Event()
         self._token, self._nonce = token, secrets.token_hex(16).encode()
         connection.sendall(hello(token, self._nonce))
 
@@ -194,7 +196,12 @@ class PodProcess:
                 asked = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
                 if asked is None:
                     raise self._over(ChildEnded(-signal.SIGKILL, LOST))
+                threading.Thread(target=self._beat, name="beat", daemon=True).start()
                 return asked
+
+    def _beat(self) -> None:
+        while not self._is_closed.wait(self._beat_s):
+            self._sent(frame(INPUT, b""))
 
     def _welcomed(self, body: bytes) -> int | None:
         with suppress(ValueError):
@@ -207,9 +214,15 @@ class PodProcess:
         return not (self._is_killed or self._ended or self._buffer or self._ready.poll(0))
 
     def write(self, data: bytes) -> None:
-        with suppress(OSError), self._sending:
-            for start in range(0, len(data), PIECE_MOST):
-                self._connection.sendall(frame(INPUT, data[start : start + PIECE_MOST]))
+        for start in range(0, len(data), PIECE_MOST):
+            self._sent(frame(INPUT, data[start : start + PIECE_MOST]))
+
+    def _sent(self, data: bytes) -> None:
+        with self._sending, suppress(OSError):
+            try:
+                self._connection.sendall(data)
+            except TimeoutError:  # a part may have gone
+                self.kill()
 
     def read(self, deadline: float) -> bytes:
         try:
@@ -220,8 +233,7 @@ class PodProcess:
 
     def keep(self, asked: int) -> None:
         """The process is left as it is, for whoever is next; it was asked so many questions. `close` is due."""
-        with suppress(OSError), self._sending:
-            self._connection.sendall(number(KEEP, asked))
+        self._sent(number(KEEP, asked))
 
     def _next(self, expected: bytes, deadline: float) -> bytes:
         """The body of the next frame. Raises TimeoutError, and ChildEnded."""
@@ -265,15 +277,17 @@ class PodProcess:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        self._is_closed.set()
         self.kill()
-        self._connection.close()
+        with self._sending:
+            self._connection.close()
 
 
-def reached(host: str, port: int, token: str, timeout_s: float) -> PodProcess:
+def reached(host: str, port: int, token: str, timeout_s: float, beat_s: float = BEAT_S) -> PodProcess:
     """Who is there, and has not said yet that we are welcome. Raises OSError."""
     connection = socket.create_connection((host, port), timeout=min(CONNECT_S, timeout_s))
     try:
-        return PodProcess(connection, token)
+        return PodProcess(connection, token, beat_s)
     except BaseException:
         connection.close()
         raise

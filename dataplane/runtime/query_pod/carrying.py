@@ -21,10 +21,11 @@ LOOK_S = 1.0
 
 
 class Carrying:
-    """Two threads: the caller's one takes what comes, another one gives what the process says. `linger_s`: for a caller
-    to take the last words of a process that has ended."""
+    """Two threads: the caller's one takes what comes, another one gives what the process says. `silent_s`: after which
+    a caller is given up. `linger_s`: for a caller to take the last words of a process that has ended."""
 
-    def __init__(self, connection: socket.socket, child: Child, linger_s: float) -> None:
+    def __init__(self, connection: socket.socket, child: Child, *, silent_s: float, linger_s: float) -> None:
+        connection.settimeout(silent_s)
         self._connection, self._child, self._linger_s = connection, child, linger_s
         self._told_to_stop, self._stop = os.pipe()
         self._is_over = threading.Event()

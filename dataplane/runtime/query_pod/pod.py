@@ -12,7 +12,7 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from dataplane.contract.query_pods import tend, welcome
+from dataplane.contract.query_pods import SILENT_S, tend, welcome
 from dataplane.runtime.query_pod.carrying import Carrying
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.greeting import nonce_of
@@ -23,11 +23,12 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long callers are waited for: until there is one, for its first line, and for it to read the last words of a
-    process that has ended."""
+    """How long callers are waited for: until there is one, for its first line, for a sign of life of it, and for it to
+    read the last words of a process that has ended."""
 
     idle_s: float
     greet_s: float = 5.0
+    silent_s: float = SILENT_S
     linger_s: float = 5.0
 
 
@@ -87,7 +88,8 @@ class QueryPod:
                 return
             child = self._ready()
             connection.sendall(welcome(self._token, nonce, child.asked))
-            if not Carrying(connection, child, self._patience.linger_s).run():
+            bounds = {"silent_s": self._patience.silent_s, "linger_s": self._patience.linger_s}
+            if not Carrying(connection, child, **bounds).run():
                 child.close()
                 self._child = Child(self._kind)
 

@@ -147,13 +147,26 @@ def _answer(process: subprocess.Popen[bytes], connection: socket.socket) -> byte
     ready.register(pipe, select.POLLIN | select.POLLHUP)
     ready.register(connection, select.POLLIN | select.POLLHUP)
     while not line.endswith(b"\n"):
-        if any(found == connection.fileno() for found, _ in ready.poll()):
-            return b""  # nothing is said to us any more but that it is gone
+        said = {found for found, _ in ready.poll()}
+        if connection.fileno() in said and not _is_here(connection):
+            return b""
+        if pipe not in said:
+            continue
         piece = os.read(pipe, PIPE_BYTES)
         if not piece:
             return b""
         line += piece
     return line
+
+
+def _is_here(connection: socket.socket) -> bool:
+    """It says so now and then."""
+    try:
+        return bool(connection.recv(PIPE_BYTES, socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -53,10 +53,12 @@ DUCKDB = (sys.executable, "-P", "-m", "dataplane.query")
 class Serving:
     """A pod in a thread."""
 
-    def __init__(self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S) -> None:
+    def __init__(
+        self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S, silent_s: float = LONG_S
+    ) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         kind = Kind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
-        self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, linger_s=0.2))
+        self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, silent_s, linger_s=0.2))
         self.place = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
         self.listening = listening
         self.thread = threading.Thread(target=self.pod.serve, daemon=True)
@@ -74,7 +76,7 @@ class Serving:
             yield QueryChild(process, process.welcome(lambda: None))
 
     def connected(self, token: str = TOKEN) -> PodProcess:
-        return reached(self.place.host, self.place.port, token, LONG_S)
+        return reached(self.place.host, self.place.port, token, LONG_S, beat_s=0.05)
 
     def close(self) -> None:
         self.pod._patience = Patience(0.0)
@@ -222,6 +224,27 @@ def test_a_connection_that_ends_while_it_reckons_ends_the_query(pod: Serving) ->
         first = pod.process
     works(pod)
     assert first.process.poll() == -signal.SIGKILL
+
+
+def test_a_caller_that_has_vanished_ends_its_query(tmp_path: Path) -> None:
+    """Nothing tells of its end, and the process would go on saying what nobody takes."""
+    with closing(Serving(tmp_path, silent_s=1.0)) as pod:
+        with closing(reached(pod.place.host, pod.place.port, TOKEN, LONG_S, beat_s=LONG_S)) as process:
+            child = QueryChild(process, process.welcome(lambda: None))
+            child._send(run(LARGE, limit=None))
+            first = pod.process
+            has_ended(first)
+        works(pod)
+        assert first.process.poll() == -signal.SIGKILL
+
+
+def test_a_caller_that_only_waits_is_there(tmp_path: Path) -> None:
+    with (
+        closing(Serving(tmp_path, silent_s=1.0)) as pod,
+        closing(reached(pod.place.host, pod.place.port, TOKEN, LONG_S, beat_s=0.02)) as process,
+    ):
+        child = QueryChild(process, process.welcome(lambda: None))
+        assert answer(child, run(ENDLESS, seconds=2.0))["refusal"]["kind"] == "limit"
 
 
 def test_half_a_question_is_none(pod: Serving) -> None:

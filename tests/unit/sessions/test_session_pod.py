@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 from controlplane.core.errors import EngineUnavailable
 from controlplane.lake.session_pods import PodServers
 from controlplane.ports.spark_sessions import Note, SessionPod
-from dataplane.contract.query_pods import hello
+from dataplane.contract.query_pods import INPUT, frame, hello
 from dataplane.runtime.spark_connect import pod as of_pod
 from tests.e2e.workspace import until
 
@@ -136,3 +137,11 @@ def test_without_an_order_it_ends() -> None:
     pods.start(note(), 60.0)
     until(has_ended(pods), lambda: "never ended")
     assert pods.codes == [of_pod.FAILED]
+
+
+def test_a_caller_that_says_that_it_is_here_is_waited_for() -> None:
+    command = (sys.executable, "-c", "print('{}')")
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        theirs.sendall(frame(INPUT, b""))
+        assert of_pod._answer(process, ours) == b"{}\n"
