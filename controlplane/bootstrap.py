@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from controlplane.issuers.tokens import JwtIssuers
     from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.context import Context
+    from controlplane.operations.inspect.spark_sessions import SparkSessions
     from controlplane.operations.troubles import Troubles
     from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.issuers import SignOn
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
+SESSIONS_S = 1.0  # between looks at the tokens of Spark sessions
 EXPORT_S = 10.0  # a run that is over waits so long for events of lineage that are still to be sent
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
 NO_SPARK_QUERIES = (
@@ -64,6 +66,11 @@ NO_QUERIES_POD = (
     "or make a transform of the query"
 )
 NO_SERVICE = "queries by Spark are answered by the service that runs in the cluster: ask it, or ask DuckDB here"
+NO_SESSION_PODS = (
+    "Spark sessions have pods of their own on Kubernetes: add `sessions` to the pools file; until then read the "
+    "datasets with your own Spark through the S3 view"
+)
+NO_SESSION_SERVICE = "Spark sessions are opened by the service that runs in the cluster: ask it"
 NO_SPARK_SESSIONS = (
     "Spark sessions run code of their users in a process of the service's user, which HEADGATE_POOL=local allows "
     "without HEADGATE_DRIVER_USER: read the datasets with your own Spark through the S3 view"
@@ -490,7 +497,9 @@ class Server:
         return pool
 
     def _spark_servers(self) -> SparkServers:
-        """It has a process for each session. `stop` ends them."""
+        """It has a process for each session, which `stop` ends, or a pod, which stays."""
+        if self.settings.pool == "kubernetes":
+            return self._session_pods()
         from controlplane.lake.spark_servers import LocalServers
         from controlplane.ports.spark_sessions import NoServers
 
@@ -498,6 +507,28 @@ class Server:
             return NoServers(NO_SPARK_SESSIONS)
         servers = LocalServers(self.settings.lake)
         self._ends.callback(servers.close)
+        return servers
+
+    def _session_pods(self) -> SparkServers:
+        from controlplane.operations.inspect.spark_sessions import SparkSessions
+        from controlplane.ports.spark_sessions import NoServers
+
+        if self.role != "serve":
+            return NoServers(NO_SESSION_SERVICE)
+        cluster = _read_pools(self.settings)
+        if cluster.sessions is None:
+            return NoServers(NO_SESSION_PODS)
+        from controlplane.drivers.cluster import Api
+        from controlplane.drivers.session_pods import KubernetesSessionPods
+        from controlplane.lake.session_pods import PodServers
+
+        open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)
+        servers = PodServers(KubernetesSessionPods(cluster, self.settings.lake, open_api))
+        self._ends.callback(servers.close)
+        ended = threading.Event()
+        self._ends.callback(ended.set)
+        watching = (self.store, SparkSessions(servers), ended)
+        threading.Thread(target=_end_without_token, args=watching, name="sessions", daemon=True).start()
         return servers
 
     def _s3_secret(self) -> bytes:
@@ -617,6 +648,17 @@ def _end_at_last(ended: threading.Event) -> None:
             os._exit(1)
 
     threading.Thread(target=watch, name="end", daemon=True).start()
+
+
+def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.Event) -> None:
+    """Sessions outlive the process that opened them, and not their token: every replica looks. What fails now is done
+    a second later."""
+    from controlplane.core.errors import HeadgateError
+    from controlplane.operations.inspect.spark_sessions import end_without_token
+
+    while not ended.wait(SESSIONS_S):
+        with suppress(HeadgateError, OSError):
+            end_without_token(store, sessions)
 
 
 def _channels(path: Path, pool: str) -> tuple[Channel, ...]:

@@ -1,6 +1,7 @@
 """`python -m dataplane worker | driver`: a process of the data plane, told by its environment where to pull work.
 
-`python -m dataplane query` answers queries by Spark for a control plane that calls. `python -m dataplane prepare` makes
+`python -m dataplane query` answers queries by Spark for a control plane that calls, and `session` is a Spark Connect
+server that it orders. `python -m dataplane prepare` makes
 what lets drivers start sooner. `python -m dataplane test` answers questions about tests of blueprints, line by line.
 
 Does not belong here: anything but starting and ending.
@@ -20,8 +21,8 @@ from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in (["worker"], ["driver"], ["query"], ["prepare"], ["test"]):
-        sys.stderr.write("usage: python -m dataplane worker | driver | query | prepare | test\n")
+    if arguments not in (["worker"], ["driver"], ["query"], ["session"], ["prepare"], ["test"]):
+        sys.stderr.write("usage: python -m dataplane worker | driver | query | session | prepare | test\n")
         return 64
     start_clean()
     answers = _answers() if arguments == ["test"] else None
@@ -45,6 +46,10 @@ def main(arguments: list[str]) -> int:
         from dataplane.runtime.query_pod import serving
 
         return serving.run()
+    if arguments == ["session"]:
+        from dataplane.runtime.spark_connect import pod
+
+        return pod.run()
     client = Client.from_environment()
     if arguments == ["driver"]:
         from dataplane.runtime import driver

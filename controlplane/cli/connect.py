@@ -73,7 +73,8 @@ def _opened(value: NewSparkSessionAnswer) -> View:
         f"session {value['id']} ends at {views.time_of(value['expires'])}, or by headgate connect --end {value['id']}",
         f"the client needs pyspark[connect]: {CLIENT}",
     )
-    return [Lines((*value["python"].splitlines(), *example)), Lines(notes)]
+    forward = [Lines((f"# beside it: {value['forward']}",))] if value["forward"] else []
+    return [*forward, Lines((*value["python"].splitlines(), *example)), Lines(notes)]
 
 
 def _all(items: Sequence[SparkSessionEntry]) -> View:

@@ -25,6 +25,7 @@ LEAST = {"minimum": 0, "maximum": 0, "tasks_each": 1, "deadline_s": 1, "grace_s"
 TEXTS = frozenset({"namespace", "image", "url", "instance", "service_account", "priority_class"})
 
 T = TypeVar("T")
+P = TypeVar("P", bound="QueriesPod")
 
 
 class BadPools(ValueError):
@@ -89,6 +90,15 @@ class QueriesPod:
         return mebibytes(self.memory)
 
 
+@dataclass(frozen=True, slots=True)
+class SessionsPod(QueriesPod):
+    """Pods of Spark sessions, one for each. `port`: where one is given its order; Spark itself serves no other pod."""
+
+    idle_s: float = 1_800.0  # without a call of its client it ends
+    port: int = 7071
+    maximum: int = 4
+
+
 def _driver(size: Size, cpu: str, memory: str) -> Pool:
     return Pool("driver", size, cpu, memory, Limits(0, 1, idle_s=300.0, tasks_each=64))
 
@@ -120,6 +130,7 @@ class Cluster:
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     pools: Mapping[str, Pool] = field(default_factory=lambda: DEFAULTS)
     queries: QueriesPod | None = None  # None: queries by Spark are not answered
+    sessions: SessionsPod | None = None  # None: no Spark sessions are opened
 
     def within(self, namespace: str) -> Cluster:
         """As pods of a namespace have it: `secrets` are those of `default`."""
@@ -155,7 +166,8 @@ def read(text: str) -> Cluster:
         raise BadPools(f"this is no JSON: {e}") from e
     said = _known("", given, {f.name for f in fields(Cluster)} | {"places"})
     places = {name: _place(f"places.{name}", body) for name, body in _mapping("places", said.pop("places", {})).items()}
-    queries = _queries(said.pop("queries"), places) if "queries" in said else None
+    queries = _beside("queries", QueriesPod, said.pop("queries"), places) if "queries" in said else None
+    sessions = _beside("sessions", SessionsPod, said.pop("sessions"), places) if "sessions" in said else None
     pools = _mapping("pools", said.pop("pools", {}))
     for name in pools:
         _one_of("pools", name, tuple(DEFAULTS))
@@ -167,7 +179,7 @@ def read(text: str) -> Cluster:
     named = {"env": _named_texts("env", said.get("env", {})), "conf": _conf(said.get("conf", {}))}
     beside = _mapping("namespace_secrets", said.get("namespace_secrets", {}))
     of_others = {name: _texts(f"namespace_secrets.{name}", secrets) for name, secrets in beside.items()}
-    parts = {"pools": made, "namespace_secrets": of_others, "queries": queries}
+    parts = {"pools": made, "namespace_secrets": of_others, "queries": queries, "sessions": sessions}
     cluster = _built("", Cluster, said | lists | named | parts)
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
@@ -222,13 +234,14 @@ def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Execut
     return replace(made, cpu=int(cores(made.cpu)))
 
 
-def _queries(body: Any, places: Mapping[str, NodePlace]) -> QueriesPod:
-    said = _known("queries", body, {f.name for f in fields(QueriesPod)})
+def _beside(where: str, kind: type[P], body: Any, places: Mapping[str, NodePlace]) -> P:
+    """Pods that are neither drivers nor workers."""
+    said = _known(where, body, {f.name for f in fields(kind)})
     if "place" in said:
-        said["place"] = places[_one_of("queries.place", said["place"], tuple(places))]
+        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
     if "env_secrets" in said:
-        said["env_secrets"] = _texts("queries.env_secrets", said["env_secrets"])
-    made = _built("queries", QueriesPod, said)
+        said["env_secrets"] = _texts(f"{where}.env_secrets", said["env_secrets"])
+    made = _built(where, kind, said)
     mebibytes(made.memory)
     cores(made.cpu)
     return replace(made, cpu=str(made.cpu))

@@ -14,7 +14,7 @@ from typing import Any
 
 from controlplane import logs
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable
-from controlplane.drivers import query_manifests
+from controlplane.drivers import query_manifests, side_manifests
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.kubernetes import Asks
 from controlplane.drivers.pools import Cluster
@@ -108,7 +108,7 @@ class KubernetesQueryPods:
         if about["uid"] in self._given:
             return
         owner = {"name": about["name"], "uid": about["uid"]}
-        api.create(SECRETS, query_manifests.secret(self._cluster, about["labels"], owner, token))
+        api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
         self._given.add(about["uid"])
 
     def _check_failures(self, told: Sequence[PodVerdict]) -> None:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
-from controlplane.ports.spark_sessions import Server
+from controlplane.ports.spark_sessions import Note, Server
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import SparkTable
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
@@ -43,6 +43,7 @@ BUSY = "{most} Spark sessions are open on this service, and more would take its 
 class _Process:
     popen: subprocess.Popen[bytes]
     scratch: str
+    note: Note
 
     @property
     def is_alive(self) -> bool:
@@ -74,8 +75,8 @@ class LocalServers:
         self._processes: dict[str, _Process] = {}
         self._lock = threading.Lock()
 
-    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:
-        id, process = self._started()
+    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+        process = self._started(note)
         token, session = secrets.token_urlsafe(32), str(uuid.uuid4())
         memory_bytes, disk_bytes = self._bytes
         order: ServerOrder = {
@@ -93,11 +94,11 @@ class LocalServers:
         try:
             port = _told(process, order)
         except BaseException:
-            self.end(id)
+            self.end(note.entry["id"])
             raise
-        return Server(id, HOST, port, token, USER, session)
+        return Server(HOST, port, token, USER, session)
 
-    def _started(self) -> tuple[str, _Process]:
+    def _started(self, note: Note) -> _Process:
         with self._lock:
             self._forget()
             if len(self._processes) >= self._most:
@@ -110,14 +111,18 @@ class LocalServers:
                 start_new_session=True,
                 env=bare(FOR_SPARK),
             )
-            id = secrets.token_hex(8)
-            self._processes[id] = _Process(popen, scratch)
-            return id, self._processes[id]
+            process = self._processes[note.entry["id"]] = _Process(popen, scratch, note)
+            return process
 
     def _forget(self) -> None:
         """Those that have ended by themselves."""
         for id in [id for id, process in self._processes.items() if not process.is_alive]:
             self._processes.pop(id).end()
+
+    def notes(self) -> list[Note]:
+        with self._lock:
+            self._forget()
+            return [process.note for process in self._processes.values()]
 
     def is_alive(self, id: str) -> bool:
         with self._lock:

@@ -7,19 +7,31 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controlplane.core.errors import EngineUnavailable
+from controlplane.core.model.answers.spark_sessions import SparkSessionEntry
 from dataplane.contract.queries import SparkTable
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """One that serves. `token`: whoever has it may do what the server's process may; it is not kept elsewhere."""
+class Note:
+    """Whose a server is, and what it shows: kept beside it, so that who finds the one has the other. `token`: the id of
+    the token that it ends with."""
 
-    id: str
+    namespace: str
+    token: str
+    entry: SparkSessionEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One that serves. `token`: whoever has it may do what the server's process may; it is not kept elsewhere.
+    `forward`: a command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
+
     host: str
     port: int
     token: str
     user: str
     session: str
+    forward: str = ""
 
     @property
     def url(self) -> str:
@@ -28,9 +40,12 @@ class Server:
 
 
 class SparkServers(Protocol):
-    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:
-        """A server with these views, which ends by itself after so long. Raises EngineUnavailable where it does not
-        start, and QueriesBusy where there are as many as there may be."""
+    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+        """A server with these views, which ends by itself after so long. It goes by the id of the note's entry. Raises
+        EngineUnavailable where it does not start, and QueriesBusy where there are as many as there may be."""
+
+    def notes(self) -> list[Note]:
+        """Of those that live."""
 
     def is_alive(self, id: str) -> bool: ...
 
@@ -39,13 +54,51 @@ class SparkServers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionPod:
+    """One that waits for its order at an address of the cluster. `token`: by which it and its caller know each
+    other."""
+
+    name: str
+    host: str
+    port: int
+    token: str
+
+
+class SessionPods(Protocol):
+    """Pods for servers, which go by the ids of their sessions."""
+
+    def start(self, note: Note, ttl_s: float) -> None:
+        """It ends by itself some time after `ttl_s`. Raises EngineUnavailable where the cluster does not take it, and
+        QueriesBusy where there are as many as there may be."""
+
+    def look(self, id: str) -> SessionPod | str:
+        """A pod that was started here, or what it waits for. Raises EngineUnavailable where it will not be there."""
+
+    def notes(self) -> list[Note]:
+        """Of those that live, whoever started them, as of some seconds ago at most; where the cluster does not answer,
+        of those that it had."""
+
+    def end(self, id: str) -> None:
+        """Raises PoolUnavailable where the cluster does not answer."""
+
+    def forwarding(self, pod: SessionPod, port: int) -> str:
+        """The command that makes a port of its user's machine that of the pod."""
+
+    def close(self) -> None:
+        """Sessions go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoServers:
     """Where none are offered. `reason`: why, and what to do."""
 
     reason: str = "this service opens no Spark sessions"
 
-    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:  # noqa: ARG002
+    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:  # noqa: ARG002
         raise EngineUnavailable(self.reason)
+
+    def notes(self) -> list[Note]:
+        return []
 
     def is_alive(self, id: str) -> bool:  # noqa: ARG002
         return False

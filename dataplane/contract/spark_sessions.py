@@ -27,6 +27,16 @@ class ServerOrder(TypedDict):
     tables: list[SparkTable]
 
 
+class PodOrder(TypedDict):
+    """What a pod is told of the same: the rest it knows from its environment."""
+
+    ttl_s: float
+    token: str
+    user: str
+    session: str
+    tables: list[SparkTable]
+
+
 class ServerAnswer(TypedDict):
     """`port`: of this machine, on which it serves; None where it does not, and the process ends. `error`: why."""
 

@@ -51,7 +51,7 @@ class World(Kept):
         self.commit({"a": rows((1, "a"), (2, "b")), "b": rows((3, "b"))})
 
     def open(self, *wanted: str, on: str = "main", ttl_s: float = HOUR_S) -> NewSparkSessionAnswer:
-        return spark_sessions.begin(self.ctx, self.sessions, on, wanted, None, ttl_s)
+        return spark_sessions.begin(self.ctx, self.sessions, on, wanted, None, ttl_s, token="t")
 
     def end(self, id: str) -> None:
         spark_sessions.end(self.ctx, self.sessions, id)

@@ -15,6 +15,7 @@ from controlplane.api.calls import Answer, Branch, Call, Called, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
+from controlplane.core.errors import HeadgateError
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
 from controlplane.operations.inspect import spark_sessions
 
@@ -45,11 +46,14 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[N
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
     at = moment(new.at)
 
+    token = auth.caller(call.request).id
+
     def work() -> NewSparkSessionAnswer:
-        return spark_sessions.begin(call.context, call.services.spark_sessions, branch, new.datasets, at, new.ttl_s)
+        sessions = call.services.spark_sessions
+        return spark_sessions.begin(call.context, sessions, branch, new.datasets, at, new.ttl_s, token=token)
 
     opened = await waiting(call, work, may_wait=True)
-    watching = asyncio.create_task(_end_with_token(call, auth.caller(call.request).id, opened["id"]))
+    watching = asyncio.create_task(_end_with_token(call, token, opened["id"]))
     _watching.add(watching)
     watching.add_done_callback(_watching.discard)
     return answer(opened, 201)
@@ -63,7 +67,7 @@ async def _end_with_token(call: Call, token: str, id: str) -> None:
             await asyncio.sleep(LOOK_S)
             if not await to_thread.run_sync(sessions.is_open, id, limiter=threads):
                 return
-    with suppress(RuntimeError):  # threads are over, and with this process the session is, too
+    with suppress(RuntimeError, HeadgateError):  # threads are over; or the cluster does not answer, and is asked again
         await to_thread.run_sync(sessions.end, id, limiter=threads)
 
 

@@ -1,4 +1,4 @@
-"""Spark Connect sessions: which datasets one shows, whose it is, and how it ends. They are kept by this process alone.
+"""Spark Connect sessions: which datasets one shows, whose it is, and how it ends.
 
 What a session shows is as of the moment when it was opened. Does not belong here: how its server is started.
 """
@@ -6,7 +6,7 @@ What a session shows is as of the moment when it was opened. Does not belong her
 from __future__ import annotations
 
 import re
-import threading
+import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ from controlplane.core.model.states import State
 from controlplane.core.rights import may
 from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches
+from controlplane.operations.desired import branches, tokens
 from controlplane.operations.inspect import time_travel
 from controlplane.operations.noting import note_change
-from controlplane.ports.spark_sessions import NoServers, SparkServers
-from controlplane.ports.store import Tx
+from controlplane.ports.spark_sessions import NoServers, Note, SparkServers
+from controlplane.ports.store import Store, Tx
 from dataplane.contract.queries import SparkTable
 
 MOST_VIEWS = 200
@@ -35,36 +35,26 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
-    namespace: str
-    entry: SparkSessionEntry
-
-
-@dataclass(slots=True)
 class SparkSessions:
-    """Those of this process. Any thread may ask."""
+    """Those of one kind of servers, which know what there is. Any thread may ask."""
 
     servers: SparkServers = field(default_factory=NoServers)
-    _open: dict[str, _Session] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, session: _Session) -> None:
-        with self._lock:
-            self._open[session.entry["id"]] = session
 
     def of(self, namespace: str) -> list[SparkSessionEntry]:
-        with self._lock:
-            for id in [id for id in self._open if not self.servers.is_alive(id)]:
-                del self._open[id]
-            return [session.entry for session in self._open.values() if session.namespace == namespace]
+        return [note.entry for note in self.servers.notes() if note.namespace == namespace]
 
     def is_open(self, id: str) -> bool:
         return self.servers.is_alive(id)
 
     def end(self, id: str) -> None:
         self.servers.end(id)
-        with self._lock:
-            self._open.pop(id, None)
+
+
+def end_without_token(store: Store, sessions: SparkSessions) -> None:
+    """Those whose token has ended, whichever process opened them."""
+    for note in sessions.servers.notes():
+        if not tokens.is_live(store, note.token):
+            sessions.end(note.entry["id"])
 
 
 def begin(
@@ -74,30 +64,34 @@ def begin(
     wanted: Sequence[str],
     at: Moment | None,
     ttl_s: float,
+    *,
+    token: str,
 ) -> NewSparkSessionAnswer:
     """A session of one's own. `wanted`: `shop.orders`, `shop.orders@12`, or a pattern such as `shop.*`; nothing for all
-    datasets with data. Raises NotFound, GenerationGone, QueryLimit, QueriesBusy, EngineUnavailable."""
+    datasets with data. `token`: the id of the token that it ends with.
+
+    Raises NotFound, GenerationGone, QueryLimit, QueriesBusy, EngineUnavailable.
+    """
     with ctx.store.read(ctx.namespace) as tx:
         branches.require_there(tx, branch)
         states = dict(_states(ctx, tx, branch, wanted, at))
         tables = [_table(tx, name, state) for name, state in states.items()]
     made = time.time()
-    server = sessions.servers.open(tables, ttl_s)
-    try:
-        _note(ctx, branch, server.id, states)
-    except BaseException:  # what is not in the audit is not read
-        sessions.servers.end(server.id)
-        raise
     entry: SparkSessionEntry = {
-        "id": server.id,
+        "id": secrets.token_hex(8),
         "branch": branch,
         "by": ctx.actor,
         "at": made,
         "expires": made + ttl_s,
         "views": [{"name": name, "generation": state.generation} for name, state in states.items()],
     }
-    sessions.add(_Session(ctx.namespace, entry))
-    return {**entry, "url": server.url, "python": PYTHON.format(url=server.url)}
+    server = sessions.servers.open(Note(ctx.namespace, token, entry), tables, ttl_s)
+    try:
+        _note(ctx, branch, entry["id"], states)
+    except BaseException:  # what is not in the audit is not read
+        sessions.servers.end(entry["id"])
+        raise
+    return {**entry, "url": server.url, "python": PYTHON.format(url=server.url), "forward": server.forward or None}
 
 
 def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:

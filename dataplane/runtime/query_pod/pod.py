@@ -12,9 +12,10 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from dataplane.contract.query_pods import HELLO_MOST, SILENT_S, greeted, tend, welcome
+from dataplane.contract.query_pods import SILENT_S, tend, welcome
 from dataplane.runtime.query_pod.carrying import Carrying
 from dataplane.runtime.query_pod.child import Child, Kind
+from dataplane.runtime.query_pod.greeting import nonce_of
 
 AT_THE_DOOR = 32  # connections that have not said their token, or wait for their turn
 LOOK_S = 1.0
@@ -65,7 +66,7 @@ class QueryPod:
     def _meet(self, connection: socket.socket) -> None:
         with closing(connection), suppress(OSError):
             try:
-                if not (nonce := self._nonce(connection)):
+                if not (nonce := nonce_of(connection, self._token, self._patience.greet_s)):
                     return  # nothing is said, and nothing is started
                 tend(connection)
                 self._count(1)
@@ -80,22 +81,6 @@ class QueryPod:
         with self._counting:
             self._known += change
             self._since = time.monotonic()
-
-    def _nonce(self, connection: socket.socket) -> bytes:
-        """Of a caller that proves to have the token by its first line, and says nothing behind it; of others, nothing.
-        However slowly it comes, its time is bounded."""
-        deadline, line = time.monotonic() + self._patience.greet_s, b""
-        while b"\n" not in line and len(line) <= HELLO_MOST:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                return b""
-            connection.settimeout(left_s)
-            piece = connection.recv(HELLO_MOST)
-            if not piece:
-                return b""
-            line += piece
-        connection.settimeout(None)
-        return greeted(self._token, line) if line.endswith(b"\n") else b""
 
     def _serve(self, connection: socket.socket, nonce: bytes) -> None:
         with self._turn:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.model.answers.spark_sessions import SparkView
 from controlplane.core.model.tasks import Size
-from controlplane.drivers import manifests, query_manifests
+from controlplane.drivers import manifests, query_manifests, session_manifests
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
+from controlplane.ports.spark_sessions import Note
 
 GOLDEN = Path(__file__).with_name("manifests")
 POOLS = {
@@ -105,6 +107,17 @@ def test_the_pod_of_queries(cluster: Cluster) -> None:
     assert cluster.queries is None
 
 
+def test_the_pod_of_a_session(cluster: Cluster) -> None:
+    given = read(json.dumps(POOLS | {"sessions": {"place": "steady", "env_secrets": ["lake-read-only"]}}))
+    view: SparkView = {"name": "shop.orders", "generation": 3}
+    note = Note("ada", "t1", {"id": "0a", "branch": "main", "by": "ada", "at": 1.0, "expires": 3601.0, "views": [view]})
+    job = session_manifests.job(given, "s3://lake/x", note, (2, 7), 4200.0)
+    golden("session", job)
+    assert session_manifests.note_of(job) == note
+    assert (session_manifests.slot_of(job), session_manifests.number_of(job)) == (2, 7)
+    assert cluster.sessions is None
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -140,6 +153,8 @@ def test_the_pod_of_queries(cluster: Cluster) -> None:
         ({"places": {"spot": {"tolerations": ["spot"]}}}, "`places.spot.tolerations` is .*a list of objects"),
         ({"places": {"spot": {"priority_class": 3}}}, "`places.spot.priority_class` is 3"),
         ({"queries": []}, "`queries` must be an object"),
+        ({"sessions": {"maximum": -1}}, "`sessions.maximum` is -1; it must be a whole number from 0 on"),
+        ({"sessions": {"size": "large"}}, "`sessions` knows .*; not 'size'"),
         ({"queries": {"maximum": 3}}, "`queries` knows .*; not 'maximum'"),
         ({"queries": {"memory": "4GB"}}, "memory is '4GB'"),
         ({"queries": {"cpu": 0}}, "cpu is 0"),

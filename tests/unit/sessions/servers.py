@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controlplane.ports.spark_sessions import Server
+from controlplane.ports.spark_sessions import Note, Server
 from dataplane.contract.queries import SparkTable
 
 
@@ -14,16 +14,18 @@ class Servers:
     """Open until somebody ends them. `tables`: of each, in turn."""
 
     tables: list[list[SparkTable]] = field(default_factory=list)
-    live: set[str] = field(default_factory=set)
+    live: dict[str, Note] = field(default_factory=dict)
 
-    def open(self, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
         self.tables.append(list(tables))
-        id = f"{len(self.tables):x}"
-        self.live.add(id)
-        return Server(id, "localhost", 15002, "secret-of-it", "headgate", "s")
+        self.live[note.entry["id"]] = note
+        return Server("localhost", 15002, "secret-of-it", "headgate", "s")
+
+    def notes(self) -> list[Note]:
+        return list(self.live.values())
 
     def is_alive(self, id: str) -> bool:
         return id in self.live
 
     def end(self, id: str) -> None:
-        self.live.discard(id)
+        self.live.pop(id, None)

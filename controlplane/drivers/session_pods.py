@@ -1,0 +1,148 @@
+"""Pods of Spark sessions in a cluster, one for each. What there is, the cluster knows: another replica, or this one
+once it was started again, finds sessions by their Jobs, with whose they are.
+
+Does not belong here: what is asked for (`session_manifests`), what a pod is told, and when a session ends.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from controlplane import logs
+from controlplane.core.errors import EngineUnavailable, PoolUnavailable, QueriesBusy
+from controlplane.drivers import session_manifests, side_manifests
+from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
+from controlplane.drivers.kubernetes import Asks
+from controlplane.drivers.pools import Cluster
+from controlplane.drivers.verdicts import awaits_pod, judge
+from controlplane.ports.spark_sessions import Note, SessionPod
+
+Found = Mapping[str, Any]
+KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
+DEADLINE_S = 600  # beside a session's time: its pod has to start
+BUSY = "{most} Spark sessions are open in the cluster, as many as `sessions` of the pools file allows; end one"
+REFUSED = "the session has no pod: {reason}"
+STARTS = "its pod is being started"
+AWAY = "the cluster cannot be asked: {reason}"
+log = logs.get("sessions")
+
+
+class KubernetesSessionPods:
+    """`SessionPods`. Any thread may ask."""
+
+    def __init__(self, cluster: Cluster, lake: str, open_api: Callable[[], Asks]) -> None:
+        """`open_api` raises PoolUnavailable where there is no way to the cluster."""
+        self._cluster, self._lake, self._open_api = cluster, lake, open_api
+        self._settings = session_manifests.settings(cluster)
+        self._labels = session_manifests.selector(cluster)
+        self._opened: Asks | None = None
+        self._tokens: dict[str, str] = {}  # by id of a session that we have started
+        self._known: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
+        self._lock = threading.Lock()
+
+    def start(self, note: Note, ttl_s: float) -> None:
+        try:
+            self._start(self._api(), note, ttl_s)
+        except (PoolUnavailable, ApiRefused) as e:
+            raise EngineUnavailable(REFUSED.format(reason=e)) from e
+        finally:
+            self._forget()
+
+    def look(self, id: str) -> SessionPod | str:
+        try:
+            return self._look(self._api(), id)
+        except (PoolUnavailable, ApiRefused) as e:
+            return AWAY.format(reason=e)
+
+    def notes(self) -> list[Note]:
+        with self._lock:
+            at, known = self._known
+            if time.monotonic() - at < KNOWN_S:
+                return known
+        with suppress(PoolUnavailable):
+            jobs = self._api().list(JOBS, self._labels)
+            known = [session_manifests.note_of(job) for job in jobs if _is_alive(job)]
+        with self._lock:
+            self._known = time.monotonic(), known
+        return known
+
+    def end(self, id: str) -> None:
+        api = self._api()
+        for job in api.list(JOBS, self._of(id)):
+            api.delete(JOBS, job["metadata"]["name"], job["metadata"]["uid"])
+        self._tokens.pop(id, None)
+        self._forget()
+
+    def forwarding(self, pod: SessionPod, port: int) -> str:
+        return f"kubectl --namespace {self._cluster.namespace} port-forward pod/{pod.name} {port}:{port}"
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _api(self) -> Asks:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open_api()
+            return self._opened
+
+    def _of(self, id: str) -> str:
+        return f"{self._labels},{session_manifests.ID}={id}"
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._known = -KNOWN_S, self._known[1]
+
+    def _start(self, api: Asks, note: Note, ttl_s: float) -> None:
+        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        while True:
+            place = self._free(api.list(JOBS, self._labels))
+            job = api.create(JOBS, session_manifests.job(self._cluster, self._lake, note, place, ttl_s + DEADLINE_S))
+            if job is not None:
+                break  # else another replica took the slot meanwhile
+        about, token = job["metadata"], secrets.token_urlsafe(32)
+        owner = {"name": about["name"], "uid": about["uid"]}
+        try:
+            api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
+        except BaseException:
+            api.delete(JOBS, about["name"], about["uid"])
+            raise
+        self._tokens[note.entry["id"]] = token
+        log.info("launched", job=about["name"], session=note.entry["id"])
+
+    def _free(self, jobs: Sequence[Found]) -> tuple[int, int]:
+        """A slot, and the number of the next launch in it. Raises QueriesBusy."""
+        taken = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
+        slot = next((n for n in range(self._settings.maximum) if n not in taken), None)
+        if slot is None:
+            raise QueriesBusy(BUSY.format(most=self._settings.maximum))
+        numbers = (session_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
+        return slot, 1 + max(numbers, default=0)
+
+    def _look(self, api: Asks, id: str) -> SessionPod | str:
+        job = next(iter(api.list(JOBS, self._of(id))), None)
+        if job is None:
+            raise EngineUnavailable(REFUSED.format(reason="its Job was deleted"))
+        pods = api.list(PODS, self._of(id))
+        verdict = judge(job, pods, self._events(api, job) if awaits_pod(job, pods) else ())
+        if verdict.state in ("ended", "ending") or not verdict.mends:
+            raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
+        address = pods[0].get("status", {}).get("podIP", "") if pods else ""
+        if verdict.state == "running" and address:
+            return SessionPod(pods[0]["metadata"]["name"], address, self._settings.port, self._tokens[id])
+        return verdict.reason or STARTS
+
+    def _events(self, api: Asks, job: Found) -> Sequence[Found]:
+        """Of the Job and its pod."""
+        name = job["metadata"]["name"]
+        found = api.list(EVENTS, fields="type!=Normal")
+        return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(name)]
+
+
+def _is_alive(job: Found) -> bool:
+    return judge(job, (), ()).state in ("waiting", "running")

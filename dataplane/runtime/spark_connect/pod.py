@@ -1,0 +1,164 @@
+"""A Spark Connect server in a pod: one caller with the token gives the order for it, and is told its port.
+
+The server itself is the same process as beside a service, a child of this one, and this one ends with it. Does not
+belong here: how it serves (`server`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataplane.contract.bare_environment import FOR_SPARK, bare
+from dataplane.contract.queries import HEAD
+from dataplane.contract.query_pods import INPUT, OUTPUT, PIECE_MOST, frame, tend, welcome
+from dataplane.contract.spark_sessions import PodOrder, ServerOrder
+from dataplane.runtime.query_pod.greeting import nonce_of
+
+COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.spark_connect")
+ORDER_S = 300.0  # without an order, whoever had the pod started is gone
+GREET_S = 2.0
+ORDER_MOST = 64 << 20  # bytes of an order, which has the paths of all files
+PIPE_BYTES = 1 << 16
+FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the operator says. `idle_s`: without a call of its client the server ends."""
+
+    lake: str
+    memory_bytes: int
+    disk_bytes: int
+    idle_s: float
+
+
+def run(environ: Mapping[str, str] = os.environ) -> int:
+    """Until the session is over, or the pod is told to end; its exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
+    bounds = Bounds(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"]))
+    token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
+    with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening:
+        return SessionPod(listening, token, bounds).serve()
+
+
+class SessionPod:
+    """For one thread, and one session."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        token: str,
+        bounds: Bounds,
+        *,
+        order_s: float = ORDER_S,
+        command: tuple[str, ...] = COMMAND,
+    ) -> None:
+        assert token, "nobody is known by nothing"
+        self._listening, self._token, self._bounds, self._command = listening, token, bounds, command
+        self._deadline = time.monotonic() + order_s
+
+    def serve(self) -> int:
+        """The exit status of the server; `FAILED` where nobody gave an order, or waited for the answer."""
+        while (left_s := self._deadline - time.monotonic()) > 0:
+            self._listening.settimeout(left_s)
+            try:
+                connection, _ = self._listening.accept()
+            except (TimeoutError, ConnectionError):
+                continue
+            with closing(connection), suppress(OSError, ValueError):
+                order = self._order(connection)
+                if order is not None:
+                    self._listening.close()  # there is one order
+                    return self._served(connection, order)
+        return FAILED
+
+    def _order(self, connection: socket.socket) -> PodOrder | None:
+        """None from who has no token, or says no whole order. Raises OSError, ValueError."""
+        nonce = nonce_of(connection, self._token, GREET_S)
+        if not nonce:
+            return None  # nothing is said
+        tend(connection)
+        connection.sendall(welcome(self._token, nonce, 0))
+        connection.settimeout(max(0.1, self._deadline - time.monotonic()))
+        line = b""
+        with connection.makefile("rb") as source:
+            while not line.endswith(b"\n") and len(line) <= ORDER_MOST:
+                kind, size = HEAD.unpack(source.read(HEAD.size).ljust(HEAD.size, b"\0"))
+                if kind != INPUT or size > PIECE_MOST:
+                    return None
+                line += source.read(size)
+        found: PodOrder = json.loads(line)
+        return found
+
+    def _served(self, connection: socket.socket, order: PodOrder) -> int:
+        with tempfile.TemporaryDirectory(prefix="headgate-spark-", ignore_cleanup_errors=True) as scratch:
+            whole: ServerOrder = {
+                "lake": self._bounds.lake,
+                "scratch": scratch,
+                "memory_bytes": self._bounds.memory_bytes,
+                "disk_bytes": self._bounds.disk_bytes,
+                "idle_s": self._bounds.idle_s,
+                **order,
+            }
+            process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env=bare(FOR_SPARK),
+            )
+            try:
+                return self._waited_for(process, connection, json.dumps(whole).encode() + b"\n")
+            finally:
+                _kill(process)
+
+    def _waited_for(self, process: subprocess.Popen[bytes], connection: socket.socket, order: bytes) -> int:
+        """Its input stays open, since its end would be the server's."""
+        assert process.stdin
+        with suppress(BrokenPipeError):  # what it says tells why
+            process.stdin.write(order)
+            process.stdin.flush()
+        answer = _answer(process, connection)
+        if not answer:
+            return FAILED
+        connection.sendall(frame(OUTPUT, answer))
+        connection.close()
+        return process.wait()
+
+
+def _answer(process: subprocess.Popen[bytes], connection: socket.socket) -> bytes:
+    """The line that it says first; nothing where it ends without one, and where the caller leaves before."""
+    assert process.stdout
+    pipe, line = process.stdout.fileno(), b""
+    ready = select.poll()
+    ready.register(pipe, select.POLLIN | select.POLLHUP)
+    ready.register(connection, select.POLLIN | select.POLLHUP)
+    while not line.endswith(b"\n"):
+        if any(found == connection.fileno() for found, _ in ready.poll()):
+            return b""  # nothing is said to us any more but that it is gone
+        piece = os.read(pipe, PIPE_BYTES)
+        if not piece:
+            return b""
+        line += piece
+    return line
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With its JVM, which may outlive the process itself."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(BrokenPipeError), process:
+        pass
