@@ -17,7 +17,7 @@ from controlplane.operations.inspect.running_queries import Cancel
 from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows
-from tests.unit.queries.test_processes import peak_mb
+from tests.unit.queries.test_processes import Late, peak_mb
 from tests.unit.queries.world import process_of
 
 ENDLESS = "SELECT count(*) FROM range(10000000000000) WHERE hash(id) = id"
@@ -183,6 +183,14 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: SparkWorld) -> No
     with pytest.raises(QueryCancelled):
         queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark"), cancel=cancel)
     assert world.rows("SELECT 3") == [[3]]
+    assert pid(world) == first
+
+
+def test_a_query_that_is_cancelled_before_it_is_asked(world: SparkWorld) -> None:
+    first = pid(world)
+    with pytest.raises(QueryCancelled):
+        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark", timeout_s=9), cancel=Late())
+    assert world.rows("SELECT 7") == [[7]]
     assert pid(world) == first
 
 

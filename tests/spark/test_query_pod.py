@@ -25,7 +25,7 @@ from tests.servers.ports import free_port
 from tests.spark.query_world import SparkWorld
 from tests.spark.test_queries import ENDLESS, LARGE, descendants, is_running
 from tests.unit.diffs.world import rows
-from tests.unit.queries.test_processes import peak_mb
+from tests.unit.queries.test_processes import Late, peak_mb
 
 TOKEN = "of this pod"
 SECRET = "of somebody else"
@@ -155,6 +155,14 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: Replica) -> None:
     with pytest.raises(QueryCancelled):
         queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark"), cancel=cancel)
     assert world.rows("SELECT 3") == [[3]]
+    assert world.pod.below == first
+
+
+def test_a_query_that_is_cancelled_before_it_is_asked(world: Replica) -> None:
+    first = warm(world)
+    with pytest.raises(QueryCancelled):
+        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark", timeout_s=9), cancel=Late())
+    assert world.rows("SELECT 7") == [[7]]
     assert world.pod.below == first
 
 

@@ -24,7 +24,6 @@ from typing import Protocol
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import HEAD, Bounds
 from dataplane.contract.query_pods import (
-    BEAT_S,
     EXIT,
     INPUT,
     KEEP,
@@ -174,8 +173,8 @@ class LocalSpark(LocalProcess):
 class PodProcess:
     """By a connection, whose end is the process's, unless it is told to be kept."""
 
-    def __init__(self, connection: socket.socket, token: str, beat_s: float = BEAT_S) -> None:
-        """Says hello. `beat_s`: how often it says that it is here. Raises OSError."""
+    def __init__(self, connection: socket.socket, token: str, beat_s: float = 0.0) -> None:
+        """Says hello. `beat_s`: how often it says that it is here, if at all. Raises OSError."""
         tend(connection)
         connection.settimeout(SEND_S)
         self._connection, self._sending = connection, threading.Lock()
@@ -196,7 +195,8 @@ class PodProcess:
                 asked = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
                 if asked is None:
                     raise self._over(ChildEnded(-signal.SIGKILL, LOST))
-                threading.Thread(target=self._beat, name="beat", daemon=True).start()
+                if self._beat_s:
+                    threading.Thread(target=self._beat, name="beat", daemon=True).start()
                 return asked
 
     def _beat(self) -> None:
@@ -283,7 +283,7 @@ class PodProcess:
             self._connection.close()
 
 
-def reached(host: str, port: int, token: str, timeout_s: float, beat_s: float = BEAT_S) -> PodProcess:
+def reached(host: str, port: int, token: str, timeout_s: float, beat_s: float = 0.0) -> PodProcess:
     """Who is there, and has not said yet that we are welcome. Raises OSError."""
     connection = socket.create_connection((host, port), timeout=min(CONNECT_S, timeout_s))
     try:

@@ -24,6 +24,7 @@ class QueryChild:
 
     def __init__(self, carrier: Carrier, asked: int = 0) -> None:
         self.carrier, self.user, self.asked = carrier, "", asked
+        self.is_unwanted = False  # what it is asked next is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
 
@@ -88,9 +89,14 @@ class SparkChild(QueryChild):
     def __init__(self, carrier: Carrier, asked: int = 0) -> None:
         super().__init__(carrier, asked)
         self._is_answering, self._has_answered = False, asked > 0
+        self._changing = threading.Lock()
 
     def stop(self) -> None:
-        asked = self.asked
+        """Of one that was taken for a query and not asked yet, the question ends as it comes."""
+        with self._changing:
+            self.is_unwanted, asked = True, self.asked
+            if not self._is_answering:
+                return
         self._send({"ask": "stop", "question": asked})
         timer = threading.Timer(STOP_S, self._end_of, (asked,))
         timer.daemon = True
@@ -103,8 +109,13 @@ class SparkChild(QueryChild):
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
         """A process that starts tells itself that it does, as late as that may be on a busy machine: nothing of the
         query runs yet, and one that was killed would never have started."""
-        self._is_answering = True
-        answer = yield from super().ask(question, deadline + (0.0 if self._has_answered else STARTS_S))
+        with self._changing:
+            self._is_answering, self.asked = True, self.asked + 1
+            is_unwanted = self.is_unwanted
+        self._send(question)
+        if is_unwanted:
+            self.stop()
+        answer = yield from self._answer(deadline + (0.0 if self._has_answered else STARTS_S))
         self._is_answering, self._has_answered = False, True
         return answer
 

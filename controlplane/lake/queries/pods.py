@@ -19,6 +19,7 @@ from controlplane.lake.queries.spark import SparkPool, SparkSession
 from controlplane.lake.queries.turns import ENDS
 from controlplane.ports.queries import Cancellation, PodPlace, QueryPods
 from dataplane.contract.queries import PageFound
+from dataplane.contract.query_pods import BEAT_S
 
 LOOK_S = 0.3
 STARTING = "Spark's pod starts, which took all of the {seconds:g} s ({words}); ask again soon"
@@ -73,7 +74,7 @@ class SparkPodPool(SparkPool):
                 wish.check()
 
     def _welcomed(self, place: PodPlace, wish: Wish) -> QueryChild:
-        process = reached(place.host, place.port, place.token, wish.left_s)
+        process = reached(place.host, place.port, place.token, wish.left_s, BEAT_S)
         try:
             wish.is_queued = True
             asked = process.welcome(wish.check)

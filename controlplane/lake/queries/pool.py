@@ -118,6 +118,7 @@ class QueryPool:
         is_sound = is_sound or child.settle()
         with self._free:
             self._busy.discard(child)
+            child.is_unwanted = False
             if is_sound and child.is_alive and child.asked < MOST_ASKED and not self._is_closed:
                 self._keep(child)
                 return
