@@ -6,33 +6,24 @@ The process behind it is DuckDB's, which starts in a moment; `tests/spark/test_q
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
-from controlplane.lake.queries.carriers import LOST, ChildEnded, PodProcess, reached
+from controlplane.lake.queries.carriers import ChildEnded, reached
 from controlplane.lake.queries.child import QueryChild, SparkChild
-from controlplane.lake.queries.pods import SparkPodPool, Wish
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PodPlace
-from dataplane.contract.queries import ARROW, HEAD, LAST, QueryQuestion
+from dataplane.contract.queries import ARROW, HEAD, LAST
 from dataplane.contract.query_pods import (
     EXIT,
     KEEP,
     OUTPUT,
     POD,
-    WELCOME,
     frame,
     greeted,
     hello,
@@ -40,50 +31,9 @@ from dataplane.contract.query_pods import (
     proof,
     welcome,
 )
-from dataplane.runtime.query_pod.child import Child, Kind
-from dataplane.runtime.query_pod.pod import Patience, QueryPod
 from tests.e2e.workspace import until
+from tests.unit.queries.pod_world import LONG_S, NONCE, TOKEN, Serving, answer, has_ended, kept, run, works
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
-
-TOKEN = "the token of this pod"
-LONG_S = 600.0
-DUCKDB = (sys.executable, "-P", "-m", "dataplane.query")
-
-
-class Serving:
-    """A pod in a thread."""
-
-    def __init__(
-        self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S, silent_s: float = LONG_S
-    ) -> None:
-        listening = socket.create_server(("127.0.0.1", 0))
-        kind = Kind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
-        self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, silent_s, linger_s=0.2))
-        self.place = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
-        self.listening = listening
-        self.thread = threading.Thread(target=self.pod.serve, daemon=True)
-        self.thread.start()
-
-    @property
-    def process(self) -> Child:
-        return self.pod._child
-
-    @contextmanager
-    def asked(self, token: str = TOKEN) -> Iterator[QueryChild]:
-        """By a caller who leaves without a word, unless it says one."""
-        process = self.connected(token)
-        with closing(process):
-            yield QueryChild(process, process.welcome(lambda: None))
-
-    def connected(self, token: str = TOKEN) -> PodProcess:
-        return reached(self.place.host, self.place.port, token, LONG_S, beat_s=0.05)
-
-    def close(self) -> None:
-        self.pod._patience = Patience(0.0)
-        socket.create_connection((self.place.host, self.place.port)).close()  # it looks up
-        self.thread.join()
-        self.pod.close()
-        self.listening.close()
 
 
 @pytest.fixture(scope="module")
@@ -94,38 +44,6 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
     finally:
         serving.close()
-
-
-def run(sql: str, *, limit: int | None = 10, seconds: float = LONG_S) -> QueryQuestion:
-    return {"ask": "run", "sql": sql, "parameters": None, "tables": [], "limit": limit, "seconds": seconds}
-
-
-def answer(child: QueryChild, question: QueryQuestion) -> Any:
-    asking = child.ask(question, time.monotonic() + LONG_S)
-    while True:
-        try:
-            next(asking)
-        except StopIteration as end:
-            return end.value
-
-
-def kept(child: QueryChild) -> None:
-    assert isinstance(child.carrier, PodProcess)
-    child.carrier.keep(child.asked)
-
-
-def works(pod: Serving) -> None:
-    with pod.asked() as child:
-        assert answer(child, run("SELECT 1")) == {"rows": 1, "more": False}
-        kept(child)
-
-
-def has_ended(process: Child) -> None:
-    handle = os.pidfd_open(process.process.pid)
-    try:
-        assert select.select([handle], [], [], 60)[0], "it lives on"
-    finally:
-        os.close(handle)
 
 
 def test_the_process_waits_for_the_next_caller(pod: Serving) -> None:
@@ -143,7 +61,6 @@ def test_the_process_waits_for_the_next_caller(pod: Serving) -> None:
         kept(child)
 
 
-NONCE = b"0123456789abcdef"
 SAID = {
     "another token": hello("another token", NONCE),
     "the token itself": TOKEN.encode() + b"\n",
@@ -391,158 +308,3 @@ def test_a_caller_who_is_not_known_does_not_keep_it(tmp_path: Path) -> None:
     with socket.create_connection((pod.place.host, pod.place.port)):
         pod.thread.join()
         pod.close()
-
-
-# --- how a query comes to it ------------------------------------------------------------------------
-
-
-class Pods:
-    """Tells what it was told to."""
-
-    def __init__(self, *found: PodPlace | str | Exception) -> None:
-        self.found, self.asked = list(found), 0
-
-    def look(self) -> PodPlace | str:
-        self.asked += 1
-        found = self.found.pop(0) if len(self.found) > 1 else self.found[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def close(self) -> None:
-        """Nothing of ours."""
-
-
-@contextmanager
-def pool_of(pods: Pods) -> Iterator[SparkPodPool]:
-    pages = QueryPool("unused")
-    with closing(pages), closing(SparkPodPool("unused", pages, pods)) as pool:
-        yield pool
-
-
-def wish(pool: QueryPool, seconds: float = LONG_S, cancel: Cancel | None = None) -> Wish:
-    return Wish(pool, cancel or Cancel(), time.monotonic() + seconds, seconds)
-
-
-def test_a_pod_is_waited_for_and_then_remembered(pod: Serving) -> None:
-    nowhere = PodPlace("127.0.0.1", 1, TOKEN)
-    pods = Pods("it waits for a node", nowhere, pod.place)
-    with pool_of(pods) as pool:
-        for _ in range(3):
-            child = pool.reach(wish(pool))
-            answer(child, run("SELECT 1"))
-            pool.put_back(child, is_sound=True)
-        assert pods.asked == 3
-        assert pool._busy == set()
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        frame(WELCOME, b"0 " + proof("another", POD, NONCE)),
-        number(WELCOME, 0),
-        frame(WELCOME, b"x " + NONCE),
-        frame(WELCOME, b""),
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"W\xff\xff\xff\xff",
-    ],
-)
-def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(pod: Serving, said: bytes) -> None:
-    """As where it was given to another pod meanwhile."""
-    heard = list[bytes]()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def answer_it() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.sendall(said)
-                while piece := connection.recv(1000):
-                    heard.append(piece)
-
-        thread = threading.Thread(target=answer_it)
-        thread.start()
-        stranger = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
-        with pool_of(Pods(stranger, pod.place)) as pool:
-            child = pool.reach(wish(pool))
-            assert answer(child, run("SELECT 1"))["rows"] == 1
-            pool.put_back(child, is_sound=True)
-        thread.join()
-    assert TOKEN.encode() not in b"".join(heard)
-    assert b"SELECT" not in b"".join(heard)
-
-
-def test_a_pod_that_is_gone_is_looked_for(pod: Serving, tmp_path: Path) -> None:
-    earlier = Serving(tmp_path / "earlier")
-    with pool_of(Pods(earlier.place, pod.place)) as pool:
-        pool.put_back(pool.reach(wish(pool)), is_sound=True)
-        earlier.close()
-        child = pool.reach(wish(pool))
-        assert answer(child, run("SELECT 1"))["rows"] == 1
-        pool.put_back(child, is_sound=True)
-
-
-def test_what_the_cluster_says_is_told_at_the_deadline() -> None:
-    with pool_of(Pods("waits for room in a quota: cpu")) as pool, pytest.raises(QueryLimit, match="quota: cpu"):
-        pool.reach(wish(pool, 0.05))
-
-
-def test_a_cluster_that_does_not_answer_keeps_nobody_past_the_deadline() -> None:
-    answers = threading.Event()
-
-    class Hangs(Pods):
-        def look(self) -> PodPlace | str:
-            answers.wait()
-            return super().look()
-
-    with pool_of(Hangs("it starts")) as pool:
-        with pytest.raises(QueryLimit, match="the cluster does not answer"):
-            pool.reach(wish(pool, 0.05))
-        answers.set()
-
-
-def test_a_pod_that_does_not_know_us_is_told_at_the_deadline(pod: Serving) -> None:
-    stranger = PodPlace(pod.place.host, pod.place.port, "another")
-    with pool_of(Pods(stranger)) as pool, pytest.raises(QueryLimit, match="closes the connection"):
-        pool.reach(wish(pool, 0.05))
-
-
-def test_where_waiting_does_not_help_nobody_waits() -> None:
-    with pool_of(Pods(EngineUnavailable("no image"))) as pool, pytest.raises(EngineUnavailable, match="no image"):
-        pool.reach(wish(pool))
-
-
-def test_another_replica_s_query_is_waited_for_until_the_deadline(pod: Serving) -> None:
-    with pool_of(Pods(pod.place)) as pool, pod.asked(), pytest.raises(QueriesBusy, match="other replicas"):
-        pool.reach(wish(pool, 0.05))
-
-
-def cancelled(pool: SparkPodPool) -> None:
-    cancel = Cancel()
-    cancel.cancel()
-    pool.reach(wish(pool, cancel=cancel))
-
-
-def closed(pool: SparkPodPool) -> None:
-    pool.close()
-    pool.reach(wish(pool))
-
-
-@pytest.mark.parametrize(("ends", "error"), [(cancelled, QueryCancelled), (closed, QueriesBusy)])
-def test_who_waits_no_more_is_not_kept(ends: Callable[[SparkPodPool], None], error: type[Exception]) -> None:
-    with pool_of(Pods("it starts")) as pool, pytest.raises(error):
-        ends(pool)
-
-
-def test_a_child_that_is_not_sound_is_not_kept(pod: Serving) -> None:
-    with pool_of(Pods(pod.place)) as pool:
-        child = pool.reach(wish(pool))
-        first = pod.process
-        asking = child.ask(run(LARGE, limit=None), time.monotonic() + LONG_S)
-        next(asking)
-        child.kill()
-        with pytest.raises(ChildEnded, match=LOST):
-            for _ in asking:
-                pass
-        pool.put_back(child, is_sound=False)
-        works(pod)
-    assert is_gone(first.process.pid)
