@@ -478,7 +478,7 @@ class Server:
     def _spark_pod_queries(self) -> QueryEngine:
         from controlplane.ports.queries import NoEngine
 
-        if self.role != "serve":
+        if self.role not in ("serve", "look"):
             return NoEngine(NO_SERVICE)
         cluster = _read_pools(self.settings)
         if cluster.queries is None:
@@ -513,7 +513,7 @@ class Server:
         from controlplane.operations.inspect.spark_sessions import SparkSessions
         from controlplane.ports.spark_sessions import NoServers
 
-        if self.role != "serve":
+        if self.role not in ("serve", "look"):
             return NoServers(NO_SESSION_SERVICE)
         cluster = _read_pools(self.settings)
         if cluster.sessions is None:

@@ -23,6 +23,33 @@ OWN: Final = frozenset({"text", "files", "schema", "columns", "row_changes", "di
 KEYS: Final = frozenset({"objects", "partitions"})
 """Fields whose texts are content, too; what else is in them tells what it is about."""
 
+NAMED: Final = frozenset({"modes", "inputs", "revisions", "failed", "generations", "redirects"})
+"""Fields whose objects have names as keys. Keys of others are those of the answer, whatever names there are."""
+
+CLOSED: Final = frozenset(
+    {
+        "cause",
+        "change",
+        "code",
+        "fault",
+        "field",
+        "kind",
+        "mode",
+        "on_fail",
+        "outcome",
+        "severity",
+        "size",
+        "state",
+        "status",
+        "type",
+        "wish",
+    }
+)
+"""Fields whose texts are words of ours, also where something hidden is called like one of them."""
+
+CURSOR: Final = "next"
+"""A field whose text is asked with: one that was changed would lead elsewhere."""
+
 _ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted", "from", "to")
 _FLOW, _DATASET = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 _FOLDER = re.compile(r"(?P<flow>[a-z][a-z0-9_]*)/(?P<component>[a-z][a-z0-9_]*)/_frags/")
@@ -69,22 +96,44 @@ class Veil:
             case _:
                 return value
 
+    def _named(self, value: JsonObject) -> JsonObject:
+        """Of an object whose keys are names."""
+        hidden = _components(self.datasets)
+        return {key: self.over(one) for key, one in value.items() if not (self._is_hidden_name(key) or key in hidden)}
+
+    def _field(self, key: str, value: JsonValue, *, is_match: bool) -> JsonValue | object:
+        match value:
+            case _ if _is_own(key, value) and not (is_match and key == "text"):
+                return value
+            case str() if key in CLOSED:
+                return value
+            case str():
+                is_gone = key == CURSOR and self._is_hidden_name(value)
+                return _GONE if is_gone else self.words(value)
+            case list() if key in KEYS:
+                return self._keys(value)
+            case dict() if key in NAMED and not self._is_hidden(value):
+                return self._named(value)
+            case _:
+                return self._over(value)
+
     def _fields(self, value: JsonObject) -> JsonObject | object:
         """A run of which nothing is left goes, too."""
         found: JsonObject = {}
+        is_match = "field" in value  # of a search: the text is whatever was looked through
         for key, one in value.items():
-            if self._is_hidden_name(key) or key in _components(self.datasets):
+            if _DATASET.fullmatch(key) and self._is_hidden_name(key):
                 continue
-            kept = one if _is_own(key, one) else self._keys(one) if key in KEYS else self._over(one)
+            kept = self._field(key, one, is_match=is_match)
             found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
         is_run = "id" in found and bool(value.get("datasets"))
         return _GONE if is_run and not found["datasets"] else found
 
-    def _keys(self, value: JsonValue) -> JsonValue | object:
-        if not isinstance(value, list):
-            return self._over(value)
-        found = (one if isinstance(one, str) else self._over(one) for one in value)
-        return [one for one in found if one is not _GONE]
+    def _keys(self, value: list[JsonValue]) -> JsonValue:
+        return [one if isinstance(one, str) else self.over(one) for one in value if not self._is_gone(one)]
+
+    def _is_gone(self, value: JsonValue) -> bool:
+        return isinstance(value, dict) and self._over(value) is _GONE
 
     def _is_hidden(self, value: JsonObject) -> bool:
         """Whether it is about something hidden, by the fields that say what it is about."""

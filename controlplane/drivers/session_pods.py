@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,11 +19,13 @@ from controlplane.drivers import session_manifests, side_manifests
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.kubernetes import Asks
 from controlplane.drivers.pools import Cluster
-from controlplane.drivers.verdicts import awaits_pod, judge
+from controlplane.drivers.verdicts import awaits_pod, judge, time_of
 from controlplane.ports.spark_sessions import Note, SessionPod
 
 Found = Mapping[str, Any]
 KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
+LOST_S = 300.0  # longer than whoever opens a session waits for its pod
+KEPT_TOKENS = 1_000
 DEADLINE_S = 600  # beside a session's time: its pod has to start
 BUSY = "{most} Spark sessions are open in the cluster, as many as `sessions` of the pools file allows; end one"
 REFUSED = "the session has no pod: {reason}"
@@ -35,13 +37,15 @@ log = logs.get("sessions")
 class KubernetesSessionPods:
     """`SessionPods`. Any thread may ask."""
 
-    def __init__(self, cluster: Cluster, lake: str, open_api: Callable[[], Asks]) -> None:
+    def __init__(
+        self, cluster: Cluster, lake: str, open_api: Callable[[], Asks], *, now: Callable[[], float] = time.time
+    ) -> None:
         """`open_api` raises PoolUnavailable where there is no way to the cluster."""
-        self._cluster, self._lake, self._open_api = cluster, lake, open_api
+        self._cluster, self._lake, self._open_api, self._now = cluster, lake, open_api, now
         self._settings = session_manifests.settings(cluster)
         self._labels = session_manifests.selector(cluster)
         self._opened: Asks | None = None
-        self._tokens: dict[str, str] = {}  # by id of a session that we have started
+        self._tokens: dict[str, str] = {}  # by id of a session that we have started, for a while
         self._known: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
         self._lock = threading.Lock()
 
@@ -66,7 +70,7 @@ class KubernetesSessionPods:
                 return known
         with suppress(PoolUnavailable):
             jobs = self._api().list(JOBS, self._labels)
-            known = [session_manifests.note_of(job) for job in jobs if _is_alive(job)]
+            known = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
         with self._lock:
             self._known = time.monotonic(), known
         return known
@@ -101,7 +105,8 @@ class KubernetesSessionPods:
     def _start(self, api: Asks, note: Note, ttl_s: float) -> None:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
         while True:
-            place = self._free(api.list(JOBS, self._labels))
+            jobs = api.list(JOBS, self._labels)
+            place = self._free(jobs) or self._freed(api, jobs)
             job = api.create(JOBS, session_manifests.job(self._cluster, self._lake, note, place, ttl_s + DEADLINE_S))
             if job is not None:
                 break  # else another replica took the slot meanwhile
@@ -112,17 +117,26 @@ class KubernetesSessionPods:
         except BaseException:
             api.delete(JOBS, about["name"], about["uid"])
             raise
+        if len(self._tokens) >= KEPT_TOKENS:  # of pods that have had their orders long ago
+            del self._tokens[next(iter(self._tokens))]
         self._tokens[note.entry["id"]] = token
         log.info("launched", job=about["name"], session=note.entry["id"])
 
-    def _free(self, jobs: Sequence[Found]) -> tuple[int, int]:
-        """A slot, and the number of the next launch in it. Raises QueriesBusy."""
+    def _free(self, jobs: Sequence[Found]) -> tuple[int, int] | None:
+        """A slot, and the number of the next launch in it."""
         taken = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
         slot = next((n for n in range(self._settings.maximum) if n not in taken), None)
-        if slot is None:
+        return None if slot is None else (slot, _following(jobs, slot))
+
+    def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:
+        """The slot of a Job that came to nothing: whoever made it died before its pod had been given its token. Raises
+        QueriesBusy."""
+        lost = next((job for job in jobs if _is_alive(job) and _is_lost(job, self._now())), None)
+        if lost is None:
             raise QueriesBusy(BUSY.format(most=self._settings.maximum))
-        numbers = (session_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
-        return slot, 1 + max(numbers, default=0)
+        api.delete(JOBS, lost["metadata"]["name"], lost["metadata"]["uid"])
+        slot = session_manifests.slot_of(lost)
+        return slot, _following(jobs, slot)
 
     def _look(self, api: Asks, id: str) -> SessionPod | str:
         job = next(iter(api.list(JOBS, self._of(id))), None)
@@ -134,7 +148,7 @@ class KubernetesSessionPods:
             raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
         address = pods[0].get("status", {}).get("podIP", "") if pods else ""
         if verdict.state == "running" and address:
-            return SessionPod(pods[0]["metadata"]["name"], address, self._settings.port, self._tokens[id])
+            return SessionPod(pods[0]["metadata"]["name"], address, self._settings.port, self._tokens.get(id, ""))
         return verdict.reason or STARTS
 
     def _events(self, api: Asks, job: Found) -> Sequence[Found]:
@@ -142,6 +156,27 @@ class KubernetesSessionPods:
         name = job["metadata"]["name"]
         found = api.list(EVENTS, fields="type!=Normal")
         return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(name)]
+
+
+def _note(job: Found) -> Note | None:
+    """None where somebody has changed it."""
+    try:
+        return session_manifests.note_of(job)
+    except (KeyError, TypeError, ValueError):
+        log.warning("a session cannot be told", job=job["metadata"]["name"])
+        return None
+
+
+def _following(jobs: Iterable[Found], slot: int) -> int:
+    """The number of the next launch in a slot."""
+    numbers = (session_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
+    return 1 + max(numbers, default=0)
+
+
+def _is_lost(job: Found, now: float) -> bool:
+    """Without a pod that runs, long after it was made."""
+    is_running = bool(job.get("status", {}).get("ready"))
+    return not is_running and now - time_of(job["metadata"]["creationTimestamp"]) > LOST_S
 
 
 def _is_alive(job: Found) -> bool:

@@ -78,7 +78,7 @@ def _container(cluster: Cluster, asked: QueriesPod, lake: str, kind: str) -> Man
     return {
         "name": CONTAINER,
         "image": cluster.image,
-        "command": ["python3", "-P", "-m", "dataplane"],
+        "command": ["tini", "--", "python3", "-P", "-m", "dataplane"],  # they end processes, whose own it takes up
         "args": [kind],
         "env": [{"name": name, "value": value} for name, value in _env(cluster, asked, lake).items()],
         "envFrom": [{"secretRef": {"name": name}} for name in secrets],

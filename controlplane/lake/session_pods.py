@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from controlplane.core.errors import EngineUnavailable
+from controlplane.core.errors import EngineUnavailable, PoolUnavailable
 from controlplane.lake.queries.carriers import ChildEnded, PodProcess, reached
 from controlplane.lake.spark_servers import HOST, USER
 from controlplane.ports.spark_sessions import Note, Server, SessionPod, SessionPods
@@ -34,11 +34,12 @@ class PodServers:
 
     def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
         deadline = time.monotonic() + self._starts_s
-        self._pods.start(note, ttl_s)
         try:
+            self._pods.start(note, ttl_s)
             return self._ordered(note.entry["id"], tables, ttl_s, deadline)
         except BaseException:
-            self._pods.end(note.entry["id"])
+            with suppress(PoolUnavailable):  # it ends when its time is over, or when its place is needed
+                self._pods.end(note.entry["id"])
             raise
 
     def notes(self) -> list[Note]:
@@ -82,7 +83,7 @@ class PodServers:
             else:
                 words = found
             check()
-            threading.Event().wait(LOOK_S)
+            time.sleep(LOOK_S)
 
 
 def _welcomed(pod: SessionPod, check: Callable[[], None], deadline: float) -> PodProcess:

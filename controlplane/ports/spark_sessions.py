@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controlplane.core.errors import EngineUnavailable
@@ -28,7 +28,7 @@ class Server:
 
     host: str
     port: int
-    token: str
+    token: str = field(repr=False)
     user: str
     session: str
     forward: str = ""
@@ -61,7 +61,7 @@ class SessionPod:
     name: str
     host: str
     port: int
-    token: str
+    token: str = field(repr=False)
 
 
 class SessionPods(Protocol):

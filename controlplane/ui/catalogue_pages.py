@@ -15,7 +15,7 @@ from starlette.routing import Route
 from controlplane.core import search
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import FACETS, catalogue
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import seen, words
 from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
@@ -37,7 +37,15 @@ def _chosen(asked: Asking) -> dict[FacetName, str]:
 def _catalogue(asked: Asking) -> Catalogue:
     skip = number_of(asked.query("skip")) or 0
     found = catalogue(asked.context, asked.branch, asked.query("q"), _chosen(asked), skip=skip)
-    return {**found, "items": seen(asked.context, found["items"])}
+    sent = asked.request.url.query
+    return {
+        **found,
+        "items": seen(asked.context, found["items"]),
+        "facets": [
+            {**facet, "values": [{**one, "value": words(asked.context, one["value"], sent)} for one in facet["values"]]}
+            for facet in found["facets"]
+        ],
+    }
 
 
 def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages

@@ -188,7 +188,7 @@ def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
     if status is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
     known = components.whole(ctx, branch)
-    text, parts = known.text_of(name), known.of_flow(name)
+    text, parts = seen(ctx, known.text_of(name)), seen(ctx, known.of_flow(name))
     states = _states(found)
     beyond = {one["name"]: states[one["name"]] for one in parts["items"] if not _is_of(one["name"], name)}
     moment = moments.chosen(ctx, branch, name, asked.wave, asked.at)
@@ -235,7 +235,7 @@ def dataset(
     found = seen(ctx, datasets.dataset(ctx, branch, name))
     known = components.whole(ctx, branch)
     why, states = seen(ctx, causes.why(ctx, branch, name)), _states(overview.status(ctx, branch))
-    near = known.around(name)
+    near = seen(ctx, known.around(name))
     page: DatasetPage = {
         "dataset": found,
         "why": why,

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.drivers.pools import Cluster, NodePlace, SessionsPod
-from controlplane.drivers.session_pods import KubernetesSessionPods
+from controlplane.drivers.session_pods import LOST_S, KubernetesSessionPods
 from controlplane.ports.spark_sessions import Note, SessionPod
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, Site
@@ -125,6 +126,12 @@ def test_what_keeps_a_pod_is_told(site: Site) -> None:
     of = pods(site)
     of.start(note("aa"), 60.0)
     until(lambda: "waits for a node: " in str(of.look("aa")), lambda: f"never: {of.look('aa')}")
+    of.start(note("bb"), 60.0)
+    later = KubernetesSessionPods(cluster(site), "/lake", site.api, now=lambda: time.time() + LOST_S + 1.0)
+    later.start(note("cc"), 60.0)
+    until(
+        lambda: {one.entry["id"] for one in of.notes()} == {"bb", "cc"}, lambda: "what came to nothing keeps no place"
+    )
 
 
 def test_an_image_that_is_missing_ends_the_wait(site: Site) -> None:

@@ -13,7 +13,9 @@ import httpx2
 import pytest
 
 from controlplane.core.rights import Narrowing
-from tests.hostile.test_narrowed import FORBIDDEN, NAMES, WITHIN, Place, place
+from controlplane.operations.desired import blueprints
+from tests.hostile.test_narrowed import FORBIDDEN, NAMES, SHOP, WITHIN, Place, place
+from tests.unit.expectations.world import HEAD
 from tests.unit.ui.test_pages import PATHS
 
 __all__ = ["place"]
@@ -239,3 +241,86 @@ def test_a_narrowed_session_signs_in_and_presses_its_own_buttons(place: Place) -
         assert "shop" in browser.get("/").text
     with place.world.store.read() as tx:
         assert "shop.doubled" in tx.paused("main")
+
+
+TELLING = """
+  told: {transform: {sql: 'SELECT k FROM doubled'}, description: see payroll.salaries, owner: payroll, tags: [payroll]}
+"""
+LIKE_FIELDS = """
+dataflow: NAME
+components:
+  rows: {transform: {sql: 'SELECT k FROM shop.doubled'}}
+  items: {transform: {sql: 'SELECT k FROM shop.doubled'}}
+  state: {transform: {sql: 'SELECT k FROM shop.doubled'}}
+  failed: {transform: {sql: 'SELECT no_such(k) AS k FROM shop.doubled'}}
+"""
+
+
+def seen_paths() -> list[str]:
+    names = {name: of[0] for name, of in NAMES.items()}
+    return [*PLAIN, *(path.format(**names) for path in NAMED)]
+
+
+def test_words_of_what_is_seen_lose_hidden_names(place: Place) -> None:
+    text = HEAD.format(home=place.world.home) + SHOP + TELLING
+    blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    place.world.settle()
+    with place.http() as http:
+        for path in (*seen_paths(), "/datasets?q=see", "/datasets/shop.told", "/flows/shop?on=shop.told"):
+            for answer in (http.get(path), http.get(twin(path))):
+                assert answer.status_code in (200, 404), (path, answer.text)
+                if not path.startswith((*OWN_TEXTS, "/branches/")):  # which have all of it
+                    assert not FORBIDDEN.search(said(answer, path)), (path, FORBIDDEN.findall(said(answer, path)))
+
+
+def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(place: Place) -> None:
+    def look(http: httpx2.Client) -> dict[str, Any]:
+        found = {}
+        for path in seen_paths():
+            page, json_of = http.get(path), http.get(twin(path))
+            assert page.status_code == json_of.status_code in (200, 404), (path, page.text)
+            found[path] = re.sub(
+                r'"(expires_at|since|as_of|at|due|seconds|behind_s|listed|age_s)": [^,}]*',
+                "",
+                json.dumps(value(json_of)),
+            )
+        return found
+
+    with place.http() as http:
+        before = look(http)
+        sources = [
+            blueprints.Source(f"/{name}.yaml", LIKE_FIELDS.replace("NAME", name), {})
+            for name in ("items", "facets", "decisions", "schema")
+        ]
+        blueprints.apply(place.world.ctx, "main", sources)
+        blueprints.apply(
+            place.world.ctx,
+            "pr-1",
+            [blueprints.Source("/newsecret.yaml", LIKE_FIELDS.replace("NAME", "newsecret"), {})],
+        )
+        place.world.ran()
+        after = look(http)
+        for path in before:
+            assert after[path] == before[path], path
+        assert "newsecret" not in http.get("/branches").text + http.get("/v1/branches").text
+        with place.http(Narrowing(datasets=("shop.doubled",))) as part:
+            beside = SHOP + "  items: {transform: {sql: 'SELECT k FROM orders'}}\n"
+            shop = HEAD.format(home=place.world.home) + beside + beside.replace("items", "rows").split("\n")[-2] + "\n"
+            blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", shop, {})])
+            for path in ("/", "/flows", "/flows/shop", "/datasets", "/datasets/shop.doubled", "/activity", "/plan"):
+                assert part.get(path).status_code == 200, path
+        alone = HEAD.format(home=place.world.home) + SHOP.split("  mixed:")[0]
+        blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", alone, {})])
+        blueprints.delete(place.world.ctx, "main", "payroll")
+        place.world.ran()
+        for path in ("/activity", "/", "/flows/shop"):
+            assert not FORBIDDEN.search(http.get(path).text), path
+        assert not FORBIDDEN.search(http.get("/v1/branches/main/runs").text)
+
+
+def test_the_text_of_what_is_seen_in_part_opens_no_query(place: Place) -> None:
+    with place.http(Narrowing(datasets=("shop.doubled",))) as http:
+        for path in ("/query.json?of=shop.doubled", "/v1/branches/main/datasets/shop.doubled/query"):
+            answer = http.get(path)
+            assert answer.status_code in (403, 404), path
+            assert "orders" not in answer.text

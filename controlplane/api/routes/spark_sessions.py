@@ -67,6 +67,8 @@ async def _end_with_token(call: Call, token: str, id: str) -> None:
             await asyncio.sleep(LOOK_S)
             if not await to_thread.run_sync(sessions.is_open, id, limiter=threads):
                 return
+        if not has_ended():
+            return  # this process ends: sessions of its own do with it, and pods go on
     with suppress(RuntimeError, HeadgateError):  # threads are over; or the cluster does not answer, and is asked again
         await to_thread.run_sync(sessions.end, id, limiter=threads)
 

@@ -102,7 +102,6 @@ class Wish:
     def __init__(self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float) -> None:
         self._pool, self._cancellation = pool, cancellation
         self._deadline, self._timeout_s = deadline, timeout_s
-        self._changed = threading.Event()
         self.words, self.is_queued = "", False
 
     @property
@@ -122,7 +121,7 @@ class Wish:
         raise QueryLimit(STARTING.format(seconds=self._timeout_s, words=self.words or "it was asked for"))
 
     def pause(self) -> None:
-        self._changed.wait(min(LOOK_S, self.left_s))
+        time.sleep(min(LOOK_S, self.left_s))
 
 
 class SparkPodSession(SparkSession):

@@ -16,7 +16,7 @@ from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBr
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Revision
-from controlplane.core.rights import may
+from controlplane.core.rights import may, may_see_part
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
 from controlplane.operations.noting import note_change
@@ -58,7 +58,9 @@ def create(
         told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
         told |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, told)
-        answer = _told(branch) if source == MAIN else _shown(tx, branch)  # one of main begins with nothing of its own
+        answer = (
+            _told(branch) if source == MAIN else _shown(ctx, tx, branch)
+        )  # one of main begins with nothing of its own
     ctx.wake()
     return answer
 
@@ -79,7 +81,7 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, wanted: Mapping[str, str]) 
 def listing(ctx: Context) -> BranchesAnswer:
     """All beside main, in order of their names."""
     with ctx.store.read(ctx.namespace) as tx:
-        return {"items": [_shown(tx, branch) for _, branch in sorted(tx.branches().items())], "next": None}
+        return {"items": [_shown(ctx, tx, branch) for _, branch in sorted(tx.branches().items())], "next": None}
 
 
 def names(ctx: Context) -> list[str]:
@@ -96,7 +98,7 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
 def one(ctx: Context, name: str) -> BranchAnswer:
     """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _shown(tx, _main(tx) if name == MAIN else _one(tx, name))
+        return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
@@ -106,7 +108,7 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
         after = replace(before, protected=protected)
         tx.put_branch(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
-        return _shown(tx, after)
+        return _shown(ctx, tx, after)
 
 
 def update(ctx: Context, name: str) -> BranchAnswer:
@@ -120,7 +122,7 @@ def update(ctx: Context, name: str) -> BranchAnswer:
         tx.share_dataflows(name, shared)
         lengthen(tx, name)
         _note(ctx, tx, "branch.update", name, None, {"shared_again": shared})
-        answer = _shown(tx, tx.branches()[name])
+        answer = _shown(ctx, tx, tx.branches()[name])
     ctx.wake()
     return answer
 
@@ -213,10 +215,11 @@ def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
     _note(ctx, tx, action, name, name, None)
 
 
-def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
+def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
-    return _told(branch, flows, len(tx.own_datasets(branch.name)))
+    datasets = (name for name in tx.own_datasets(branch.name) if may(ctx.principal, "view", dataset=name))
+    return _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
 
 
 def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:

@@ -125,7 +125,7 @@ def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
     """A transform's SQL with its inputs by their full names. Raises NotFound, and QueryRefused where it is no SQL."""
     with ctx.looking(branch, [dataset.partition(".")[0]]) as (_, facts):
         node = facts.desired.nodes.get(dataset)
-    if node is None:
+    if node is None or not may(ctx.principal, "view", dataflow=dataset.partition(".")[0]):  # the text names others
         raise NotFound(f"there is no dataset {dataset} in branch {branch}")
     if not isinstance(node, Transform) or node.query is None:
         raise _refused(0, 0, "query-refused", f"{dataset} is not made by SQL, so it cannot be opened as a query")

@@ -15,7 +15,7 @@ from controlplane.core.model.answers.wishes import ForeseenItem, ForeseenWish
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.rights import may
+from controlplane.core.rights import Principal, may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
@@ -53,6 +53,7 @@ class _Look:
     tasks: Mapping[str, Mapping[TaskState, int]]
     costs: Mapping[str, Cost]
     paused: frozenset[str]
+    principal: Principal
 
     @classmethod
     def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, wish: Wish, names: Sequence[str]) -> _Look:
@@ -61,7 +62,9 @@ class _Look:
         tasks = facts.tx.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
         costs = facts.tx.past_costs(facts.branch, sorted(wanted)) if wish == "compute-again" else {}
         paused = facts.tx.paused(facts.branch)
-        return cls(facts, wish, {d.dataset: d for d in chosen}, tasks, costs, paused)
+        return cls(
+            facts, wish, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
+        )
 
     def item(self, name: str) -> ForeseenItem:
         own = [self.members[one] for one in _members(self.facts, name) if one in self.members]
@@ -112,7 +115,8 @@ class _Look:
     def _retry(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         names = {one.dataset for one in own}
         above = self.facts.desired.graph.upstream(names) - names
-        count, upstream = (sum(self._count(one, ("failed",)) for one in some) for some in (names, above))
+        seen = [one for one in above if may(self.principal, "view", dataset=one)]
+        count, upstream = (sum(self._count(one, ("failed",)) for one in some) for some in (names, seen))
         if not count + upstream:
             return 0, None, "no task of it, or of what it reads, failed: only listings that failed are made again"
         beside = f", {upstream} of them of what it reads" if upstream else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controlplane.core import runs
@@ -24,6 +24,7 @@ from controlplane.core.model.answers.work import (
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State
 from controlplane.core.plan import Decision, Plan
+from controlplane.core.rights import may, may_see_part
 from controlplane.core.runs import Commit, Run
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
@@ -106,9 +107,28 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     kept = tx.recent_states(branch, upstream, STATES_SHOWN)
     commits = runs.commits_of(kept, wishes(tx, branch)) + list(_under_way(plan, facts, upstream))
     order = {name: place for place, name in enumerate(facts.desired.order)}
-    found = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
+    every = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
+    found = [_seen(ctx, run) for run in every if _sees_start(ctx, run)]
     past = _past(ctx, plan, facts, kept, [run for run in found if run.commits])
     return past, sorted(found, key=lambda run: run.commits[0].at, reverse=True)
+
+
+def _sees(ctx: Context, dataset: str) -> bool:
+    return may(ctx.principal, "view", dataset=dataset)
+
+
+def _sees_start(ctx: Context, run: Run) -> bool:
+    """What its id and its reason name."""
+    is_of_seen = run.revision is None or may_see_part(ctx.principal, run.revision[0])
+    return is_of_seen and (not run.commits or _sees(ctx, run.commits[0].dataset))
+
+
+def _seen(ctx: Context, run: Run) -> Run:
+    """As much of it as the actor sees: its numbers are of this part."""
+    if not ctx.principal.within:
+        return run
+    commits = [one for one in run.commits if _sees(ctx, one.dataset)]
+    return replace(run, commits=commits, datasets={one.dataset for one in commits})
 
 
 def wishes(tx: Tx, branch: str) -> list[float]:
@@ -153,7 +173,7 @@ def _past(
     began = min((run.commits[0].at for run in found), default=0.0)
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
-        if isinstance(node, Sink):
+        if isinstance(node, Sink) and _sees(ctx, name):
             copies.setdefault(node.source, []).append(name)
     names = {name for run in found for name in run.datasets}
     names |= {copy for name in names for copy in copies.get(name, ())}

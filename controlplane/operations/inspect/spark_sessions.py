@@ -9,10 +9,11 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from controlplane.core.errors import GenerationGone, NotFound, QueryLimit
+from controlplane.core.errors import GenerationGone, HeadgateError, NotFound, QueryLimit
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
@@ -51,10 +52,11 @@ class SparkSessions:
 
 
 def end_without_token(store: Store, sessions: SparkSessions) -> None:
-    """Those whose token has ended, whichever process opened them."""
+    """Those whose token has ended, whichever process opened them. What keeps one from being ended keeps no other."""
     for note in sessions.servers.notes():
         if not tokens.is_live(store, note.token):
-            sessions.end(note.entry["id"])
+            with suppress(HeadgateError):
+                sessions.end(note.entry["id"])
 
 
 def begin(

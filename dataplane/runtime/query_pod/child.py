@@ -62,9 +62,11 @@ class Child:
     @property
     def is_ready(self) -> bool:
         """It lives, and says nothing: an output that nobody asked for would be another one's answer."""
+        if self.process.poll() is not None:
+            return False  # its output may be closed
         pending = select.poll()
         pending.register(self.output, select.POLLIN | select.POLLHUP)
-        return self.process.poll() is None and not pending.poll(0)
+        return not pending.poll(0)
 
     def write(self, data: bytes) -> None:
         """To its input. Of a process that has ended the end of its output tells."""

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from controlplane.api.routes import spark_sessions
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.spark_sessions import MOST_VIEWS, SparkSessions
@@ -111,6 +112,13 @@ def test_it_ends_with_the_token_that_opened_it(place: Served, servers: Servers) 
     assert len(servers.live) == 1
     tokens.revoke(place.world.ctx, made.id)
     until(lambda: not servers.live, lambda: "the session ends")
+
+
+def test_it_does_not_end_with_the_process_where_it_is_not_one_of_it(place: Served, servers: Servers) -> None:
+    opened(place, token(place, "ann", "edit", "data"))
+    place.services.stopping.set()
+    until(lambda: not spark_sessions._watching, lambda: "nobody looks any more")
+    assert len(servers.live) == 1
 
 
 def test_too_many_datasets_have_to_be_named(place: Served, servers: Servers) -> None:
