@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+T = TypeVar("T", bound=Callable[..., Any])
 NAME = "HEADGATE_SLICE"
 SHORT_HASH = 8
 
@@ -45,6 +46,17 @@ def in_turn(number: int, of: int, now: int = TURN) -> list[pytest.MarkDecorator]
     if number % of != now % of:
         marks.append(pytest.mark.soak)
     return marks
+
+
+def takes_turns(number: int, of: int) -> Callable[[T], T]:
+    """The same for a test that is a case by itself."""
+
+    def marked(test: T) -> T:
+        for mark in in_turn(number, of):
+            test = mark(test)
+        return test
+
+    return marked
 
 
 def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:

@@ -25,6 +25,7 @@ from tests.cluster.site import IMAGE, POD, Site
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace, until
 from tests.servers.ports import free_port
+from tests.slices import takes_turns
 
 SECRET = b"of the installation"
 ID = "0123456789abcdef"
@@ -87,6 +88,7 @@ def _is_cancelled(client: Headgate) -> bool:
     return True
 
 
+@takes_turns(1, 2)  # with that of sessions: what is said to a pod and the Jobs of each have tests of their own
 def test_queries_of_a_service_whose_pods_are_in_a_cluster(site: Site, tmp_path: Path) -> None:
     node = site.node(images={IMAGE: Image((sys.executable, "-P", "-m", "dataplane"))})
     with closing(Workspace(tmp_path / "shop")) as workspace:

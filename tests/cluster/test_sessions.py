@@ -24,6 +24,7 @@ from tests.cluster.test_queries import SHOP, settings, stays
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace, until
 from tests.servers.ports import free_port
+from tests.slices import takes_turns
 
 CLIENT = """
 import json, sys
@@ -45,6 +46,7 @@ def code(client: Headgate) -> str:
     return error.value.code
 
 
+@takes_turns(0, 2)  # with that of queries: what is said to a pod and the Jobs of each have tests of their own
 def test_sessions_of_a_service_whose_pods_are_in_a_cluster(site: Site, tmp_path: Path) -> None:
     node = site.node(images={IMAGE: Image((sys.executable, "-P", "-m", "dataplane"))})
     with closing(Workspace(tmp_path / "shop")) as workspace:

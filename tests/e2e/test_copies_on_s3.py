@@ -19,6 +19,10 @@ import pytest
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace, ended, until
 from tests.servers.s3 import CREDENTIALS, S3
+from tests.slices import in_turn
+
+# Takes turns with files that are read from S3: the store has a suite of its own, and the stories run on local files.
+pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
 dataflow: shop

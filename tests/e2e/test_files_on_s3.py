@@ -18,7 +18,11 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.s3 import CREDENTIALS, S3
+from tests.slices import in_turn
 from tests.there import there
+
+# Takes turns with copies on S3: the store has a suite of its own, and the stories run on local files.
+pytestmark = in_turn(1, 2)
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
       secret_access_key: "secret://shop/key"}}"""

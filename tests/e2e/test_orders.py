@@ -16,6 +16,10 @@ from controlplane.client import Headgate
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace, until
 from tests.servers.shop import MONTHS, Shop
+from tests.slices import in_turn
+
+# Takes turns with TPC-H: of what both go through, each part has tests of its own.
+pytestmark = in_turn(0, 2)
 
 
 @pytest.fixture(scope="module")

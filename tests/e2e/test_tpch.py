@@ -23,7 +23,10 @@ from tests import tpch
 from tests.e2e.conftest import closing
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Json, Run, Workspace
-from tests.slices import sliced
+from tests.slices import in_turn, sliced
+
+# Takes turns with the story of orders: of what both go through, each part has tests of its own.
+pytestmark = in_turn(1, 2)
 
 SCALE = 0.1
 MONTHS = ("1993-08", "1994-05", "1995-09")  # within the periods that most queries ask for
