@@ -518,8 +518,11 @@ class Server:
         cluster = _read_pools(self.settings)
         if cluster.sessions is None:
             return NoServers(NO_SESSION_PODS)
-        from controlplane.drivers.cluster import Api
-        from controlplane.drivers.session_pods import KubernetesSessionPods
+        try:
+            from controlplane.drivers.cluster import Api
+            from controlplane.drivers.session_pods import KubernetesSessionPods
+        except ModuleNotFoundError as e:
+            raise _without_kubernetes(e) from e
         from controlplane.lake.session_pods import PodServers
 
         open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)

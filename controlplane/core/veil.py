@@ -129,11 +129,9 @@ class Veil:
         is_run = "id" in found and bool(value.get("datasets"))
         return _GONE if is_run and not found["datasets"] else found
 
-    def _keys(self, value: list[JsonValue]) -> JsonValue:
-        return [one if isinstance(one, str) else self.over(one) for one in value if not self._is_gone(one)]
-
-    def _is_gone(self, value: JsonValue) -> bool:
-        return isinstance(value, dict) and self._over(value) is _GONE
+    def _keys(self, value: list[JsonValue]) -> JsonValue | object:
+        found = (one if isinstance(one, str) else self._over(one) for one in value)
+        return [one for one in found if one is not _GONE]
 
     def _is_hidden(self, value: JsonObject) -> bool:
         """Whether it is about something hidden, by the fields that say what it is about."""

@@ -54,6 +54,12 @@ class Asks(Protocol):
     def close(self) -> None: ...
 
 
+def warnings_of(api: Asks, job: str) -> list[dict[str, Any]]:
+    """Events about a Job and its pods, whose names begin with its own. Raises PoolUnavailable."""
+    found = api.list(EVENTS, fields="type!=Normal")
+    return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(job)]
+
+
 @dataclass(frozen=True, slots=True)
 class SeenJob:
     """A Job as it was last found."""

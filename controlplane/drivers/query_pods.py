@@ -15,8 +15,8 @@ from typing import Any
 from controlplane import logs
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable
 from controlplane.drivers import query_manifests, side_manifests
-from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
-from controlplane.drivers.kubernetes import Asks
+from controlplane.drivers.cluster import JOBS, PODS, SECRETS, ApiRefused
+from controlplane.drivers.kubernetes import Asks, warnings_of
 from controlplane.drivers.pools import Cluster
 from controlplane.drivers.query_manifests import NONCE
 from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge
@@ -69,27 +69,21 @@ class KubernetesQueryPods:
         if self._api is None:
             self._api = self._open_api()
         labels = query_manifests.selector(self._cluster, self._settings)
-        jobs = sorted(self._api.list(JOBS, labels), key=_number)
+        jobs = sorted(self._api.list(JOBS, labels), key=side_manifests.number_of)
         told = [(job, *self._told(self._api, job, labels)) for job in jobs]
         for job, pod, verdict in reversed(told):
             if verdict.state in ("waiting", "running"):
                 return self._waited_for(self._api, job, pod, verdict)
         self._check_failures([verdict for _, _, verdict in told])
-        self._start(self._api, 1 + max(map(_number, jobs), default=0))
+        self._start(self._api, 1 + max(map(side_manifests.number_of, jobs), default=0))
         return ASKED_FOR
 
     def _told(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
         """Its pod, and what cluster and pod say of it."""
         uid = job["metadata"]["uid"]
         pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
-        events = self._events(api, job) if awaits_pod(job, pods) else ()
+        events = warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ()
         return pods[0] if pods else {}, judge(job, pods, events)
-
-    def _events(self, api: Asks, job: Found) -> Sequence[Found]:
-        """Of the Job and its pod."""
-        name = job["metadata"]["name"]
-        found = api.list(EVENTS, fields="type!=Normal")
-        return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(name)]
 
     def _waited_for(self, api: Asks, job: Found, pod: Found, verdict: PodVerdict) -> PodPlace | str:
         about = job["metadata"]
@@ -124,10 +118,6 @@ class KubernetesQueryPods:
         about = made["metadata"]
         self._give(api, about, query_manifests.token(self._secret, about["annotations"][NONCE]))
         log.info("launched", job=about["name"])
-
-
-def _number(job: Found) -> int:
-    return int(str(job["metadata"]["name"]).rpartition("-")[2])
 
 
 def _job_of(pod: Found) -> str:

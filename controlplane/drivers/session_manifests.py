@@ -61,11 +61,6 @@ def slot_of(job: Mapping[str, Any]) -> int:
     return int(job["metadata"]["labels"][SLOT])
 
 
-def number_of(job: Mapping[str, Any]) -> int:
-    """Of launches in its slot."""
-    return int(str(job["metadata"]["name"]).rpartition("-")[2])
-
-
 def settings(cluster: Cluster) -> SessionsPod:
     assert cluster.sessions is not None
     return cluster.sessions

@@ -16,8 +16,8 @@ from typing import Any
 from controlplane import logs
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable, QueriesBusy
 from controlplane.drivers import session_manifests, side_manifests
-from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
-from controlplane.drivers.kubernetes import Asks
+from controlplane.drivers.cluster import JOBS, PODS, SECRETS, ApiRefused
+from controlplane.drivers.kubernetes import Asks, warnings_of
 from controlplane.drivers.pools import Cluster
 from controlplane.drivers.verdicts import awaits_pod, judge, time_of
 from controlplane.ports.spark_sessions import Note, SessionPod
@@ -25,7 +25,6 @@ from controlplane.ports.spark_sessions import Note, SessionPod
 Found = Mapping[str, Any]
 KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
 LOST_S = 300.0  # longer than whoever opens a session waits for its pod
-KEPT_TOKENS = 1_000
 DEADLINE_S = 600  # beside a session's time: its pod has to start
 BUSY = "{most} Spark sessions are open in the cluster, as many as `sessions` of the pools file allows; end one"
 REFUSED = "the session has no pod: {reason}"
@@ -45,13 +44,12 @@ class KubernetesSessionPods:
         self._settings = session_manifests.settings(cluster)
         self._labels = session_manifests.selector(cluster)
         self._opened: Asks | None = None
-        self._tokens: dict[str, str] = {}  # by id of a session that we have started, for a while
         self._known: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
         self._lock = threading.Lock()
 
-    def start(self, note: Note, ttl_s: float) -> None:
+    def start(self, note: Note, ttl_s: float) -> str:
         try:
-            self._start(self._api(), note, ttl_s)
+            return self._start(self._api(), note, ttl_s)
         except (PoolUnavailable, ApiRefused) as e:
             raise EngineUnavailable(REFUSED.format(reason=e)) from e
         finally:
@@ -79,7 +77,6 @@ class KubernetesSessionPods:
         api = self._api()
         for job in api.list(JOBS, self._of(id)):
             api.delete(JOBS, job["metadata"]["name"], job["metadata"]["uid"])
-        self._tokens.pop(id, None)
         self._forget()
 
     def forwarding(self, pod: SessionPod, port: int) -> str:
@@ -102,7 +99,7 @@ class KubernetesSessionPods:
         with self._lock:
             self._known = -KNOWN_S, self._known[1]
 
-    def _start(self, api: Asks, note: Note, ttl_s: float) -> None:
+    def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
         while True:
             jobs = api.list(JOBS, self._labels)
@@ -117,10 +114,8 @@ class KubernetesSessionPods:
         except BaseException:
             api.delete(JOBS, about["name"], about["uid"])
             raise
-        if len(self._tokens) >= KEPT_TOKENS:  # of pods that have had their orders long ago
-            del self._tokens[next(iter(self._tokens))]
-        self._tokens[note.entry["id"]] = token
         log.info("launched", job=about["name"], session=note.entry["id"])
+        return token
 
     def _free(self, jobs: Sequence[Found]) -> tuple[int, int] | None:
         """A slot, and the number of the next launch in it."""
@@ -143,19 +138,13 @@ class KubernetesSessionPods:
         if job is None:
             raise EngineUnavailable(REFUSED.format(reason="its Job was deleted"))
         pods = api.list(PODS, self._of(id))
-        verdict = judge(job, pods, self._events(api, job) if awaits_pod(job, pods) else ())
+        verdict = judge(job, pods, warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ())
         if verdict.state in ("ended", "ending") or not verdict.mends:
             raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
         address = pods[0].get("status", {}).get("podIP", "") if pods else ""
         if verdict.state == "running" and address:
-            return SessionPod(pods[0]["metadata"]["name"], address, self._settings.port, self._tokens.get(id, ""))
+            return SessionPod(pods[0]["metadata"]["name"], address, self._settings.port)
         return verdict.reason or STARTS
-
-    def _events(self, api: Asks, job: Found) -> Sequence[Found]:
-        """Of the Job and its pod."""
-        name = job["metadata"]["name"]
-        found = api.list(EVENTS, fields="type!=Normal")
-        return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(name)]
 
 
 def _note(job: Found) -> Note | None:
@@ -169,7 +158,7 @@ def _note(job: Found) -> Note | None:
 
 def _following(jobs: Iterable[Found], slot: int) -> int:
     """The number of the next launch in a slot."""
-    numbers = (session_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
+    numbers = (side_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
     return 1 + max(numbers, default=0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from controlplane.drivers.manifests import (
     CONTAINER,
@@ -36,6 +37,11 @@ def labels(cluster: Cluster, component: str, manager: str) -> dict[str, str]:
 
 def selector(of: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in of.items())
+
+
+def number_of(job: Mapping[str, Any]) -> int:
+    """Of launches under the same name."""
+    return int(str(job["metadata"]["name"]).rpartition("-")[2])
 
 
 def secret(cluster: Cluster, of: Mapping[str, str], owner: Mapping[str, str], token: str) -> Manifest:

@@ -35,8 +35,8 @@ class PodServers:
     def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
         deadline = time.monotonic() + self._starts_s
         try:
-            self._pods.start(note, ttl_s)
-            return self._ordered(note.entry["id"], tables, ttl_s, deadline)
+            known_by = self._pods.start(note, ttl_s)
+            return self._ordered(note.entry["id"], known_by, tables, ttl_s, deadline)
         except BaseException:
             with suppress(PoolUnavailable):  # it ends when its time is over, or when its place is needed
                 self._pods.end(note.entry["id"])
@@ -54,8 +54,8 @@ class PodServers:
     def close(self) -> None:
         self._pods.close()
 
-    def _ordered(self, id: str, tables: Sequence[SparkTable], ttl_s: float, deadline: float) -> Server:
-        pod, process = self._reached(id, deadline)
+    def _ordered(self, id: str, known_by: str, tables: Sequence[SparkTable], ttl_s: float, deadline: float) -> Server:
+        pod, process = self._reached(id, known_by, deadline)
         token, session = secrets.token_urlsafe(32), str(uuid.uuid4())
         order: PodOrder = {"ttl_s": ttl_s, "token": token, "user": USER, "session": session, "tables": list(tables)}
         try:
@@ -65,7 +65,7 @@ class PodServers:
             process.close()
         return Server(HOST, port, token, USER, session, self._pods.forwarding(pod, port))
 
-    def _reached(self, id: str, deadline: float) -> tuple[SessionPod, PodProcess]:
+    def _reached(self, id: str, token: str, deadline: float) -> tuple[SessionPod, PodProcess]:
         """The pod, and a connection to it, once it is there. Raises EngineUnavailable."""
         words = ""
 
@@ -77,7 +77,7 @@ class PodServers:
             found = self._pods.look(id)
             if isinstance(found, SessionPod):
                 try:
-                    return found, _welcomed(found, check, deadline)
+                    return found, _welcomed(found, token, check, deadline)
                 except (OSError, ChildEnded) as e:
                     words = NOBODY.format(error=e)
             else:
@@ -86,8 +86,8 @@ class PodServers:
             time.sleep(LOOK_S)
 
 
-def _welcomed(pod: SessionPod, check: Callable[[], None], deadline: float) -> PodProcess:
-    process = reached(pod.host, pod.port, pod.token, max(0.1, deadline - time.monotonic()))
+def _welcomed(pod: SessionPod, token: str, check: Callable[[], None], deadline: float) -> PodProcess:
+    process = reached(pod.host, pod.port, token, max(0.1, deadline - time.monotonic()))
     try:
         process.welcome(check)
     except BaseException:

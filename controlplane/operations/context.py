@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.model.alerts import Channel
 from controlplane.core.plan import Plan
-from controlplane.core.rights import EVERYTHING, Principal
+from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.core.veil import Veil
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -42,6 +42,10 @@ class Context:
     exports: bool = False  # events of lineage are sent
     veil: Veil | None = None  # over answers that pages are put together of, where the actor must not see all names
     override: bool = False  # an administrator changes what is protected, which is noted
+
+    def sees(self, dataset: str) -> bool:
+        """Whether the actor may know of it, as `dataflow.component`."""
+        return may(self.principal, "view", dataset=dataset)
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

@@ -55,20 +55,19 @@ class SparkServers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionPod:
-    """One that waits for its order at an address of the cluster. `token`: by which it and its caller know each
-    other."""
+    """One that waits for its order at an address of the cluster."""
 
     name: str
     host: str
     port: int
-    token: str = field(repr=False)
 
 
 class SessionPods(Protocol):
     """Pods for servers, which go by the ids of their sessions."""
 
-    def start(self, note: Note, ttl_s: float) -> None:
-        """It ends by itself some time after `ttl_s`. Raises EngineUnavailable where the cluster does not take it, and
+    def start(self, note: Note, ttl_s: float) -> str:
+        """The token by which a new pod and its caller know each other. The pod ends by itself some time after `ttl_s`.
+        Raises EngineUnavailable where the cluster does not take it, and
         QueriesBusy where there are as many as there may be."""
 
     def look(self, id: str) -> SessionPod | str:

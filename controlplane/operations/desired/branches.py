@@ -218,7 +218,7 @@ def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
 def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
-    datasets = (name for name in tx.own_datasets(branch.name) if may(ctx.principal, "view", dataset=name))
+    datasets = (name for name in tx.own_datasets(branch.name) if ctx.sees(name))
     return _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
 
 

@@ -113,7 +113,7 @@ def _named(ref: TableRef, text: str, flow: str, branch: str) -> str:
 def _require_seen(ctx: Context, ref: TableRef, name: str, flow: str) -> None:
     """Refused alike whether there is such a dataset or not: what compiles would tell which there are, and columns."""
     dataset = name if "." in name else f"{flow}.{name}"
-    if not may(ctx.principal, "view", dataset=dataset):
+    if not ctx.sees(dataset):
         raise _refused(ref.line, ref.column, "unknown-table", f"there is no dataset {dataset} that you see")
 
 

@@ -16,7 +16,6 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.explore import Collapse, GraphAnswer, GraphEdge, GraphNode, NodeKind
 from controlplane.core.plan import Decision, Plan, Status
 from controlplane.core.plan.values import SEVERITY
-from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.explore import groups
 from controlplane.operations.explore.shares import Shares
@@ -191,7 +190,7 @@ def _is_outside(name: str, dataflow: str | None) -> bool:
 
 def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, wanted: Iterable[str]) -> dict[str, Decision]:
     """Inputs first; those that the actor may know of."""
-    names = {name for name in wanted if may(ctx.principal, "view", dataset=name)}
+    names = {name for name in wanted if ctx.sees(name)}
     chosen = (decision for decision in plan.decisions if decision.dataset in names)
     known = {decision.dataset: decision for decision in as_known(ctx, facts.tx, facts, chosen)}
     return {name: known[name] for name in wanted if name in known}

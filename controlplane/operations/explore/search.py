@@ -18,7 +18,6 @@ from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.rights import may
 from controlplane.core.search import Facts, Match, Word
 from controlplane.operations.context import Context
 from controlplane.operations.explore.graph import description_of, kind_of
@@ -75,7 +74,7 @@ def hits(
 
 def seen(ctx: Context, plan: Plan) -> list[Decision]:
     """Of datasets and copies that the actor may know of."""
-    return [one for one in plan.decisions if may(ctx.principal, "view", dataset=one.dataset)]
+    return [one for one in plan.decisions if ctx.sees(one.dataset)]
 
 
 def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> Hit:

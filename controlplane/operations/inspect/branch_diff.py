@@ -61,7 +61,7 @@ def difference(ctx: Context, one: str, other: str, *, after: str | None = None, 
 
 def _sees(ctx: Context, name: str) -> bool:
     """`name`: of a dataset, or of a dataflow."""
-    return may(ctx.principal, "view", dataset=name) if "." in name else may(ctx.principal, "view", dataflow=name)
+    return ctx.sees(name) if "." in name else may(ctx.principal, "view", dataflow=name)
 
 
 def _name(found: ComponentDifference) -> str:

@@ -26,7 +26,6 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.changes import MOST_READS, Counting
@@ -191,7 +190,7 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
     """The same of the newest generation of each dataset, where there is something to tell, in order of names."""
     with ctx.looking(branch) as (plan, facts):
-        seen = [d for d in plan.decisions if may(ctx.principal, "view", dataset=d.dataset)]
+        seen = [d for d in plan.decisions if ctx.sees(d.dataset)]
         states = {d.dataset: facts.state(d.dataset) for d in seen}
         keys = {name: _record_key(branch, name, state) for name, state in states.items()}
         memos = facts.tx.memos(keys.values())

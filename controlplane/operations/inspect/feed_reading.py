@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.answers.feeds import FeedReading
-from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.overview import as_known
 
@@ -18,7 +17,7 @@ def reading(ctx: Context, branch: str) -> list[FeedReading]:
     with ctx.looking(branch) as (plan, facts):
         nodes = facts.desired.nodes
         following = {d.dataset: node.feed for d in plan.decisions if isinstance(node := nodes[d.dataset], Source)}
-        seen = {name: feed for name, feed in following.items() if feed and may(ctx.principal, "view", dataset=name)}
+        seen = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}
         decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in seen))
         found: list[FeedReading] = []
         for decision in decisions:

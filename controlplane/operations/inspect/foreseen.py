@@ -31,7 +31,7 @@ def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> For
         items = [look.item(name) for name in names]
         meant = set(look.members)
         behind = facts.desired.graph.downstream(meant) - meant
-        readers = [name for name in behind if may(ctx.principal, "view", dataset=name)]
+        readers = [name for name in behind if ctx.sees(name)]
     tasks, seconds = sum(one["tasks"] for one in items), [one["seconds"] for one in items]
     known = [one for one in seconds if one is not None]
     return {

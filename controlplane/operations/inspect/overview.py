@@ -100,7 +100,7 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
     the loop. `long`: also what their last commits took, and what runs."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
-        wanted = {name for name in targeted(facts.desired, target) if may(ctx.principal, "view", dataset=name)}
+        wanted = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
         chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
         listed, own = _listed(tx, facts, chosen, revisions), branches.own_datasets(tx, branch)

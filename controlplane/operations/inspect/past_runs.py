@@ -24,7 +24,7 @@ from controlplane.core.model.answers.work import (
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.rights import may, may_see_part
+from controlplane.core.rights import may_see_part
 from controlplane.core.runs import Commit, Run
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
@@ -113,21 +113,17 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     return past, sorted(found, key=lambda run: run.commits[0].at, reverse=True)
 
 
-def _sees(ctx: Context, dataset: str) -> bool:
-    return may(ctx.principal, "view", dataset=dataset)
-
-
 def _sees_start(ctx: Context, run: Run) -> bool:
     """What its id and its reason name."""
     is_of_seen = run.revision is None or may_see_part(ctx.principal, run.revision[0])
-    return is_of_seen and (not run.commits or _sees(ctx, run.commits[0].dataset))
+    return is_of_seen and (not run.commits or ctx.sees(run.commits[0].dataset))
 
 
 def _seen(ctx: Context, run: Run) -> Run:
     """As much of it as the actor sees: its numbers are of this part."""
     if not ctx.principal.within:
         return run
-    commits = [one for one in run.commits if _sees(ctx, one.dataset)]
+    commits = [one for one in run.commits if ctx.sees(one.dataset)]
     return replace(run, commits=commits, datasets={one.dataset for one in commits})
 
 
@@ -173,7 +169,7 @@ def _past(
     began = min((run.commits[0].at for run in found), default=0.0)
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
-        if isinstance(node, Sink) and _sees(ctx, name):
+        if isinstance(node, Sink) and ctx.sees(name):
             copies.setdefault(node.source, []).append(name)
     names = {name for run in found for name in run.datasets}
     names |= {copy for name in names for copy in copies.get(name, ())}

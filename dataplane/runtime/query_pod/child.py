@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import Bounds
+from dataplane.runtime import process_group
 
 SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
 ENDS_S = 2.0  # after its output has ended
@@ -83,13 +82,10 @@ class Child:
         return self.process.wait()
 
     def kill(self) -> None:
-        """At once, with its JVM, which may outlive the process itself."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """At once."""
+        process_group.kill(self.process)
 
     def close(self) -> None:
         """Nothing is left of it."""
-        self.kill()
-        with suppress(BrokenPipeError), self.process:
-            pass
+        process_group.close(self.process)
         shutil.rmtree(self._scratch, ignore_errors=True)

@@ -24,6 +24,7 @@ from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import HEAD
 from dataplane.contract.query_pods import INPUT, OUTPUT, PIECE_MOST, frame, tend, welcome
 from dataplane.contract.spark_sessions import PodOrder, ServerOrder
+from dataplane.runtime import process_group
 from dataplane.runtime.query_pod.greeting import nonce_of
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.spark_connect")
@@ -78,15 +79,20 @@ class SessionPod:
                 connection, _ = self._listening.accept()
             except (TimeoutError, ConnectionError):
                 continue
-            with closing(connection), suppress(OSError, ValueError):
-                order = self._order(connection)
-                if order is not None:
+            with closing(connection):
+                if (order := self._order(connection)) is not None:
                     self._listening.close()  # there is one order
                     return self._served(connection, order)
         return FAILED
 
     def _order(self, connection: socket.socket) -> PodOrder | None:
-        """None from who has no token, or says no whole order. Raises OSError, ValueError."""
+        """None from who has no token, or says no whole order."""
+        with suppress(OSError, ValueError):
+            return self._said(connection)
+        return None
+
+    def _said(self, connection: socket.socket) -> PodOrder | None:
+        """Raises OSError, ValueError."""
         nonce = nonce_of(connection, self._token, GREET_S)
         if not nonce:
             return None  # nothing is said
@@ -123,7 +129,7 @@ class SessionPod:
             try:
                 return self._waited_for(process, connection, json.dumps(whole).encode() + b"\n")
             finally:
-                _kill(process)
+                process_group.close(process)
 
     def _waited_for(self, process: subprocess.Popen[bytes], connection: socket.socket, order: bytes) -> int:
         """Its input stays open, since its end would be the server's."""
@@ -134,7 +140,10 @@ class SessionPod:
         answer = _answer(process, connection)
         if not answer:
             return FAILED
-        connection.sendall(frame(OUTPUT, answer))
+        try:
+            connection.sendall(frame(OUTPUT, answer))
+        except OSError:  # nobody has the address
+            return FAILED
         connection.close()
         return process.wait()
 
@@ -167,11 +176,3 @@ def _is_here(connection: socket.socket) -> bool:
         return True
     except OSError:
         return False
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With its JVM, which may outlive the process itself."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(BrokenPipeError), process:
-        pass

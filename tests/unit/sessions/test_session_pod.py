@@ -41,19 +41,20 @@ class Pods:
     codes: list[int] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
-    def start(self, note: Note, ttl_s: float) -> None:
+    def start(self, note: Note, ttl_s: float) -> str:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         bounds = of_pod.Bounds("/lake", 1 << 30, 1 << 30, 60.0)
         serving = of_pod.SessionPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
         threading.Thread(target=self._serve, args=(serving,), daemon=True).start()
+        return self.token
 
     def _serve(self, serving: of_pod.SessionPod) -> None:
         with self.listening:
             self.codes.append(serving.serve())
 
     def look(self, id: str) -> SessionPod | str:
-        return SessionPod("pod-1", "127.0.0.1", self.port, self.token)
+        return SessionPod("pod-1", "127.0.0.1", self.port)
 
     def notes(self) -> list[Note]:
         return []
@@ -127,8 +128,7 @@ def test_who_has_no_token_is_told_nothing_and_keeps_nobody_out() -> None:
                 said = stranger.recv(100)
             assert said == b""
     assert not pods.codes
-    pods.token = TOKEN
-    pods.start = lambda note, ttl_s: None  # type: ignore[method-assign]  # the same pod
+    pods.start = lambda note, ttl_s: TOKEN  # type: ignore[method-assign]  # the same pod
     assert PodServers(pods, starts_s=30.0).open(note(), [], 60.0).port == 4711
 
 
