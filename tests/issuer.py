@@ -148,9 +148,11 @@ def issuing() -> Iterator[Issuer]:
         issuer.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield issuer
-        server.shutdown()
-        thread.join()
+        try:
+            yield issuer
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

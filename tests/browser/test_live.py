@@ -39,6 +39,18 @@ def test_a_late_file_arrives_on_every_open_page_and_takes_nothing_away(signed_in
         assert not tab.complaints
 
 
+def test_who_signs_out_asks_for_nothing_more_with_the_session_that_ends(signed_in: SignIn) -> None:
+    context = signed_in()
+    context.route(
+        "**/logout", lambda route: route.fulfill(status=204)
+    )  # a browser stays where it is, as while it waits
+    page = context.new_page()
+    page.goto("/flows/shop")
+    expect(page.locator("[data-live-sign]")).to_have_text("live")
+    with page.expect_event("requestfailed", lambda request: "/v1/events" in request.url):
+        page.get_by_role("button", name="Sign out").click()
+
+
 def test_eight_tabs_share_one_stream_and_the_next_one_takes_it_over(signed_in: SignIn) -> None:
     context, streams = signed_in(), list[Page]()
     context.on("request", lambda request: streams.append(request.frame.page) if "/v1/events" in request.url else None)

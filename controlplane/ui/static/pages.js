@@ -209,7 +209,7 @@ const KINDS = [
 const TOGETHER_MS = 500, ANYWAY_MS = 60_000;
 const stream = document.body.dataset.stream;
 const channel = stream && "BroadcastChannel" in window ? new BroadcastChannel(`headgate ${branch}`) : null;
-let source = null, giveUp = null, moved = new Set(), timer = null;
+let source = null, giveUp = null, isLeaving = false, moved = new Set(), timer = null;
 let newest = Number(document.body.dataset.after); // the id of the last event that this page shows, or will
 
 function say(words, isOff) {
@@ -233,7 +233,7 @@ function look() {
   timer = null;
   const names = moved;
   moved = new Set();
-  if (document.hidden) { names.forEach((name) => moved.add(name)); return; }
+  if (document.hidden || isLeaving) { names.forEach((name) => moved.add(name)); return; }
   for (const part of all("[data-live]")) {
     const wanted = part.dataset.live.split(" ");
     if (!wanted.some((name) => names.has(name)) && !names.has("everything")) continue;
@@ -288,7 +288,7 @@ function lead() {
 
 function follow() {
   if (document.hidden) { close(); say("paused", true); return; }
-  if (giveUp) return;
+  if (giveUp || isLeaving) return;
   say("live", false);
   lead();
   channel?.postMessage({ hello: newest });
@@ -301,11 +301,21 @@ function anyway() {
   if (source?.readyState === EventSource.CLOSED) open();
 }
 
+// Who signs out leaves: nothing is asked for with a session that is about to end.
+function leave() {
+  isLeaving = true;
+  close();
+}
+
 if (stream) {
+  document.querySelector("form[action='/logout']")?.addEventListener("submit", leave);
   channel?.addEventListener("message", (event) => hear(event.data));
   document.addEventListener("visibilitychange", follow);
   addEventListener("pagehide", close);
-  addEventListener("pageshow", follow);
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) isLeaving = false; // back to a page as it was left
+    follow();
+  });
   setInterval(anyway, ANYWAY_MS);
   follow();
 }

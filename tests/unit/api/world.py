@@ -57,10 +57,12 @@ def serving(services: Services) -> Iterator[str]:
         bound.listen()
         api = Serving(services, bound, services.stopping.set)
         api.start()
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        services.stopping.set()
-        services.wake.notify()
-        api.stop()
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            services.stopping.set()
+            services.wake.notify()
+            api.stop()
 
 
 class TellingWake(Wake):

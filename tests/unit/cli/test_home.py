@@ -35,8 +35,10 @@ def held(path: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "held\n"
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_second_holder_is_told_who_holds_it_and_what_to_do(tmp_path: Path) -> None:

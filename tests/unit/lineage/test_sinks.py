@@ -62,9 +62,11 @@ def serving() -> Iterator[Service]:
     with Service() as service:
         thread = threading.Thread(target=service.serve_forever, args=[0.01])
         thread.start()
-        yield service
-        service.shutdown()
-        thread.join()
+        try:
+            yield service
+        finally:
+            service.shutdown()
+            thread.join()
 
 
 @pytest.fixture

@@ -109,6 +109,8 @@ def trusting(home: Path) -> Iterator[Trusting]:
         client = OidcSignOn(SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID"), issuers)
         services = Services(store, open_lake(str(home)), Wake(), render, lambda driver, lines: "")
         known = replace(services, issuers=issuers, sign_on=client)
-        with serving(known) as url:
-            yield Trusting(url, known, issuer, client, admin)
-    store.close()
+        try:
+            with serving(known) as url:
+                yield Trusting(url, known, issuer, client, admin)
+        finally:
+            store.close()

@@ -80,8 +80,10 @@ def counted(world: World) -> Iterator[list[int]]:
             reads.append(sum(isinstance(value, bytes) for value in parameters))
 
     event.listen(engine, "before_cursor_execute", note)
-    yield reads
-    event.remove(engine, "before_cursor_execute", note)
+    try:
+        yield reads
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
 
 
 def value(http: httpx2.Client, query: str = "") -> Any:
