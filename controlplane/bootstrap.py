@@ -13,13 +13,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from controlplane import logs
+from controlplane import logs, spark_engines
 from controlplane.core.errors import CannotListen
 from controlplane.core.redaction import remember
 from controlplane.home import Home
@@ -30,20 +30,16 @@ if TYPE_CHECKING:
     from controlplane.api.serving import Serving
     from controlplane.core.model.alerts import Channel
     from controlplane.drivers.hearing import Hearing
-    from controlplane.drivers.pools import Cluster
     from controlplane.drivers.tracked import TrackedPool
     from controlplane.drivers.user import User
     from controlplane.issuers.tokens import JwtIssuers
     from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.context import Context
-    from controlplane.operations.inspect.spark_sessions import SparkSessions
     from controlplane.operations.troubles import Troubles
     from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.issuers import SignOn
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool, NamespacedPool
-    from controlplane.ports.queries import QueryEngine
-    from controlplane.ports.spark_sessions import SparkServers
     from controlplane.ports.store import Store
     from controlplane.reconciler.exporting import Exporting
     from controlplane.reconciler.leader import FencedStore
@@ -54,27 +50,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
-SESSIONS_S = 1.0  # between looks at the tokens of Spark sessions
 EXPORT_S = 10.0  # a run that is over waits so long for events of lineage that are still to be sent
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
-NO_SPARK_QUERIES = (
-    "queries by Spark need a process beside the service, which HEADGATE_POOL=local has; here the pool is {pool}: "
-    "ask DuckDB, or make a transform of the query"
-)
-NO_QUERIES_POD = (
-    "queries by Spark have a pod of their own on Kubernetes: add `queries` to the pools file; until then ask DuckDB, "
-    "or make a transform of the query"
-)
-NO_SERVICE = "queries by Spark are answered by the service that runs in the cluster: ask it, or ask DuckDB here"
-NO_SESSION_PODS = (
-    "Spark sessions have pods of their own on Kubernetes: add `sessions` to the pools file; until then read the "
-    "datasets with your own Spark through the S3 view"
-)
-NO_SESSION_SERVICE = "Spark sessions are opened by the service that runs in the cluster: ask it"
-NO_SPARK_SESSIONS = (
-    "Spark sessions run code of their users in a process of the service's user, which HEADGATE_POOL=local allows "
-    "without HEADGATE_DRIVER_USER: read the datasets with your own Spark through the S3 view"
-)
 log = logs.get("server")
 
 
@@ -289,8 +266,8 @@ class Server:
             from controlplane.drivers.cluster import Api
             from controlplane.drivers.kubernetes import KubernetesPool
         except ModuleNotFoundError as e:
-            raise _without_kubernetes(e) from e
-        cluster = _read_pools(self.settings)
+            raise spark_engines.without_kubernetes(e) from e
+        cluster = spark_engines.read_pools(self.settings)
         api = Api.open(cluster.namespace, self.settings.kubeconfig)
         named = replace(cluster, url=cluster.url or self.url)
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
@@ -405,6 +382,11 @@ class Server:
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
+        is_service = self.role in ("serve", "look")
+        spark = spark_engines.queries(
+            self.settings, self._query_pool, self._s3_secret, self._ends, is_service=is_service
+        )
+        sessions = spark_engines.sessions(self.settings, self.store, self._ends, is_service=is_service)
         return Services(
             self.store,
             lake,
@@ -422,8 +404,8 @@ class Server:
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
             render_changes=ChangeRenderer(lake.uri, self.stopping),
-            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries"), spark=self._spark_queries()),
-            spark_sessions=SparkSessions(self._spark_servers()),
+            queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries"), spark=spark),
+            spark_sessions=SparkSessions(sessions),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,
@@ -461,78 +443,6 @@ class Server:
         pool = QueryPool(self.settings.lake, each=self.settings.queries_per_user, memory_bytes=memory_bytes())
         self._ends.callback(pool.close)
         return pool
-
-    def _spark_queries(self) -> QueryEngine:
-        """It has a process once there is a query for Spark. `stop` ends it; a pod stays until it is idle."""
-        from controlplane.lake.queries.spark import SparkPool
-        from controlplane.ports.queries import NoEngine
-
-        if self.settings.pool == "kubernetes":
-            return self._spark_pod_queries()
-        if self.settings.pool != "local":
-            return NoEngine(NO_SPARK_QUERIES.format(pool=self.settings.pool))
-        pool = SparkPool(self.settings.lake, self._query_pool)
-        self._ends.callback(pool.close)
-        return pool
-
-    def _spark_pod_queries(self) -> QueryEngine:
-        from controlplane.ports.queries import NoEngine
-
-        if self.role not in ("serve", "look"):
-            return NoEngine(NO_SERVICE)
-        cluster = _read_pools(self.settings)
-        if cluster.queries is None:
-            return NoEngine(NO_QUERIES_POD)
-        try:
-            from controlplane.drivers.cluster import Api
-            from controlplane.drivers.query_pods import KubernetesQueryPods
-        except ModuleNotFoundError as e:
-            raise _without_kubernetes(e) from e
-        from controlplane.lake.queries.pods import SparkPodPool
-
-        open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)
-        pods = KubernetesQueryPods(cluster, self.settings.lake, self._s3_secret(), open_api)
-        pool = SparkPodPool(self.settings.lake, self._query_pool, pods)
-        self._ends.callback(pool.close)
-        return pool
-
-    def _spark_servers(self) -> SparkServers:
-        """It has a process for each session, which `stop` ends, or a pod, which stays."""
-        if self.settings.pool == "kubernetes":
-            return self._session_pods()
-        from controlplane.lake.spark_servers import LocalServers
-        from controlplane.ports.spark_sessions import NoServers
-
-        if self.settings.pool != "local" or self.settings.driver_user is not None:
-            return NoServers(NO_SPARK_SESSIONS)
-        servers = LocalServers(self.settings.lake)
-        self._ends.callback(servers.close)
-        return servers
-
-    def _session_pods(self) -> SparkServers:
-        from controlplane.operations.inspect.spark_sessions import SparkSessions
-        from controlplane.ports.spark_sessions import NoServers
-
-        if self.role not in ("serve", "look"):
-            return NoServers(NO_SESSION_SERVICE)
-        cluster = _read_pools(self.settings)
-        if cluster.sessions is None:
-            return NoServers(NO_SESSION_PODS)
-        try:
-            from controlplane.drivers.cluster import Api
-            from controlplane.drivers.session_pods import KubernetesSessionPods
-        except ModuleNotFoundError as e:
-            raise _without_kubernetes(e) from e
-        from controlplane.lake.session_pods import PodServers
-
-        open_api = partial(Api.open, cluster.namespace, self.settings.kubeconfig)
-        servers = PodServers(KubernetesSessionPods(cluster, self.settings.lake, open_api))
-        self._ends.callback(servers.close)
-        ended = threading.Event()
-        self._ends.callback(ended.set)
-        watching = (self.store, SparkSessions(servers), ended)
-        threading.Thread(target=_end_without_token, args=watching, name="sessions", daemon=True).start()
-        return servers
 
     def _s3_secret(self) -> bytes:
         """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first
@@ -596,7 +506,7 @@ class Server:
         from controlplane.reconciler.leader import LeaderElection
 
         if self.settings.pool == "kubernetes":
-            _read_pools(self.settings)  # one that cannot be used is told now
+            spark_engines.read_pools(self.settings)  # one that cannot be used is told now
         candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify_all)
         self._loop = threading.Thread(
             target=self._guarded,
@@ -653,17 +563,6 @@ def _end_at_last(ended: threading.Event) -> None:
     threading.Thread(target=watch, name="end", daemon=True).start()
 
 
-def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.Event) -> None:
-    """Sessions outlive the process that opened them, and not their token: every replica looks. What fails now is done
-    a second later."""
-    from controlplane.core.errors import HeadgateError
-    from controlplane.operations.inspect.spark_sessions import end_without_token
-
-    while not ended.wait(SESSIONS_S):
-        with suppress(HeadgateError, OSError):
-            end_without_token(store, sessions)
-
-
 def _channels(path: Path, pool: str) -> tuple[Channel, ...]:
     from controlplane.core.blueprint.notify import parse_channels
     from controlplane.core.errors import InvalidBlueprint
@@ -683,23 +582,6 @@ def _start_worker(pool: DriverPool) -> None:
     """It starts while we go on, and waits at the socket."""
     if not pool.outlives:
         pool.scale("worker", 1)
-
-
-def _without_kubernetes(error: ModuleNotFoundError) -> Exception:
-    from controlplane.core.errors import MissingPackage
-
-    return MissingPackage("a pool on Kubernetes", error.name, "kubernetes")
-
-
-def _read_pools(settings: Settings) -> Cluster:
-    from controlplane.drivers import pools
-
-    if settings.pools is None:
-        raise BadSetting("HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools")
-    try:
-        return pools.read(settings.pools.read_text(encoding="utf-8"))
-    except (OSError, pools.BadPools) as e:
-        raise BadSetting(f"HEADGATE_POOLS: {settings.pools}: {e}") from e
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -92,6 +92,7 @@ class Cluster:
         pools["secrets"] = ["shop"]
         pools["pools"]["small"] |= {"maximum": 2, "tasks_each": 1, "idle_s": 5}
         pools["pools"]["large"] |= {"idle_s": 5}
+        pools["sessions"] = {"cpu": "100m", "memory": "1700Mi", "maximum": 1}
         pools["env"] |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/data/wheels"}
         changed = {"name": "headgate-pools", "namespace": CONTROL, "behavior": "merge", "files": ["pools.json"]}
         said = {"resources": [os.path.relpath(LOCAL, made)], "configMapGenerator": [changed]}

@@ -19,6 +19,7 @@ from tests.pods.cluster import COMPONENT, CONTROL, DATA, LOOPS, Cluster
 
 METADATA = "169.254.169.254"  # where clouds tell a node's own credentials
 PORTS = (7078, 8000)  # the first is that of a driver for its executors
+ASKED = {"query": 7070, "session": 7071}  # pods that the control plane alone calls, at one port
 LISTENS = """
 import socket, sys
 there = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
@@ -43,7 +44,7 @@ Network = list[str]  # the beginning of a command that runs in it
 @pytest.fixture(scope="module")
 def networks(installed: Cluster) -> Iterator[dict[str, Network]]:
     """Of pods of the installation, and of pods that do nothing but have a place and a label."""
-    made = {"driver": DATA, "executor": DATA, "other": DATA, "stranger": "default"}
+    made = {"driver": DATA, "executor": DATA, "query": DATA, "session": DATA, "other": DATA, "stranger": "default"}
     found = {
         "controlplane": _of(installed, CONTROL, f"{COMPONENT}={LOOPS}"),
         "postgresql": _of(installed, CONTROL, "app.kubernetes.io/name=postgresql"),
@@ -66,28 +67,41 @@ def test_nobody_reaches_more_than_the_policies_say(installed: Cluster, networks:
     api, database, store = (installed.address(service) for service in ("headgate", "postgresql", "s3"))
     cluster = f"{node.ADDRESS}:443"
     driver, executor = (_address(installed, f"stands-for-{name}") for name in ("driver", "executor"))
+    open_to_us = {name: f"{_address(installed, f'stands-for-{name}')}:{port}" for name, port in ASKED.items()}
+    shut = {name: f"{_address(installed, f'stands-for-{name}')}:{PORTS[1]}" for name in ASKED}
     with ExitStack() as stack:
         stack.enter_context(_cloud())
         for network in ([], networks["driver"], networks["executor"]):
-            stack.enter_context(_listener(network))
+            stack.enter_context(_listener(network, *PORTS))
+        for name, port in ASKED.items():
+            stack.enter_context(_listener(networks[name], port, PORTS[1]))
         outside, metadata = (f"{host}:{PORTS[1]}" for host in (node.ADDRESS, METADATA))
         called, closed = (f"{driver}:{port}" for port in PORTS)
         blocks = f"{executor}:{PORTS[1]}"
-        places = (api, database, store, cluster, outside, metadata, called, closed, blocks)
+        places = [api, database, store, cluster, outside, metadata, called, closed, blocks]
+        places += [*open_to_us.values(), *shut.values()]
         assert _reached([], places) == set(places)  # by the node, of which policies do not speak
         until(lambda: not _reached(networks["other"], [api]), lambda: "policies do not come into force")
         until(lambda: _reached(networks["driver"], [api]), lambda: "a driver does not reach the API")
         until(lambda: _reached(networks["executor"], [called]), lambda: "an executor does not reach its driver")
         until(lambda: _reached(networks["driver"], [blocks]), lambda: "a driver does not reach its executor")
+        asked = set(open_to_us.values())
+        until(
+            lambda: _reached(networks["controlplane"], list(asked)) == asked,
+            lambda: "the control plane does not reach pods that it asks",
+        )
         own = {"controlplane": {api}, "postgresql": {database}, "s3": {store}}
         own |= {"driver": {called, closed}, "executor": {blocks}}
+        own |= {name: {open_to_us[name], shut[name]} for name in ASKED}
         others = {name: [place for place in places if place not in own.get(name, ())] for name in networks}
         assert {name: _reached(network, others[name]) for name, network in networks.items()} == {
-            "controlplane": {database, store, cluster, outside},
+            "controlplane": {database, store, cluster, outside, *asked},
             "postgresql": set(),
             "s3": set(),
             "driver": {api, store, cluster, outside, blocks},
             "executor": {store, cluster, outside, called},
+            "query": {store, cluster, outside},
+            "session": {store, cluster, outside},
             "other": {store, cluster, outside},
             "stranger": {cluster, outside, metadata},
         }
@@ -137,8 +151,8 @@ def _cloud() -> Iterator[None]:
 
 
 @contextmanager
-def _listener(network: Network) -> Iterator[None]:
-    command = [*network, sys.executable, "-c", LISTENS, *map(str, PORTS)]
+def _listener(network: Network, *ports: int) -> Iterator[None]:
+    command = [*network, sys.executable, "-c", LISTENS, *map(str, ports)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -149,7 +163,7 @@ def _listener(network: Network) -> Iterator[None]:
             process.stdin.close()
 
 
-def _reached(network: Network, places: tuple[str, ...] | list[str]) -> set[str]:
+def _reached(network: Network, places: list[str]) -> set[str]:
     """Those of the places that let a process of this network connect."""
     done = subprocess.run(
         [*network, sys.executable, "-c", CALLS, *places], stdout=subprocess.PIPE, text=True, check=True
