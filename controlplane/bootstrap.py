@@ -262,13 +262,10 @@ class Server:
             return reading.log(driver, lines)
 
     def _kubernetes(self, nudge: Callable[[], None] | None) -> NamespacedPool:
-        try:
-            from controlplane.drivers.cluster import Api
-            from controlplane.drivers.kubernetes import KubernetesPool
-        except ModuleNotFoundError as e:
-            raise spark_engines.without_kubernetes(e) from e
         cluster = spark_engines.read_pools(self.settings)
-        api = Api.open(cluster.namespace, self.settings.kubeconfig)
+        api = spark_engines.api_of(cluster, self.settings)()
+        from controlplane.drivers.kubernetes import KubernetesPool
+
         named = replace(cluster, url=cluster.url or self.url)
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from controlplane.settings import BadSetting, Settings
 
 if TYPE_CHECKING:
+    from controlplane.drivers.cluster import Api
     from controlplane.drivers.pools import Cluster
     from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.inspect.spark_sessions import SparkSessions
@@ -65,14 +66,10 @@ def _pod_queries(settings: Settings, shared: QueryPool, secret: Callable[[], byt
     cluster = read_pools(settings)
     if cluster.queries is None:
         return NoEngine(NO_QUERIES_POD)
-    try:
-        from controlplane.drivers.cluster import Api
-        from controlplane.drivers.query_pods import KubernetesQueryPods
-    except ModuleNotFoundError as e:
-        raise without_kubernetes(e) from e
+    open_api = api_of(cluster, settings)
+    from controlplane.drivers.query_pods import KubernetesQueryPods
     from controlplane.lake.queries.pods import SparkPodPool
 
-    open_api = partial(Api.open, cluster.namespace, settings.kubeconfig)
     pool = SparkPodPool(settings.lake, shared, KubernetesQueryPods(cluster, settings.lake, secret(), open_api))
     ends.callback(pool.close)
     return pool
@@ -99,14 +96,10 @@ def _session_pods(settings: Settings, store: Store, ends: ExitStack) -> SparkSer
     cluster = read_pools(settings)
     if cluster.sessions is None:
         return NoServers(NO_SESSION_PODS)
-    try:
-        from controlplane.drivers.cluster import Api
-        from controlplane.drivers.session_pods import KubernetesSessionPods
-    except ModuleNotFoundError as e:
-        raise without_kubernetes(e) from e
+    open_api = api_of(cluster, settings)
+    from controlplane.drivers.session_pods import KubernetesSessionPods
     from controlplane.lake.session_pods import PodServers
 
-    open_api = partial(Api.open, cluster.namespace, settings.kubeconfig)
     servers = PodServers(KubernetesSessionPods(cluster, settings.lake, open_api))
     ends.callback(servers.close)
     ended = threading.Event()
@@ -127,10 +120,15 @@ def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.E
             end_without_token(store, sessions)
 
 
-def without_kubernetes(error: ModuleNotFoundError) -> Exception:
+def api_of(cluster: Cluster, settings: Settings) -> Callable[[], Api]:
+    """Opens the cluster's API. Raises MissingPackage where the client is not installed."""
     from controlplane.core.errors import MissingPackage
 
-    return MissingPackage("a pool on Kubernetes", error.name, "kubernetes")
+    try:
+        from controlplane.drivers.cluster import Api
+    except ModuleNotFoundError as e:
+        raise MissingPackage("a pool on Kubernetes", e.name, "kubernetes") from e
+    return partial(Api.open, cluster.namespace, settings.kubeconfig)
 
 
 def read_pools(settings: Settings) -> Cluster:

@@ -67,8 +67,9 @@ def test_nobody_reaches_more_than_the_policies_say(installed: Cluster, networks:
     api, database, store = (installed.address(service) for service in ("headgate", "postgresql", "s3"))
     cluster = f"{node.ADDRESS}:443"
     driver, executor = (_address(installed, f"stands-for-{name}") for name in ("driver", "executor"))
-    open_to_us = {name: f"{_address(installed, f'stands-for-{name}')}:{port}" for name, port in ASKED.items()}
-    shut = {name: f"{_address(installed, f'stands-for-{name}')}:{PORTS[1]}" for name in ASKED}
+    hosts = {name: _address(installed, f"stands-for-{name}") for name in ASKED}
+    open_to_us = {name: f"{hosts[name]}:{port}" for name, port in ASKED.items()}
+    shut = {name: f"{host}:{PORTS[1]}" for name, host in hosts.items()}
     with ExitStack() as stack:
         stack.enter_context(_cloud())
         for network in ([], networks["driver"], networks["executor"]):

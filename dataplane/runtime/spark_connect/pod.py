@@ -142,7 +142,7 @@ class SessionPod:
             return FAILED
         try:
             connection.sendall(frame(OUTPUT, answer))
-        except OSError:  # nobody has the address
+        except OSError:  # the client has left before it was told the address
             return FAILED
         connection.close()
         return process.wait()
