@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     if answers is not None:
         from dataplane.runtime import examples
 
-        return examples.serve(sys.stdin, answers)
+        return examples.serve(parent_watch.questions(sys.stdin), answers)
     if arguments == ["query"]:
         from dataplane.runtime.query_pod import serving
 

@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from queue import SimpleQueue
 
 _PR_SET_PDEATHSIG = 1
+GRACE_S = 1.0  # for an answer that is being written while the parent closes our input
 
 
 def hold(environ: Mapping[str, str] = os.environ) -> None:
@@ -32,3 +34,27 @@ def _until_end_of_input() -> None:
     while os.read(0, 4096):
         pass
     os._exit(1)
+
+
+def questions(lines: Iterable[str]) -> Iterator[str]:
+    """The parent's questions, a line each, until it closes our input.
+
+    Where it closes before a question is answered, the parent is gone: our process group is killed, with Spark's JVM and
+    the user's code. The parent sends one question at a time.
+    """
+    waiting: SimpleQueue[str | None] = SimpleQueue()
+    is_idle = threading.Event()
+
+    def read() -> None:
+        for line in lines:
+            is_idle.clear()
+            waiting.put(line)
+        if not is_idle.wait(GRACE_S):
+            os.killpg(0, signal.SIGKILL)
+        waiting.put(None)
+
+    is_idle.set()
+    threading.Thread(target=read, name="questions", daemon=True).start()
+    while (line := waiting.get()) is not None:
+        yield line
+        is_idle.set()
