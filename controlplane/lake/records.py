@@ -42,6 +42,7 @@ def request_of(lake_uri: str, wanted: WantedRows) -> Json:
         "where": None if wanted.where is None else as_json(wanted.where),
         "offset": wanted.offset,
         "limit": wanted.limit,
+        "cell_bytes": wanted.cell_bytes,
         **rendering_of(wanted.rendering),
     }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 from dataplane.contract.schemas import Json, Schema, in_order, select_columns
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.filtering import chosen
-from dataplane.fragments.rendering import render
+from dataplane.fragments.rendering import render, render_shown
 from dataplane.storage.lake import Lake, open_lake
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Request(TypedDict):
     where: Json  # None: all
     offset: int
     limit: int | None
+    cell_bytes: int | None  # None: no value is cut
     format: str
     compression: str | None
 
@@ -39,9 +40,13 @@ class Request(TypedDict):
 def write(request: Request, out: BinaryIO) -> None:
     """Write the rows that are asked for, in their files' order."""
     lake = open_lake(request["lake"])
+    schema = in_order(request["schema"], request["columns"])
+    if request["cell_bytes"] is not None:
+        render_shown(rows_of(lake, request), schema, out, request["cell_bytes"])
+        return
     render(
         rows_of(lake, request),
-        in_order(request["schema"], request["columns"]),
+        schema,
         out,
         format=request["format"],
         compression=request["compression"],

@@ -18,7 +18,7 @@ from dataplane.contract.queries import (
     GRACE_S,
     HEAD,
     LAST,
-    AsParquet,
+    AsFile,
     Bounds,
     Compare,
     Compared,
@@ -32,7 +32,8 @@ from dataplane.contract.queries import (
     named,
 )
 from dataplane.contract.schemas import Json
-from dataplane.query import database, parquet_file, results
+from dataplane.fragments.cutting import encoded
+from dataplane.query import database, pages, parquet_file, results, text_file
 from dataplane.query.comparison import compared
 from dataplane.query.statement import Parser, QueryRefused, Statement
 from dataplane.storage.lake import open_lake
@@ -86,10 +87,7 @@ class Worker:
             value: Json = self._value(question)
         except QueryRefused as e:
             value = {"refusal": e.refusal}
-        body = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-        self._out.write(HEAD.pack(LAST, len(body)))
-        self._out.write(body)
-        self._out.flush()
+        write_last(self._out, value)
 
     def _value(self, question: QueryQuestion) -> Json:
         match question["ask"]:
@@ -98,9 +96,9 @@ class Worker:
             case "run":
                 return self._run(question)
             case "page":
-                return page(question)
-            case "parquet":
-                return _as_parquet(question)
+                return page(question, Pieces(self._out))
+            case "file":
+                return _as_file(question)
             case "compare":
                 return _compare(question)
             case "spark" | "stop":
@@ -138,21 +136,32 @@ class Worker:
                 return error
 
 
-def page(question: Page) -> PageFound:
+def write_last(out: BinaryIO, value: Json) -> None:
+    """The last frame of an answer."""
+    body = encoded(value)
+    out.write(HEAD.pack(LAST, len(body)))
+    out.write(body)
+    out.flush()
+
+
+def page(question: Page, out: Pieces) -> PageFound:
     """Raises QueryRefused where the result is gone."""
     try:
-        return results.page(question["path"], question["offset"], question["limit"])
+        return pages.write(question, out)
     except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
         raise _gone(e) from e
 
 
-def _as_parquet(question: AsParquet) -> Json:
+def _as_file(question: AsFile) -> Json:
     try:
-        parquet_file.write(question["path"], question["to"])
+        if question["form"] == "parquet":
+            parquet_file.write(question["path"], question["to"])
+        else:
+            text_file.write(question)
     except FileNotFoundError as e:
         raise _gone(e) from e
     except (OSError, ValueError) as e:
-        message = f"there is no Parquet file of the result: {e}"
+        message = f"there is no {question['form']} file of the result: {e}"
         raise QueryRefused({"kind": "lake", "message": message, "at": None}) from e
     return {}
 

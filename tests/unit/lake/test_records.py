@@ -22,6 +22,7 @@ import pytest
 from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
 from controlplane.lake.records import COMMAND, Piped, RecordRenderer, request_of
+from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
@@ -103,6 +104,20 @@ def test_arrow(tmp_path: Path, files: list[str]) -> None:
     assert table["price"].to_pylist()[0] == Decimal("1.10")
 
 
+def test_rows_that_are_only_shown_have_a_bound_of_bytes(tmp_path: Path) -> None:
+    schema, long = struct(k="long", v="string"), ["€" * 3_000_000, "short"]
+    pq.write_table(pa.table({"k": [1, 2], "v": long}), tmp_path / "long.parquet")
+    cut, short = json.loads(read(tmp_path, ["long.parquet"], "json", schema, limit=20, cell_bytes=1_000))
+    assert (cut["k"], cut["v"]) == (1, "€" * 333 + "…")
+    assert short["v"] == "short"
+    for columns in (1, 50, 5_000):
+        asked = shown(WantedRows((), schema, ["v"] * columns, None, 0, limit=None, rendering=Rendering("json")), 20)
+        assert asked.limit == 20
+        assert asked.cell_bytes is not None
+        assert 20 <= asked.cell_bytes <= 10_000
+        assert asked.cell_bytes * 20 * columns <= 2 << 20
+
+
 @pytest.mark.parametrize(
     ("limit", "offset", "expected"),
     [(0, 0, []), (2, 0, [0, 1]), (2, 2, [2, 3]), (9, 3, [3, 4]), (9, 4, [4]), (1, 5, []), (1, 99, [])],
@@ -120,6 +135,7 @@ def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, of
         "where": None,
         "limit": limit,
         "offset": offset,
+        "cell_bytes": None,
         "format": format,
         "compression": None,
     }

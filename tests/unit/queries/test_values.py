@@ -62,6 +62,7 @@ def recorded(world: World, schema: Schema, format: str) -> bytes:
         "where": None,
         "offset": 0,
         "limit": None,
+        "cell_bytes": None,
         "format": format,
         "compression": None,
     }
