@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def _same_process(path: Path) -> int | None:
 
 def began(pid: int) -> str | None:
     """When a process began, in the system's own words; None where there is no such process."""
-    if sys.platform == "linux":
+    if BOOT.exists():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             return f"{BOOT.read_text().strip()} {fields[BEGAN]}"

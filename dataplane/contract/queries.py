@@ -1,8 +1,8 @@
 """What a process that answers SQL is asked, a line of JSON each, and how it answers.
 
 An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
-pieces of an Arrow stream, or of a page's rows; the last frame is a `J`, with a JSON object. Does not belong here:
-engines, Arrow, processes.
+pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame is a `J`, with a JSON object.
+Does not belong here: engines, Arrow, processes.
 """
 
 from __future__ import annotations
@@ -135,7 +135,14 @@ class Compare(TypedDict):
     samples: int
 
 
-QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsFile | Compare
+class ReadRecords(TypedDict):
+    """Committed rows as pieces of a body. `request`: as `dataplane.fragments.records` reads it."""
+
+    ask: Literal["records"]
+    request: Json
+
+
+QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsFile | Compare | ReadRecords
 
 
 class Inspected(TypedDict):

@@ -11,7 +11,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from io import BufferedWriter, RawIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from dataplane.contract.queries import (
     ARROW,
@@ -26,12 +27,14 @@ from dataplane.contract.queries import (
     PageFound,
     QueryQuestion,
     Ran,
+    ReadRecords,
     Reference,
     Refusal,
     Run,
     named,
 )
 from dataplane.contract.schemas import Json
+from dataplane.fragments import records
 from dataplane.fragments.cutting import encoded
 from dataplane.query import database, pages, parquet_file, results, text_file
 from dataplane.query.comparison import compared
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     import duckdb
 
 PIECE_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 16
 DEADLINE = "the query takes longer than {seconds:g} s; narrow it, or allow more time"
 MEMORY = "the query takes more than {memory} MB of memory and {disk} MB of disk; narrow it"
 
@@ -101,6 +105,8 @@ class Worker:
                 return _as_file(question)
             case "compare":
                 return _compare(question)
+            case "records":
+                return self._records(question)
             case "spark" | "stop":
                 raise ValueError("not asked of DuckDB")
 
@@ -117,6 +123,17 @@ class Worker:
                 return results.write(opened, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
         except Exception as error:
             raise self._told(error, statement, question) from error
+
+    def _records(self, question: ReadRecords) -> Json:
+        """Raises QueryRefused where a file cannot be read; some pieces may have gone before."""
+        out = BufferedWriter(cast("RawIOBase", Pieces(self._out)), BUFFER_BYTES)  # as much of one as it needs
+        try:
+            records.write(self._lake, question["request"], out)
+            out.flush()
+        except Exception as e:
+            out.detach()
+            raise QueryRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
+        return {}
 
     def _told(self, error: Exception, statement: Statement, question: Run) -> Exception:
         """What an error of the engine's is for the user; what is not one stays, and ends this process."""

@@ -189,6 +189,10 @@ class Session:
         }
         self._whole(question, "")
 
+    def records(self, request: Json) -> Generator[bytes, None, None]:
+        """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
+        yield from self._asked({"ask": "records", "request": request}, "")
+
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
