@@ -388,7 +388,7 @@ class Server:
             self.store,
             lake,
             self.wake,
-            RecordRenderer(lake.uri),
+            RecordRenderer(self._record_pool),
             self._log,
             self.counters,
             stopping=self.stopping,
@@ -438,6 +438,16 @@ class Server:
         from controlplane.lake.queries.pool import QueryPool
 
         pool = QueryPool(self.settings.lake, each=self.settings.queries_per_user, memory_bytes=memory_bytes())
+        self._ends.callback(pool.close)
+        return pool
+
+    @cached_property
+    def _record_pool(self) -> QueryPool:
+        """As `_query_pool`, for bodies of records."""
+        from controlplane.lake.queries.memory import memory_bytes
+        from controlplane.lake.records import RecordPool
+
+        pool = RecordPool(self.settings.lake, memory_bytes=memory_bytes())
         self._ends.callback(pool.close)
         return pool
 

@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import TextIO
 
-from dataplane.runtime import parent_watch
+from dataplane.runtime import parent_watch, process_group
 from dataplane.runtime.client import Client
 from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
@@ -27,6 +27,8 @@ def main(arguments: list[str]) -> int:
     start_clean()
     answers = _answers() if arguments == ["test"] else None
     parent_watch.hold()
+    if arguments in (["driver"], ["test"]):
+        process_group.end_with_leader()
     too_short = take()
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
     lines = logging.StreamHandler(sys.stderr)

@@ -46,6 +46,7 @@ class Queries(Connection):
         while page["next"] is not None:
             page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
             found["rows"] += page["rows"]
+            found["cut"] += page["cut"]
         return {**found, "next": None}
 
     def query_arrow(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal, cast
 from uuid import uuid4
 
+from controlplane import logs
 from controlplane.core.errors import LogGone
 from controlplane.core.model import driver_ends, namespaces
 from controlplane.core.model.drivers import Driver
@@ -34,6 +35,7 @@ from controlplane.drivers import folders
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.hearing import Hearing
+from controlplane.drivers.left_behind import ChildRecords
 from controlplane.drivers.tails import end_of, last_lines
 from controlplane.drivers.user import User
 from controlplane.ports.pool import LOG_BYTES
@@ -49,6 +51,7 @@ SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conf
 WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
 WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
 WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so long makes room for a fresh one
+log = logs.get("pool")
 
 
 def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
@@ -115,6 +118,7 @@ class LocalPool:
             1, "spawner"
         )  # children may be told to end with the thread that started them
         self._closed = False
+        self._records, self._has_swept = ChildRecords(home / "run"), False
 
     def scale(
         self,
@@ -128,6 +132,7 @@ class LocalPool:
         if size != "standard":
             return
         with self._lock:
+            self._end_left_behind()
             theirs = [c for c in self._children.values() if c.namespace == namespace]
             of_kind = [c for c in theirs if c.driver.kind == kind and _lives(c)]
             running = [c for c in of_kind if not c.stopping and not c.killed]
@@ -138,6 +143,13 @@ class LocalPool:
             if not self._closed and self._monotonic() >= self._backoff[namespace, kind].until:
                 for _ in range(wanted - len(running)):
                     self._start(cast("Kind", kind), namespace)
+
+    def _end_left_behind(self) -> None:
+        """Once, before the first child: who scales has adopted what earlier children had finished."""
+        if not self._has_swept:
+            self._has_swept = True
+            for pid in self._records.end_all():
+                log.warning("a process of an earlier service was ended", pid=pid)
 
     def end(self, driver: str, reason: str) -> None:
         with self._lock:
@@ -184,15 +196,16 @@ class LocalPool:
 
     def _start(self, kind: Kind, namespace: str) -> None:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
-        log = self._log(id)
-        log.parent.mkdir(parents=True, exist_ok=True)
+        path = self._log(id)
+        path.parent.mkdir(parents=True, exist_ok=True)
         told = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
         environment = self._environment | self._addresses(namespace)
-        start = partial(_spawn, [*self._command, kind], environment, told, log, self._user)
+        start = partial(_spawn, [*self._command, kind], environment, told, path, self._user)
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
-        self._children[id] = Child(driver, process, log, self._monotonic())
+        self._children[id] = Child(driver, process, path, self._monotonic())
+        self._records.put(id, process.pid)
 
     def _log(self, id: str) -> Path:
         return self._home / "logs" / f"{id}.log"
@@ -240,6 +253,7 @@ class LocalPool:
         status = child.process.wait()
         if child.process.stdin:
             child.process.stdin.close()
+        self._records.drop(child.driver.id)
         return status
 
 

@@ -5,43 +5,110 @@ Does not belong here: which files make up a generation; HTTP.
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 
+from controlplane.core.errors import HeadgateError
+from controlplane.lake.queries.child import QueryChild
+from controlplane.lake.queries.pool import MEMORY_BYTES, QueryPool
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.predicates import as_json
 from dataplane.contract.schemas import Json
 
-COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.records")
 CHUNK = 65_536
+AT_ONCE = 64  # bodies, and pages that show rows: edges have smaller bounds of their own
+WARM = 2  # processes that wait for the next body
+ALL = ""  # no code of a user's runs in them, so that one may be any user's next
+LONGEST_S = 7 * 86_400.0  # of a body, whose reader may take its time
+
+
+class RecordPool(QueryPool):
+    """The processes of `QueryPool`, of which some stay for the next body."""
+
+    def __init__(self, lake_uri: str, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        super().__init__(lake_uri, at_once=AT_ONCE, each=AT_ONCE, memory_bytes=memory_bytes)
+
+    def _keep(self, child: QueryChild) -> None:
+        super()._keep(child)
+        while len(self._idle) > WARM:
+            self._idle.pop(0).close()
 
 
 class RecordRenderer:
     """`RenderRecords` over one lake."""
 
-    def __init__(self, lake_uri: str) -> None:
-        self._lake = lake_uri
+    def __init__(self, pool: QueryPool) -> None:
+        self._pool = pool
 
     def __call__(self, wanted: WantedRows) -> Iterator[bytes]:
         """JSON is one array of objects; decimals, times and binary values (base64) are text in it."""
-        return Piped(COMMAND, json.dumps(request_of(self._lake, wanted)).encode())
+        return RecordStream(self._pool, request_of(wanted))
 
 
-def request_of(lake_uri: str, wanted: WantedRows) -> Json:
+class RecordStream(Iterator[bytes]):
+    """A body from a process of the pool, which is asked with the first piece and waits while nobody takes one. `close`
+    ends it at once, also from another thread than the one that waits for a piece."""
+
+    def __init__(self, pool: QueryPool, request: Json) -> None:
+        self._pool, self._request = pool, request
+        self._lock = threading.Lock()
+        self._end: Callable[[], None] = _nothing
+        self._pieces = self._answered()
+        self.is_cancelled = False
+
+    def then(self, work: Callable[[], None]) -> None:
+        """As `Cancellation`: what ends the process."""
+        with self._lock:
+            self._end = work
+            is_late = self.is_cancelled
+        if is_late:
+            work()
+
+    def __next__(self) -> bytes:
+        if self.is_cancelled:
+            raise StopIteration
+        try:
+            return next(self._pieces)
+        except HeadgateError as error:
+            if self.is_cancelled:
+                raise StopIteration from None
+            raise OSError(f"cannot read records: {error}") from error
+
+    def _answered(self) -> Generator[bytes, None, None]:
+        try:
+            with self._pool.session(ALL, self, timeout_s=LONGEST_S) as session:
+                yield from session.records(self._request)
+        finally:
+            self._end = _nothing
+
+    def close(self) -> None:
+        with self._lock:
+            self.is_cancelled, end = True, self._end
+        end()
+        with suppress(ValueError):  # it is at work in another thread, and ends with its process
+            self._pieces.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _nothing() -> None:
+    """No process was asked yet."""
+
+
+def request_of(wanted: WantedRows) -> Json:
     """As `dataplane.fragments.records` reads it."""
     return {
-        "lake": lake_uri,
         "paths": list(wanted.files),
         "schema": wanted.schema,
         "columns": list(wanted.columns),
         "where": None if wanted.where is None else as_json(wanted.where),
         "offset": wanted.offset,
         "limit": wanted.limit,
+        "cell_bytes": wanted.cell_bytes,
         **rendering_of(wanted.rendering),
     }
 

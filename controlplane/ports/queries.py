@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
-from dataplane.contract.queries import Compared, Inspected, PageFound, QueryTable, Ran
+from dataplane.contract.queries import (
+    CELL_BYTES,
+    PAGE_BYTES,
+    Compared,
+    CutCell,
+    FileForm,
+    Inspected,
+    QueryColumn,
+    QueryTable,
+    Ran,
+)
 from dataplane.contract.schemas import Json
 
 Pieces: TypeAlias = Generator[bytes, None, Ran]
@@ -24,6 +34,25 @@ class Cancellation(Protocol):
 
     def then(self, work: Callable[[], None]) -> None:
         """Done when it is cancelled, or now where it is already."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageBounds:
+    """What a page may hold. `cell_bytes`: of one value; a longer one is cut."""
+
+    rows: int
+    page_bytes: int = PAGE_BYTES
+    cell_bytes: int = CELL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPage:
+    """Rows of a kept result: `pieces` of a JSON array with so many `rows`."""
+
+    columns: Sequence[QueryColumn]
+    rows: int
+    cut: Sequence[CutCell]
+    pieces: tuple[bytes, ...] = field(repr=False)
 
 
 class QuerySession(Protocol):
@@ -43,11 +72,11 @@ class QuerySession(Protocol):
         """`settings`: of Spark, as those of a transform; None for those that queries have. Raises QueryRefused,
         EngineUnavailable, and RowsUnreadable for a file that cannot be read."""
 
-    def page(self, path: Path, offset: int, limit: int) -> PageFound:
-        """Rows of a kept result. Raises RowsUnreadable."""
+    def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
+        """Rows of a kept result. Raises RowsUnreadable, and QueryLimit for a row beyond PAGE_BYTES."""
 
-    def as_parquet(self, path: Path, to: Path) -> None:
-        """All rows of a kept result, as a Parquet file. Raises RowsUnreadable."""
+    def as_file(self, path: Path, to: Path, form: FileForm, generations: Mapping[str, int]) -> None:
+        """All rows of a kept result, as a file. Raises RowsUnreadable, and QueryLimit where it is too large."""
 
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         """The rows of two kept results. Raises RowsUnreadable."""
@@ -110,9 +139,9 @@ class QueryResults(Protocol):
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
         """Raises OSError where it has gone meanwhile."""
 
-    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
-        """The same rows as Parquet. `make`: writes them, from the one path to the other, where nobody has asked for
-        them before; it is not called any more once the first piece is there. Raises as `stream`."""
+    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+        """The same rows in another form. `make`: writes them, from the one path to the other, where nobody has asked
+        for them before; it is not called any more once the first piece is there. Raises as `stream`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,5 +186,5 @@ class NoQueries:
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
         raise NotImplementedError
 
-    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
         raise NotImplementedError

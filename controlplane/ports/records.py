@@ -23,7 +23,8 @@ class Rendering:
 @dataclass(frozen=True, slots=True)
 class WantedRows:
     """Files as paths in the lake, the schema under which they are read, and what is wanted of their rows: these
-    columns, those of which the condition is true, and of these `limit` behind the first `offset`."""
+    columns, those of which the condition is true, and of these `limit` behind the first `offset`. `cell_bytes`: of a
+    value that is only shown, after which it is cut; None where rows are whole."""
 
     files: Sequence[str]
     schema: Schema
@@ -32,6 +33,7 @@ class WantedRows:
     offset: int
     limit: int | None
     rendering: Rendering
+    cell_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from starlette.routing import Route
@@ -114,7 +113,7 @@ def _records(asked: Asking, name: str, key: str, generation: int, wanted: Wanted
     what: JsonObject = {"generation": generation, "partition": key, "limit": RECORDS}
     audit.note_read(asked.context, "page", asked.branch, name, what)
     try:
-        text = b"".join(asked.services.render(replace(wanted, limit=RECORDS)))
+        text = b"".join(asked.services.render(records.shown(wanted, RECORDS)))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}

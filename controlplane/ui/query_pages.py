@@ -28,6 +28,7 @@ from controlplane.operations.desired import promotion
 from controlplane.operations.inspect import hidden, overview, queries, views
 from controlplane.operations.inspect.hidden import seen, words
 from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.ports.queries import PageBounds
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
 from controlplane.ui.asking import Asking, asking
@@ -38,7 +39,7 @@ from controlplane.ui.query_values import QueryPage
 from dataplane.contract.queries import SQL_MOST
 
 ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
-SHOWN = 100  # rows at a time
+SHOWN = PageBounds(100, page_bytes=1 << 20, cell_bytes=10_000)
 TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
 INTEGERS = frozenset(f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE"))
@@ -93,12 +94,20 @@ def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
     options += "" if asked.branch == MAIN else f" --branch {asked.branch}"
     return {
         "caret": _caret(page),
+        "cut": _cut(page),
         "numbers": NUMBERS,
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
             ("curl", f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}"),
         ],
     }
+
+
+def _cut(page: QueryPage) -> Mapping[tuple[int, int], int]:
+    """Sizes of values that are cut, by their places on this page."""
+    found = page["answer"]
+    cells = [] if found is None else found["cut"]
+    return {(cell["row"] - page["after"], cell["column"]): cell["size_bytes"] for cell in cells}
 
 
 def _caret(page: QueryPage) -> str:
@@ -179,7 +188,7 @@ def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) ->
     all_queries, started = asked.services.queries, time.monotonic()
     if page["after"] and (result := fields.get("result", "")):
         found = queries.page(asked.context, all_queries, result, page["after"], SHOWN)
-        return {**page, "answer": found}
+        return {**page, "answer": found.answer()}
     wish = queries.Asked(
         page["sql"],
         _parameters(page["parameters"]),
@@ -189,8 +198,8 @@ def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) ->
         id=_id(fields),
         engine=page["engine"],
     )
-    found = queries.answer(asked.context, all_queries, asked.branch, wish, cancel=cancel, page_rows=SHOWN)
-    return {**page, "after": 0, "answer": found, "seconds": round(time.monotonic() - started, 3)}
+    found = queries.answer(asked.context, all_queries, asked.branch, wish, cancel=cancel, bounds=SHOWN)
+    return {**page, "after": 0, "answer": found.answer(), "seconds": round(time.monotonic() - started, 3)}
 
 
 def _id(fields: Fields) -> str | None:

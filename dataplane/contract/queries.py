@@ -1,7 +1,8 @@
 """What a process that answers SQL is asked, a line of JSON each, and how it answers.
 
 An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
-pieces of an Arrow stream; the last frame is a `J`, with a JSON object. Does not belong here: engines, Arrow, processes.
+pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame is a `J`, with a JSON object.
+Does not belong here: engines, Arrow, processes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataplane.contract.schemas import Json, Schema
 HEAD = Struct(">cI")
 ARROW, LAST = b"A", b"J"
 SQL_MOST = 100_000  # characters of a query
+FRAME_MOST = 16 << 20  # bytes of one frame
+PAGE_BYTES = 8 << 20  # rows of a page as JSON; also the most that one row may take
+CELL_BYTES = 1 << 20  # of one value on a page: beyond that it is cut
 GRACE_S = 1.0  # after its deadline a query is interrupted; this much later the kernel ends the process
 
 
@@ -97,20 +101,29 @@ class Stop(TypedDict):
 
 
 class Page(TypedDict):
-    """Rows of an Arrow stream that lies in a file of this machine, as JSON."""
+    """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends with the row before
+    the one that would take it beyond `page_bytes`; values beyond `cell_bytes` are cut."""
 
     ask: Literal["page"]
     path: str
     offset: int
     limit: int
+    page_bytes: int
+    cell_bytes: int
 
 
-class AsParquet(TypedDict):
-    """An Arrow stream that lies in a file of this machine, as a Parquet file there."""
+FileForm: TypeAlias = Literal["csv", "json", "parquet"]
 
-    ask: Literal["parquet"]
+
+class AsFile(TypedDict):
+    """An Arrow stream that lies in a file of this machine, as a file of another form there. `generations`: of the
+    query's tables, for forms that have a place for them."""
+
+    ask: Literal["file"]
     path: str
     to: str
+    form: FileForm
+    generations: dict[str, int]
 
 
 class Compare(TypedDict):
@@ -122,7 +135,14 @@ class Compare(TypedDict):
     samples: int
 
 
-QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsParquet | Compare
+class ReadRecords(TypedDict):
+    """Committed rows as pieces of a body. `request`: as `dataplane.fragments.records` reads it."""
+
+    ask: Literal["records"]
+    request: Json
+
+
+QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsFile | Compare | ReadRecords
 
 
 class Inspected(TypedDict):
@@ -139,9 +159,21 @@ class QueryColumn(TypedDict):
     type: str
 
 
+class CutCell(TypedDict):
+    """A value that is cut on its page. `row`: its number in the result; `column`: its place in `columns`; both from 0.
+    `size_bytes`: of the whole value, of its JSON where it is no text."""
+
+    row: int
+    column: int
+    size_bytes: int
+
+
 class PageFound(TypedDict):
+    """What comes after the pieces. `rows`: how many there are in them."""
+
     columns: list[QueryColumn]
-    rows: list[list[Json]]
+    rows: int
+    cut: list[CutCell]
 
 
 class Ran(TypedDict):

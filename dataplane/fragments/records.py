@@ -1,21 +1,18 @@
-"""`python -m dataplane.fragments.records`: streams committed rows to stdout, in a process that ends when it is done.
+"""Streams committed rows as a body: what a process that answers queries does for records.
 
-Reads one JSON `Request` from stdin. Does not belong here: which files make up a dataset, and checking what is asked
-for.
+Does not belong here: which files make up a dataset, checking what is asked for, and the process (`query`).
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 from dataplane.contract.schemas import Json, Schema, in_order, select_columns
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.filtering import chosen
-from dataplane.fragments.rendering import render
-from dataplane.storage.lake import Lake, open_lake
+from dataplane.fragments.rendering import render, render_shown
+from dataplane.storage.lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,23 +22,26 @@ class Request(TypedDict):
     """Files as paths in the lake, and what is wanted of their rows: columns in this order, those of which the condition
     is true (`contract.predicates.as_json`), and of these a part."""
 
-    lake: str
     paths: list[str]
     schema: Schema
     columns: list[str]
     where: Json  # None: all
     offset: int
     limit: int | None
+    cell_bytes: int | None  # None: no value is cut
     format: str
     compression: str | None
 
 
-def write(request: Request, out: BinaryIO) -> None:
+def write(lake: Lake, request: Request, out: BinaryIO) -> None:
     """Write the rows that are asked for, in their files' order."""
-    lake = open_lake(request["lake"])
+    schema = in_order(request["schema"], request["columns"])
+    if request["cell_bytes"] is not None:
+        render_shown(rows_of(lake, request), schema, out, request["cell_bytes"])
+        return
     render(
         rows_of(lake, request),
-        in_order(request["schema"], request["columns"]),
+        schema,
         out,
         format=request["format"],
         compression=request["compression"],
@@ -80,12 +80,3 @@ def limited(source: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.
             left -= batch.num_rows
             if left <= 0:
                 return
-
-
-def main() -> None:
-    write(json.load(sys.stdin), sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.arrow import arrow_schema, dumps, flat, no_rows, plain_rows
+from dataplane.fragments.cutting import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,13 +91,22 @@ class Counted:
         self.closed = True
 
 
+def render_shown(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, cell_bytes: int) -> None:
+    """JSON for people: a value beyond `cell_bytes` is cut, and ends with `…`."""
+    plain = (row for batch in rows for row in plain_rows(batch, schema))
+    _objects(({name: shown(value, cell_bytes) for name, value in row.items()} for row in plain), out)
+
+
 def _json(rows: Iterable[pa.RecordBatch], schema: Schema, out: Any) -> None:
+    _objects((row for batch in rows for row in plain_rows(batch, schema)), out)
+
+
+def _objects(rows: Iterable[dict[str, Json]], out: Any) -> None:
     """One array with an object a line."""
     separator = "[\n"
-    for batch in rows:
-        for row in plain_rows(batch, schema):
-            out.write(f"{separator}{dumps(row)}".encode())
-            separator = ",\n"
+    for row in rows:
+        out.write(f"{separator}{dumps(row)}".encode())
+        separator = ",\n"
     out.write(b"[]\n" if separator == "[\n" else b"\n]\n")
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Read: TypeAlias = "Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]"
 THREADS = 2
-LONGEST = 1_000  # characters of one value of a sample
+LONGEST, SHORTEST = 1_000, 20  # characters of one value of a sample: at most, and however many columns there are
+MOST_CHARACTERS = 8_000_000  # of all samples
 REFUSED = 3  # the exit code where stdout has a reason that a user can read
 
 
@@ -140,7 +141,8 @@ class Rows:
         wanted = arrow_schema(self.schema)
         columns = [table.column(first + i).combine_chunks().cast(field.type) for i, field in enumerate(wanted)]
         rows = plain_rows(pa.record_batch(columns, schema=wanted), self.schema)
-        return [{name: _shortened(value) for name, value in row.items()} for row in rows]
+        longest = longest_value(len(self.names), self.request["samples"])
+        return [{name: _shortened(value, longest) for name, value in row.items()} for row in rows]
 
 
 class Keys:
@@ -270,10 +272,16 @@ def _in_order(value: Any, kind: Json) -> Any:
     return sorted(entries, key=lambda entry: repr(entry[0]))
 
 
-def _shortened(value: Json) -> Json:
+def longest_value(columns: int, samples: int) -> int:
+    """Characters of a value, so that the rows of all four samples have a bound together, however many columns there
+    are."""
+    return max(SHORTEST, min(LONGEST, MOST_CHARACTERS // max(1, 4 * columns * samples)))
+
+
+def _shortened(value: Json, longest: int) -> Json:
     """A value that is no longer than people read; of a nested one the beginning of its text."""
     text = value if isinstance(value, str) else dumps(value) if isinstance(value, dict | list) else ""
-    return f"{text[:LONGEST]}…" if len(text) > LONGEST else value
+    return f"{text[:longest]}…" if len(text) > longest else value
 
 
 def uncomparable(schema: Schema) -> list[str]:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.queries import Compared
 from dataplane.contract.schemas import Json
-from dataplane.query.results import page
+from dataplane.fragments.cutting import encoded, shown
+from dataplane.query.results import stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DIGITS = 9
 MOST_ROWS = 100_000
+SHOWN_BYTES, SHOWN_ROW_BYTES = 1_000, 1 << 20  # of a value, and of a row, of a sample
 
 
 def compared(one: str, other: str, samples: int) -> Compared:
@@ -30,8 +32,20 @@ def compared(one: str, other: str, samples: int) -> Compared:
     return {
         "rows": [first.total(), second.total()],
         "only": [some.total() for some in only],
-        "samples": [[list(row) for row in sorted(some.elements(), key=repr)[:samples]] for some in only],
+        "samples": [[_shown(row) for row in sorted(some.elements(), key=repr)[:samples]] for some in only],
     }
+
+
+def _shown(row: tuple[Json, ...]) -> list[Json]:
+    """Values from the first one on, as far as there is room."""
+    left, sample = SHOWN_ROW_BYTES, list[Json]()
+    for value in row:
+        part = shown(value, SHOWN_BYTES)
+        left -= len(encoded(part))
+        if left < 0:
+            break
+        sample.append(part)
+    return sample
 
 
 def _kinds(*paths: str) -> list[bool]:
@@ -58,8 +72,8 @@ def _has_parts(schema: pa.Schema, at: int) -> bool:
 
 
 def _counted(path: str, kinds: Sequence[bool]) -> Counter[tuple[Json, ...]]:
-    rows = page(path, 0, MOST_ROWS)["rows"]
-    return Counter(tuple(map(_value, row, kinds)) for row in rows)
+    with stored(path) as result:
+        return Counter(tuple(map(_value, row, kinds)) for row in result.rows(0, MOST_ROWS))
 
 
 def _value(value: Any, has_parts: bool) -> Json:

@@ -1,14 +1,16 @@
-"""Rows of a query: as an Arrow stream while it runs, and pages of a stored stream as JSON.
+"""Rows of a query: as an Arrow stream while it runs, and the rows of a stored stream as JSON values.
 
-JSON values are those of records: decimals, times and binary values are text. Does not belong here: running, storing.
+JSON values are those of records: decimals, times and binary values are text. Does not belong here: running, storing,
+pages and files of a stored stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from dataplane.contract.queries import PageFound, QueryColumn, Ran
+from dataplane.contract.queries import QueryColumn, Ran
 from dataplane.contract.schemas import Json
 from dataplane.fragments.arrow import plain_column
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 10_000
 SQL_TYPE = b"sql_type"  # key of a field's metadata
+TYPE_MOST = 1_000  # characters of a type that are shown
+CHUNK_ROWS, CHUNK_BYTES = 1_000, 1 << 20  # that are values of Python's at a time
 
 
 def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None) -> Ran:
@@ -47,19 +51,45 @@ def _typed(schema: pa.Schema, types: Sequence[str]) -> pa.Schema:
     return pa.schema([f.with_metadata({SQL_TYPE: t.encode()}) for f, t in zip(schema, types, strict=True)])
 
 
-def page(path: str, offset: int, limit: int) -> PageFound:
-    """Rows of a stored stream. OSError if it is not there."""
+class StoredResult:
+    """A stored stream, read once from its beginning."""
+
+    def __init__(self, stream: pa.RecordBatchReader) -> None:
+        self._stream = stream
+        self.columns = [_column(field) for field in stream.schema]
+
+    def rows(self, offset: int, limit: int | None = None) -> Iterator[list[Json]]:
+        """At most `limit` rows behind the first `offset`. A megabyte of them is held, or one row."""
+        for batch in _some(self._stream, offset, limit):
+            for chunk in _chunks(batch):
+                types = [column["type"] for column in self.columns]
+                values = map(_values, chunk.columns, types)
+                yield from map(list, zip(*values, strict=True))
+
+
+@contextmanager
+def stored(path: str) -> Iterator[StoredResult]:
+    """OSError if it is not there."""
     import pyarrow as pa
 
     with pa.memory_map(path) as file, pa.ipc.open_stream(file) as stream:
-        columns: list[QueryColumn] = [
-            {"name": f.name, "type": (f.metadata or {}).get(SQL_TYPE, b"").decode()} for f in stream.schema
-        ]
-        rows = list[list[Json]]()
-        for batch in _some(stream, offset, limit):
-            values = [_values(column, told["type"]) for column, told in zip(batch.columns, columns, strict=True)]
-            rows.extend(map(list, zip(*values, strict=True)))
-        return {"columns": columns, "rows": rows}
+        yield StoredResult(stream)
+
+
+def _column(field: pa.Field) -> QueryColumn:
+    sql_type = (field.metadata or {}).get(SQL_TYPE, b"").decode()
+    shown = sql_type if len(sql_type) <= TYPE_MOST else f"{sql_type[:TYPE_MOST]}..."
+    return {"name": field.name, "type": shown}
+
+
+def _chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    start = 0
+    while start < batch.num_rows:
+        chunk = batch.slice(start, CHUNK_ROWS)
+        while chunk.num_rows > 1 and chunk.nbytes > CHUNK_BYTES:
+            chunk = chunk.slice(0, chunk.num_rows // 2)
+        yield chunk
+        start += chunk.num_rows
 
 
 def _values(column: pa.Array, sql_type: str) -> list[Json]:
@@ -68,16 +98,19 @@ def _values(column: pa.Array, sql_type: str) -> list[Json]:
     return plain_column(_held(column), kind_of(column.type))
 
 
-def _some(stream: pa.RecordBatchReader, offset: int, limit: int) -> Iterator[pa.RecordBatch]:
+def _some(stream: pa.RecordBatchReader, offset: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
     for batch in stream:
         if offset >= batch.num_rows:
             offset -= batch.num_rows
             continue
-        part = batch.slice(offset, limit)
-        offset, limit = 0, limit - part.num_rows
+        part = batch.slice(offset, left)
+        offset = 0
         yield part
-        if limit <= 0:
-            return
+        if left is not None:
+            left -= part.num_rows
+            if left <= 0:
+                return
 
 
 def kind_of(kind: pa.DataType) -> Json:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"})
 REFUSED_FUNCTIONS = frozenset({"current_setting", "getenv", "write_log", "set_config", "which_secret"})
 SHOWN = frozenset({"DESCRIBE", "SUMMARY"})  # of a table or query; other words show what is in the database
+MESSAGE_MOST = 4_000  # characters
 NOWHERE = 2**63  # DuckDB's place where there is none
 ONE_SELECT = "a query is one SELECT: nothing else is run here"
 PIVOT = "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
@@ -30,8 +31,14 @@ class QueryRefused(Exception):
     """Why a query is not run."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal["message"])
-        self.refusal = refusal
+        message = _shortened(refusal["message"])
+        super().__init__(message)
+        self.refusal: Refusal = {**refusal, "message": message}
+
+
+def _shortened(message: str) -> str:
+    """An engine's words may repeat a value of the query's, however long that is."""
+    return message if len(message) <= MESSAGE_MOST else f"{message[:MESSAGE_MOST]}..."
 
 
 def refused(message: str, at: int | None = None) -> QueryRefused:

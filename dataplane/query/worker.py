@@ -11,14 +11,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from io import BufferedWriter, RawIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from dataplane.contract.queries import (
     ARROW,
     GRACE_S,
     HEAD,
     LAST,
-    AsParquet,
+    AsFile,
     Bounds,
     Compare,
     Compared,
@@ -26,13 +27,16 @@ from dataplane.contract.queries import (
     PageFound,
     QueryQuestion,
     Ran,
+    ReadRecords,
     Reference,
     Refusal,
     Run,
     named,
 )
 from dataplane.contract.schemas import Json
-from dataplane.query import database, parquet_file, results
+from dataplane.fragments import records
+from dataplane.fragments.cutting import encoded
+from dataplane.query import database, pages, parquet_file, results, text_file
 from dataplane.query.comparison import compared
 from dataplane.query.statement import Parser, QueryRefused, Statement
 from dataplane.storage.lake import open_lake
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     import duckdb
 
 PIECE_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 16
 DEADLINE = "the query takes longer than {seconds:g} s; narrow it, or allow more time"
 MEMORY = "the query takes more than {memory} MB of memory and {disk} MB of disk; narrow it"
 
@@ -86,10 +91,7 @@ class Worker:
             value: Json = self._value(question)
         except QueryRefused as e:
             value = {"refusal": e.refusal}
-        body = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-        self._out.write(HEAD.pack(LAST, len(body)))
-        self._out.write(body)
-        self._out.flush()
+        write_last(self._out, value)
 
     def _value(self, question: QueryQuestion) -> Json:
         match question["ask"]:
@@ -98,11 +100,13 @@ class Worker:
             case "run":
                 return self._run(question)
             case "page":
-                return page(question)
-            case "parquet":
-                return _as_parquet(question)
+                return page(question, Pieces(self._out))
+            case "file":
+                return _as_file(question)
             case "compare":
                 return _compare(question)
+            case "records":
+                return self._records(question)
             case "spark" | "stop":
                 raise ValueError("not asked of DuckDB")
 
@@ -119,6 +123,17 @@ class Worker:
                 return results.write(opened, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
         except Exception as error:
             raise self._told(error, statement, question) from error
+
+    def _records(self, question: ReadRecords) -> Json:
+        """Raises QueryRefused where a file cannot be read; some pieces may have gone before."""
+        out = BufferedWriter(cast("RawIOBase", Pieces(self._out)), BUFFER_BYTES)  # as much of one as it needs
+        try:
+            records.write(self._lake, question["request"], out)
+            out.flush()
+        except Exception as e:
+            out.detach()
+            raise QueryRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
+        return {}
 
     def _told(self, error: Exception, statement: Statement, question: Run) -> Exception:
         """What an error of the engine's is for the user; what is not one stays, and ends this process."""
@@ -138,21 +153,32 @@ class Worker:
                 return error
 
 
-def page(question: Page) -> PageFound:
+def write_last(out: BinaryIO, value: Json) -> None:
+    """The last frame of an answer."""
+    body = encoded(value)
+    out.write(HEAD.pack(LAST, len(body)))
+    out.write(body)
+    out.flush()
+
+
+def page(question: Page, out: Pieces) -> PageFound:
     """Raises QueryRefused where the result is gone."""
     try:
-        return results.page(question["path"], question["offset"], question["limit"])
+        return pages.write(question, out)
     except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
         raise _gone(e) from e
 
 
-def _as_parquet(question: AsParquet) -> Json:
+def _as_file(question: AsFile) -> Json:
     try:
-        parquet_file.write(question["path"], question["to"])
+        if question["form"] == "parquet":
+            parquet_file.write(question["path"], question["to"])
+        else:
+            text_file.write(question)
     except FileNotFoundError as e:
         raise _gone(e) from e
     except (OSError, ValueError) as e:
-        message = f"there is no Parquet file of the result: {e}"
+        message = f"there is no {question['form']} file of the result: {e}"
         raise QueryRefused({"kind": "lake", "message": message, "at": None}) from e
     return {}
 

@@ -9,10 +9,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from dataplane.runtime import process_group
+
 
 def bound(scratch: str, disk_bytes: int) -> None:
     """What this process and its JVM say goes to a file, each file that they write has a bound, and where memory is
-    short they go before the service that asked them. The JVM's memory is Spark's setting."""
+    short they go before the service that asked them. The JVM ends with this process; its memory is Spark's setting."""
+    process_group.end_with_leader()
     log = os.open(Path(scratch) / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -24,6 +27,6 @@ def bound(scratch: str, disk_bytes: int) -> None:
 
 
 def end(scratch: str, code: int) -> None:
-    """At once. The JVM ends as its input does."""
+    """At once, with the JVM."""
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(code)

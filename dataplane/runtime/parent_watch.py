@@ -21,7 +21,7 @@ def hold(environ: Mapping[str, str] = os.environ) -> None:
     """With HEADGATE_PARENT_PIPE=1 our standard input is a pipe of the parent's: its end is ours, at once.
 
     On Linux the kernel also kills us when the *thread* that started us ends; a parent starts us from one that stays.
-    Spark's JVM ends when its own pipe from us does.
+    Spark's JVM ends with our process group (`process_group`).
     """
     if environ.get("HEADGATE_PARENT_PIPE") != "1":
         return

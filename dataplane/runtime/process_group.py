@@ -7,6 +7,23 @@ import signal
 import subprocess
 from contextlib import suppress
 
+WATCH = ("/bin/sh", "-c", "read _; kill -9 0")
+_held = list[int]()
+
+
+def end_with_leader() -> None:
+    """Have the kernel end this group once this process, its leader, has ended, whatever ends it.
+
+    A JVM that starts does not look at its input for many seconds, and this process may be killed. So a shell of the
+    same group waits for the end of a pipe that only this process holds. A process that leads no group has none.
+    """
+    if os.getpgrp() != os.getpid():
+        return
+    read, write = os.pipe()
+    subprocess.Popen(WATCH, stdin=read, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(read)
+    _held.append(write)
+
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """At once, with its JVM, which may outlive the process itself."""

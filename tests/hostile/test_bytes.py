@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.lake.records import RecordRenderer
+from controlplane.lake.records import RecordPool, RecordRenderer
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
@@ -142,8 +143,8 @@ def test_a_stream_of_records_ends_with_an_error(lake: Lake, stored: Stored) -> N
     path = damaged(lake, stored, stored.pages[len(stored.pages) // 2])
     columns = [field["name"] for field in stored.schema["fields"]]
     wanted = WantedRows([path], stored.schema, columns, None, 0, limit=None, rendering=Rendering("json"))
-    with pytest.raises(OSError, match="the file is damaged"):
-        list(RecordRenderer(lake.root.as_uri())(wanted))
+    with closing(RecordPool(lake.root.as_uri())) as pool, pytest.raises(OSError, match="the file is damaged"):
+        list(RecordRenderer(pool)(wanted))
 
 
 def test_files_without_checksums_are_read_as_before(lake: Lake, tmp_path: Path) -> None:

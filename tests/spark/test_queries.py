@@ -18,7 +18,7 @@ from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import Late, peak_mb
-from tests.unit.queries.world import process_of
+from tests.unit.queries.world import page_of, process_of
 
 ENDLESS = "SELECT count(*) FROM range(10000000000000) WHERE hash(id) = id"
 LARGE = "SELECT id, repeat('x', 200) AS x FROM range(1000000)"
@@ -96,7 +96,7 @@ def test_a_deadline_does_not_end_the_start_of_a_process(tmp_path: Path) -> None:
 def test_pages_are_read_without_spark(world: SparkWorld) -> None:
     first = world.ask("SELECT id FROM range(25)", page_rows=10)
     assert (first["total"], first["next"]) == (25, 10)
-    second = queries.page(world.ctx, world.queries, first["result"], 10, 10)
+    second = page_of(world.ctx, world.queries, first["result"], 10, 10)
     assert [row[0] for row in second["rows"]] == list(range(10, 20))
 
 

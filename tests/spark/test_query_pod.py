@@ -26,6 +26,7 @@ from tests.spark.query_world import SparkWorld
 from tests.spark.test_queries import ENDLESS, LARGE, descendants, is_running
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import Late, peak_mb
+from tests.unit.queries.world import page_of
 
 TOKEN = "of this pod"
 SECRET = "of somebody else"
@@ -122,7 +123,7 @@ def test_results_are_read_where_they_lie(world: Replica) -> None:
     before = asked(world)
     first = world.ask("SELECT id FROM range(25)", page_rows=10)
     assert [row[0] for row in first["rows"]] == list(range(10))
-    second = queries.page(world.ctx, world.queries, first["result"], 10, 10)
+    second = page_of(world.ctx, world.queries, first["result"], 10, 10)
     assert [row[0] for row in second["rows"]] == list(range(10, 20))
     assert asked(world) == before + 1
 
@@ -186,7 +187,7 @@ def test_replicas_take_turns(world: Replica) -> None:
                 world.ctx, theirs, "main", Asked("SELECT 41", engine="spark", timeout_s=0.1), cancel=Cancel()
             )
         stream.pieces.close()
-        found = queries.answer(world.ctx, theirs, "main", Asked("SELECT 42", engine="spark"), cancel=Cancel())
+        found = queries.answer(world.ctx, theirs, "main", Asked("SELECT 42", engine="spark"), cancel=Cancel()).answer()
         assert found["rows"] == [[42]]
     assert world.rows("SELECT 43") == [[43]]
     assert world.pod.below == first

@@ -16,13 +16,15 @@ from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
 from controlplane.api.departures import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problems import JSON_TYPE, RequestRefused
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
 from controlplane.operations.inspect import queries, query_comparison
+from controlplane.operations.inspect.result_pages import ResultPage
 from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.ports.queries import PageBounds
 from dataplane.contract.queries import SQL_MOST
 
 T = TypeVar("T")
@@ -52,8 +54,9 @@ class Asked(BaseModel):
 
 @router.post("/v1/branches/{branch}/query")
 async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]:
-    """Rows of a SELECT; the first 10,000 of at most a million, by default of 1,000. With `Accept:
-    application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the query."""
+    """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A value beyond 1 MB is
+    cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
+    query."""
     is_arrow = ARROW in call.request.headers.get("accept", "")
     asked = _asked(query, is_arrow=is_arrow)
     cancel = Cancel()
@@ -62,7 +65,7 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
         if is_arrow:
             return _streamed(call, branch, asked, cancel)
         found = queries.answer(call.context, call.services.queries, branch, asked, cancel=cancel)
-        return answer(found)
+        return _sent(found, cancel)
 
     return await _unless_left(call, work, cancel)
 
@@ -102,8 +105,14 @@ def page(
     limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
 ) -> Answer[QueryAnswer]:
     """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
-    found = queries.page(call.context, call.services.queries, query, after, limit)
-    return answer(found)
+    found = queries.page(call.context, call.services.queries, query, after, PageBounds(limit))
+    return _sent(found, Cancel())
+
+
+def _sent(page: ResultPage, cancel: Cancel) -> Answer[QueryAnswer]:
+    """Piece by piece as its reader takes it, and never as values."""
+    response = CancelledStream(page.body(), cancel, JSON_TYPE, {"Content-Length": str(page.size_bytes)})
+    return cast("Answer[QueryAnswer]", response)
 
 
 @router.delete("/v1/branches/{branch}/query/{query}")

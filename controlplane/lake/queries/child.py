@@ -6,16 +6,18 @@ Does not belong here: how it is reached (`carriers`); how many there are, and wh
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Generator
 from contextlib import suppress
 
 from controlplane.lake.queries.carriers import Carrier, ChildEnded
-from dataplane.contract.queries import ARROW, GRACE_S, HEAD, QueryQuestion
+from dataplane.contract.queries import ARROW, FRAME_MOST, GRACE_S, HEAD, QueryQuestion
 from dataplane.contract.schemas import Json
 
 STARTS_S = 10.0
+UNREADABLE = "its answer was longer than any may be"
 STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
 
 
@@ -43,10 +45,17 @@ class QueryChild:
         while True:
             head = self._take(HEAD.size, deadline)
             kind, size = HEAD.unpack(head)
+            if size > FRAME_MOST:
+                raise self._broken()
             body = self._take(size, deadline)
             if kind != ARROW:
                 return json.loads(body)
             yield body
+
+    def _broken(self) -> ChildEnded:
+        self.kill()
+        self._ended = ChildEnded(-signal.SIGKILL, UNREADABLE)
+        return self._ended
 
     def _send(self, value: object) -> None:
         self.carrier.write(json.dumps(value).encode() + b"\n")

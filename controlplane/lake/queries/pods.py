@@ -17,8 +17,7 @@ from controlplane.lake.queries.child import QueryChild, SparkChild
 from controlplane.lake.queries.pool import CANCELLED, QueryPool
 from controlplane.lake.queries.spark import SparkPool, SparkSession
 from controlplane.lake.queries.turns import ENDS
-from controlplane.ports.queries import Cancellation, PodPlace, QueryPods
-from dataplane.contract.queries import PageFound
+from controlplane.ports.queries import Cancellation, PageBounds, PodPlace, QueryPods, RowsPage
 from dataplane.contract.query_pods import BEAT_S
 
 LOOK_S = 0.3
@@ -132,9 +131,9 @@ class SparkPodSession(SparkSession):
     def _taken(self) -> QueryChild:
         return self._pool.reach(Wish(self._pool, self._cancellation, self._deadline, self._timeout_s))
 
-    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+    def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         """Results lie on this machine, where the pod is not."""
-        return self.page_without_spark(path, offset, limit)
+        return self.page_without_spark(path, offset, bounds)
 
 
 def _do(work: Callable[[], PodPlace | str], told: Future[PodPlace | str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +26,17 @@ from controlplane.core.query_problems import problem_at
 from controlplane.lake.queries.carriers import ChildEnded, LocalProcess
 from controlplane.lake.queries.child import QueryChild
 from controlplane.lake.queries.turns import ENDS, Bounds, Turns
-from controlplane.ports.queries import Cancellation, Pieces
-from dataplane.contract.queries import GRACE_S, Compared, Inspected, PageFound, QueryQuestion, QueryTable, Ran, Refusal
+from controlplane.ports.queries import Cancellation, PageBounds, Pieces, RowsPage
+from dataplane.contract.queries import (
+    GRACE_S,
+    Compared,
+    FileForm,
+    Inspected,
+    QueryQuestion,
+    QueryTable,
+    Ran,
+    Refusal,
+)
 from dataplane.contract.schemas import Json
 
 AT_ONCE = 2
@@ -157,12 +166,32 @@ class Session:
         answer = self._whole(question, sql)
         return {"references": answer["references"], "is_repeatable": answer["is_repeatable"]}
 
-    def page(self, path: Path, offset: int, limit: int) -> PageFound:
-        answer = self._whole({"ask": "page", "path": str(path), "offset": offset, "limit": limit}, "")
-        return {"columns": answer["columns"], "rows": answer["rows"]}
+    def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
+        question: QueryQuestion = {
+            "ask": "page",
+            "path": str(path),
+            "offset": offset,
+            "limit": bounds.rows,
+            "page_bytes": bounds.page_bytes,
+            "cell_bytes": bounds.cell_bytes,
+        }
+        pieces = list[bytes]()
+        answer = self._whole(question, "", pieces.append)
+        return RowsPage(answer["columns"], answer["rows"], answer["cut"], tuple(pieces))
 
-    def as_parquet(self, path: Path, to: Path) -> None:
-        self._whole({"ask": "parquet", "path": str(path), "to": str(to)}, "")
+    def as_file(self, path: Path, to: Path, form: FileForm, generations: Mapping[str, int]) -> None:
+        question: QueryQuestion = {
+            "ask": "file",
+            "path": str(path),
+            "to": str(to),
+            "form": form,
+            "generations": dict(generations),
+        }
+        self._whole(question, "")
+
+    def records(self, request: Json) -> Generator[bytes, None, None]:
+        """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
+        yield from self._asked({"ask": "records", "request": request}, "")
 
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
@@ -205,11 +234,12 @@ class Session:
             if self._child is not None:
                 self._child.stop()
 
-    def _whole(self, question: QueryQuestion, sql: str) -> Json:
+    def _whole(self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len) -> Json:
+        """`take`: gets the pieces, of which most answers have none."""
         answer = self._asked(question, sql)
         while True:
             try:
-                next(answer)
+                take(next(answer))
             except StopIteration as end:
                 return end.value
 

@@ -1,5 +1,5 @@
 """Results of queries in a folder of this machine: an Arrow stream, and beside it what it was made from; the same rows
-as Parquet where somebody asked for these.
+as a file of another form where such a file was asked for.
 
 Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
 folder. Does not belong here: what is in a stream.
@@ -18,12 +18,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from controlplane.ports.queries import KeptResult, Pieces
+from dataplane.contract.queries import FileForm
 
 LARGEST_BYTES = 256 << 20
 MOST_BYTES = 1 << 30
 KEPT_S = 3600.0
 PIECE_BYTES = 1 << 18
-ENDINGS = (".arrow", ".parquet", ".part")
+FORMS: Mapping[FileForm, str] = {"csv": ".csv", "json": ".rows", "parquet": ".parquet"}
+ENDINGS = (".arrow", ".part", *FORMS.values())
 ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -90,7 +92,8 @@ class ResultFolder:
         about = written.with_suffix(".json")
         about.write_text(json.dumps(told))
         about.replace(self._about(id))
-        self._rows(id).with_suffix(".parquet").unlink(missing_ok=True)  # of rows that may stand in another order
+        for ending in FORMS.values():  # of rows that may stand in another order
+            self._rows(id).with_suffix(ending).unlink(missing_ok=True)
         written.replace(self._rows(id))
         with self._lock:
             self._make_room()
@@ -114,15 +117,15 @@ class ResultFolder:
     def stream(self, kept: KeptResult) -> Iterator[bytes]:
         return _pieces(kept.path)
 
-    def parquet(self, kept: KeptResult, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
-        path = kept.path.with_suffix(".parquet")
+    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+        path = kept.path.with_suffix(FORMS[form])
         if not path.exists():
-            self._make_parquet(kept, path, make)
+            self._make_file(kept, path, make)
         now = self._now()
         os.utime(path, (now, now))
         yield from _pieces(path)
 
-    def _make_parquet(self, kept: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
+    def _make_file(self, kept: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
         written = self._folder / f"{uuid4().hex}.part"
         try:
             make(kept.path, written)

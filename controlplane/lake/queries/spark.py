@@ -19,8 +19,8 @@ from controlplane.core.sql.addresses import Addressed, addressed
 from controlplane.lake.queries.carriers import LocalSpark
 from controlplane.lake.queries.child import QueryChild, SparkChild
 from controlplane.lake.queries.pool import QueryPool, Session
-from controlplane.ports.queries import Cancellation, Pieces
-from dataplane.contract.queries import Inspected, PageFound, QueryTable, Ran, Reference, Refusal, SparkRun, named
+from controlplane.ports.queries import Cancellation, PageBounds, Pieces, RowsPage
+from dataplane.contract.queries import Inspected, QueryTable, Ran, Reference, Refusal, SparkRun, named
 from dataplane.contract.schemas import Json
 
 ALL = ""  # users of the one process
@@ -127,15 +127,15 @@ class SparkSession(Session):
             refusal = {**refusal, "at": at}
         return super()._told(refusal, sql)
 
-    def page(self, path: Path, offset: int, limit: int) -> PageFound:
+    def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         """By this process where it has just run a query, and by one of the others' where Spark may have to start."""
         if self._child is not None:
-            return super().page(path, offset, limit)
-        return self.page_without_spark(path, offset, limit)
+            return super().page(path, offset, bounds)
+        return self.page_without_spark(path, offset, bounds)
 
-    def page_without_spark(self, path: Path, offset: int, limit: int) -> PageFound:
+    def page_without_spark(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         with self._pool.pages.session(self._user, self._cancellation, timeout_s=self._left_s()) as pages:
-            return pages.page(path, offset, limit)
+            return pages.page(path, offset, bounds)
 
 
 def _reference(ref: spark_sql.TableRef, read: Addressed) -> Reference:

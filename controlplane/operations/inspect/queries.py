@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
-from controlplane.core.model.answers.queries import QueryAnswer
+from controlplane.core.model.answers.queries import QueryPageHead
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.states import State
@@ -29,17 +29,28 @@ from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, time_travel
+from controlplane.operations.inspect.result_pages import PageMemory, ResultPage
 from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
-from controlplane.ports.queries import KeptResult, NoEngine, NoQueries, QueryEngine, QueryResults, QuerySession
+from controlplane.ports.queries import (
+    KeptResult,
+    NoEngine,
+    NoQueries,
+    PageBounds,
+    QueryEngine,
+    QueryResults,
+    QuerySession,
+)
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
-from dataplane.contract.queries import QueryTable, Reference, named
+from dataplane.contract.queries import PAGE_BYTES, QueryTable, Reference, named
+from dataplane.contract.queries import FileForm as TableForm
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
-FileForm: TypeAlias = Literal["arrow", "parquet"]
+FileForm: TypeAlias = Literal["arrow"] | TableForm
 MOST_ROWS = 1_000_000  # of a result that is kept
 PAGE_ROWS = 10_000
+PAGE = PageBounds(PAGE_ROWS)
 NOTED = 1_000  # characters of a query that the audit has
 NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
 
@@ -52,6 +63,7 @@ class Queries:
     results: QueryResults = field(default_factory=NoQueries)
     running: RunningQueries = field(default_factory=RunningQueries)
     spark: QueryEngine = field(default_factory=NoEngine)
+    pages: PageMemory = field(default_factory=PageMemory)
 
     def of(self, name: EngineName) -> QueryEngine:
         return self.engine if name == "duckdb" else self.spark
@@ -93,15 +105,15 @@ def answer(
     asked: Asked,
     *,
     cancel: Cancel | None = None,
-    page_rows: int = PAGE_ROWS,
-) -> QueryAnswer:
+    bounds: PageBounds = PAGE,
+) -> ResultPage:
     """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
     NotFound, GenerationGone."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
         kept = begun.kept or begun.run_to_the_end()
-        is_cached = begun.kept is not None
-        return _page(begun.session, begun.id, kept, begun.generations, after=0, limit=page_rows, cached=is_cached)
+        read = _Read(begun.id, kept, begun.generations, is_cached=begun.kept is not None)
+        return _page(ctx, queries, begun.session, read, after=0, bounds=bounds)
 
 
 def kept(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel | None = None) -> KeptResult:
@@ -138,35 +150,19 @@ def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[b
         yield from pieces
 
 
-def page(ctx: Context, queries: Queries, result: str, after: int, limit: int) -> QueryAnswer:
-    """More rows of a result that is kept. Raises NotFound."""
+def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE) -> ResultPage:
+    """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row that is too large."""
     kept = _kept(ctx, queries, result)
     if after < kept.rows:
         _note_page(ctx, result, kept, after)
     with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
-        return _page(session, result, kept, kept.generations, after=after, limit=limit, cached=True)
-
-
-def whole(ctx: Context, queries: Queries, result: str) -> Iterator[QueryAnswer]:
-    """All rows of a result that is kept, page by page; the first page is there also where it has no rows. Raises
-    NotFound at once."""
-    kept = _kept(ctx, queries, result)
-    _note_page(ctx, result, kept, 0)
-    return _pages(ctx, queries, result, kept)
-
-
-def _pages(ctx: Context, queries: Queries, result: str, kept: KeptResult) -> Iterator[QueryAnswer]:
-    after: int | None = 0
-    while after is not None:
-        with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:  # not held by a slow reader
-            found = _page(session, result, kept, kept.generations, after=after, limit=PAGE_ROWS, cached=True)
-        after = found["next"]
-        yield found
+        read = _Read(result, kept, kept.generations, is_cached=True)
+        return _page(ctx, queries, session, read, after=after, bounds=bounds)
 
 
 def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
-    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, and OSError where it goes
-    meanwhile."""
+    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit with the first
+    piece, and OSError where it goes meanwhile."""
     kept = _kept(ctx, queries, result)
     _note_page(ctx, result, kept, 0)
     if form == "arrow":
@@ -174,9 +170,9 @@ def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterato
 
     def make(path: Path, to: Path) -> None:
         with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
-            session.as_parquet(path, to)
+            session.as_file(path, to, form, kept.generations)
 
-    return queries.results.parquet(kept, make)
+    return queries.results.file(kept, form, make)
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
@@ -293,28 +289,34 @@ def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
     return found.hex()
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A result that a page is of."""
+
+    id: str
+    kept: KeptResult
+    generations: Mapping[str, int]
+    is_cached: bool
+
+
 def _page(
-    session: QuerySession,
-    id: str,
-    kept: KeptResult,
-    generations: Mapping[str, int],
-    *,
-    after: int,
-    limit: int,
-    cached: bool,
-) -> QueryAnswer:
-    found = session.page(kept.path, after, limit)
-    following = after + len(found["rows"])
-    return {
-        "result": id,
-        "columns": [{"name": column["name"], "type": column["type"]} for column in found["columns"]],
-        "rows": found["rows"],
-        "generations": dict(generations),
-        "total": kept.rows,
-        "more": kept.more,
-        "next": following if following < kept.rows else None,
-        "cached": cached,
+    ctx: Context, queries: Queries, session: QuerySession, read: _Read, *, after: int, bounds: PageBounds
+) -> ResultPage:
+    room = queries.pages.take(user(ctx), PAGE_BYTES)
+    page = session.page(read.kept.path, after, bounds)
+    following = after + page.rows
+    head: QueryPageHead = {
+        "result": read.id,
+        "columns": [{"name": column["name"], "type": column["type"]} for column in page.columns],
+        "generations": dict(read.generations),
+        "total": read.kept.rows,
+        "more": read.kept.more,
+        "next": following if following < read.kept.rows else None,
+        "cut": [{"row": cell["row"], "column": cell["column"], "size_bytes": cell["size_bytes"]} for cell in page.cut],
+        "cached": read.is_cached,
     }
+    room.shrink(sum(map(len, page.pieces)))
+    return ResultPage(head, page.pieces, room)
 
 
 # --- tables -------------------------------------------------------------------------------------

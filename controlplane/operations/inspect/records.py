@@ -7,7 +7,7 @@ Does not belong here: reading files; how records are written (the data plane).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 from controlplane.core import tree
@@ -32,6 +32,8 @@ from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
 
 FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
+SHOWN_BYTES = 1 << 20  # of the rows of a page
+SHOWN_CELL_BYTES, SHOWN_LEAST = 10_000, 20  # of a value: at most, and however many columns there are
 BATCH = 1_000  # fragments that are looked up at a time
 
 
@@ -129,7 +131,14 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
         limit=rows,
         rendering=Rendering("json"),
     )
-    return Records(state.generation, _content(state.root, state.schema, RecordsWish(limit=rows)), found, wanted)
+    content = _content(state.root, state.schema, RecordsWish(limit=rows))
+    return Records(state.generation, content, found, shown(wanted, rows))
+
+
+def shown(wanted: WantedRows, rows: int) -> WantedRows:
+    """The first rows as a page shows them: long values are cut, so that all of them have a bound of bytes."""
+    cells = max(1, rows * len(wanted.columns))
+    return replace(wanted, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
 
 
 def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:

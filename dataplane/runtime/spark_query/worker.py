@@ -6,7 +6,6 @@ ends this process. Does not belong here: how many such processes there are.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -21,12 +20,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dataplane.contract.queries import GRACE_S, HEAD, LAST, Bounds, QueryQuestion, Ran, Refusal, SparkRun
+from dataplane.contract.queries import GRACE_S, Bounds, QueryQuestion, Ran, Refusal, SparkRun
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json
 from dataplane.errors import DAMAGED, GONE
 from dataplane.query.statement import QueryRefused
-from dataplane.query.worker import DEADLINE, MEMORY, Pieces, page
+from dataplane.query.worker import DEADLINE, MEMORY, Pieces, page, write_last
 from dataplane.runtime.spark_query.rows import write
 from dataplane.runtime.spark_query.views import add_views, session_for
 from dataplane.spark.errors import ErrorSource, explain
@@ -83,10 +82,7 @@ class Worker:
             value: Json = self._value(number, question, came)
         except QueryRefused as e:
             value = {"refusal": e.refusal}
-        body = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-        self._out.write(HEAD.pack(LAST, len(body)))
-        self._out.write(body)
-        self._out.flush()
+        write_last(self._out, value)
 
     def _has_lost_spark(self) -> bool:
         has_spark = self._spark.done() and self._spark.exception() is None
@@ -97,7 +93,7 @@ class Worker:
         if question["ask"] == "spark":
             return self._run(number, question, max(SOONEST_S, question["seconds"] + came - time.monotonic()))
         if question["ask"] == "page":
-            return page(question)
+            return page(question, Pieces(self._out))
         raise ValueError(f"not asked of Spark: {question['ask']}")
 
     def _run(self, number: int, question: SparkRun, seconds: float) -> Ran:

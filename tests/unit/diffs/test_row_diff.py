@@ -17,6 +17,7 @@ from dataplane.contract.schemas import Json, Schema, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import arrow_schema
+from dataplane.fragments.row_diff import longest_value
 
 MAP: Json = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
 INNER: Json = {"type": "struct", "fields": [field_of("x", "double"), field_of("m", MAP)]}
@@ -161,6 +162,13 @@ def test_samples_are_few_and_long_values_are_cut(files: Files) -> None:
     found = files.compared(PLAIN, [], [after], samples=3)
     assert found["added"] == 50
     assert [(row["k"], row["v"]) for row in found["samples"]["added"]] == [(n, "x" * 1_000 + "…") for n in range(3)]
+
+
+@pytest.mark.parametrize("columns", [1, 20, 100, 4_000])
+def test_samples_have_a_bound_together(columns: int) -> None:
+    longest = longest_value(columns, 100)
+    assert 20 <= longest <= 1_000
+    assert longest * columns * 4 * 100 <= max(8_000_000, 20 * columns * 4 * 100)
 
 
 def test_a_file_that_is_gone_is_named(files: Files) -> None:

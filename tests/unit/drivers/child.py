@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from dataplane import secrets
-from dataplane.runtime import parent_watch
+from dataplane.runtime import parent_watch, process_group
 
 RELATIVES = {
     "family": lambda: subprocess.Popen(["sleep", "1000"]),
@@ -24,6 +24,7 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java g
 
 def main() -> None:
     parent_watch.hold()
+    process_group.end_with_leader()
     secrets.take()
     orders = secrets.resolved("secret://of/orders")
     if orders == "stubborn":

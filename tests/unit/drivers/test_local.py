@@ -240,6 +240,36 @@ def test_children_end_with_a_parent_that_was_killed(world: World) -> None:
         wait_for_end(pid)
 
 
+def test_what_children_have_started_ends_with_a_parent_that_was_killed(world: World) -> None:
+    with subprocess.Popen(
+        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("family")
+    ) as parent:
+        pids = [*world.report()["pids"], *world.report()["pids"]]  # with what looks at no pipe, as a JVM that starts
+        parent.kill()
+    assert len(pids) == 4
+    for pid in pids:
+        wait_for_end(pid)
+
+
+def test_a_pool_ends_what_an_earlier_one_of_its_home_left(world: World) -> None:
+    earlier = world.pool("family")
+    earlier.scale("worker", 1)
+    earlier.scale("driver", 1)
+    left, spared = world.report()["pids"], world.report()["pids"]
+    records = {json.loads(path.read_text())["pid"]: path for path in (world.home / "run").glob("child-*")}
+    record = records[spared[0]]
+    record.write_text(json.dumps({"pid": spared[0], "began": "at another time"}))  # its number is another process's
+    later = world.pool("family")
+    later.poll()
+    assert not any(driver.ended for driver in earlier.poll())  # what was finished there is adopted first
+    later.scale("worker", 0)
+    for pid in left:
+        wait_for_end(pid)
+    assert [driver.ended for driver in earlier.poll() if driver.kind == "driver"] == [False]
+    assert os.getpgid(spared[0]) == spared[0]
+    assert not list((world.home / "run").glob("child-*"))
+
+
 def test_children_stay_when_the_thread_that_asked_for_them_ends(world: World) -> None:
     pool = world.pool("stay")
     pids: list[int] = []

@@ -6,9 +6,12 @@ import csv
 import gzip
 import io
 import json
+import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,13 +24,16 @@ import pytest
 
 from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
-from controlplane.lake.records import COMMAND, Piped, RecordRenderer, request_of
+from controlplane.lake.records import Piped, RecordPool, RecordRenderer
+from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.records import Request
 from dataplane.fragments.records import write as write_rows
+from dataplane.storage.lake import open_lake
 from tests.unit.lake.tables import struct
+from tests.unit.queries.world import process_of
 
 SCHEMA = struct(
     n="long",
@@ -42,6 +48,16 @@ SCHEMA = struct(
     },
     late="string",
 )
+
+
+POOL = RecordPool("file:///")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """Of all tests here, so that they start one process."""
+    with closing(POOL):
+        yield
 
 
 def write(path: Path, first: int, count: int) -> str:
@@ -73,7 +89,7 @@ def wanted(files: list[str], format: Format, schema: Schema = SCHEMA, **other: A
 
 
 def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any) -> bytes:
-    return b"".join(RecordRenderer(root.as_uri())(wanted(files, format, schema, **other)))
+    return b"".join(RecordRenderer(POOL)(wanted([str(root / name) for name in files], format, schema, **other)))
 
 
 def test_json(tmp_path: Path, files: list[str]) -> None:
@@ -103,6 +119,20 @@ def test_arrow(tmp_path: Path, files: list[str]) -> None:
     assert table["price"].to_pylist()[0] == Decimal("1.10")
 
 
+def test_rows_that_are_only_shown_have_a_bound_of_bytes(tmp_path: Path) -> None:
+    schema, long = struct(k="long", v="string"), ["€" * 3_000_000, "short"]
+    pq.write_table(pa.table({"k": [1, 2], "v": long}), tmp_path / "long.parquet")
+    cut, short = json.loads(read(tmp_path, ["long.parquet"], "json", schema, limit=20, cell_bytes=1_000))
+    assert (cut["k"], cut["v"]) == (1, "€" * 333 + "…")
+    assert short["v"] == "short"
+    for columns in (1, 50, 5_000):
+        asked = shown(WantedRows((), schema, ["v"] * columns, None, 0, limit=None, rendering=Rendering("json")), 20)
+        assert asked.limit == 20
+        assert asked.cell_bytes is not None
+        assert 20 <= asked.cell_bytes <= 10_000
+        assert asked.cell_bytes * 20 * columns <= 2 << 20
+
+
 @pytest.mark.parametrize(
     ("limit", "offset", "expected"),
     [(0, 0, []), (2, 0, [0, 1]), (2, 2, [2, 3]), (9, 3, [3, 4]), (9, 4, [4]), (1, 5, []), (1, 99, [])],
@@ -113,17 +143,17 @@ def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, of
     paths = [str(tmp_path / f) for f in files]
     columns = [field["name"] for field in SCHEMA["fields"]]
     request: Request = {
-        "lake": "file:///",
         "paths": paths,
         "schema": SCHEMA,
         "columns": columns,
         "where": None,
         "limit": limit,
         "offset": offset,
+        "cell_bytes": None,
         "format": format,
         "compression": None,
     }
-    write_rows(request, out)
+    write_rows(open_lake("file:///"), request, out)
     match format:
         case "json":
             found = [r["n"] for r in json.loads(out.getvalue())]
@@ -159,12 +189,45 @@ def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path, files: list[st
 
 def test_a_reader_that_goes_away_ends_the_process(tmp_path: Path) -> None:
     files = [write(tmp_path / "big.parquet", 0, 50_000)]
-    pieces = Piped(COMMAND, json.dumps(request_of(tmp_path.as_uri(), wanted(files, "json"))).encode())
-    assert next(pieces).startswith(b"[\n{")
-    pieces.close()
-    assert list(pieces) == []
-    assert pieces.child is not None
-    assert pieces.child.returncode == -signal.SIGKILL
+    with closing(RecordPool(tmp_path.as_uri())) as pool:
+        pieces = RecordRenderer(pool)(wanted(files, "json"))
+        assert next(pieces).startswith(b"[\n{")
+        (child,) = pool._busy
+        pieces.close()  # type: ignore[attr-defined]  # as its body does
+        assert list(pieces) == []
+        assert process_of(child).wait() == -signal.SIGKILL
+        assert not pool._busy
+
+
+def test_a_process_is_warm_for_the_next_body(tmp_path: Path, files: list[str]) -> None:
+    (late,) = [write(tmp_path / "big.parquet", 0, 50_000)]
+    forms: tuple[Format, ...] = ("json", "ndjson", "csv", "arrow", "parquet")
+    with closing(RecordPool(tmp_path.as_uri())) as pool:
+        render = RecordRenderer(pool)
+        first = [b"".join(render(wanted(files, form))) for form in forms]
+        (child,) = pool._idle
+        assert [b"".join(render(wanted(files, form))) for form in forms] == first
+        with pytest.raises(OSError, match=r"gone\.parquet"):
+            list(render(wanted([late, "gone.parquet"], "csv")))
+        assert [b"".join(render(wanted(files, form))) for form in forms] == first
+        assert pool._idle == [child]
+        readers = [render(wanted([late], "json")) for _ in range(4)]
+        assert [next(reader)[:2] for reader in readers] == [b"[\n"] * 4
+        assert [b"".join(reader)[-2:] for reader in readers] == [b"]\n"] * 4
+        assert len(pool._idle) <= 2
+
+
+def test_who_closes_a_body_need_not_be_who_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "never.parquet")  # which is opened and waits for a writer
+    with closing(RecordPool(tmp_path.as_uri())) as pool:
+        pieces, left = RecordRenderer(pool)(wanted(["never.parquet"], "json")), list[list[bytes]]()
+        waiting = threading.Thread(target=lambda: left.append(list(pieces)))
+        waiting.start()
+        while not pool._busy:
+            pass
+        pieces.close()  # type: ignore[attr-defined]  # as its body does
+        waiting.join()
+        assert left == [[]]
 
 
 def test_whoever_closes_need_not_be_who_waits(tmp_path: Path) -> None:

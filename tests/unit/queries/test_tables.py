@@ -29,7 +29,7 @@ from controlplane.operations.inspect import audit, queries
 from controlplane.operations.inspect.queries import Asked, Queries
 from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
 from tests.unit.diffs.world import rows
-from tests.unit.queries.world import World, world_in
+from tests.unit.queries.world import World, page_of, world_in
 
 KEYS = "SELECT k FROM {} ORDER BY k"
 
@@ -147,7 +147,7 @@ def narrowed(world: World, **within: tuple[str, ...]) -> Context:
 def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:
     ours = narrowed(world, datasets=("shop.totals",), branches=("main",))
     sql = "SELECT (SELECT max(k) FROM shop.totals@1), k FROM shop.totals"
-    assert queries.answer(ours, world.queries, "main", Asked(sql))["rows"]
+    assert queries.answer(ours, world.queries, "main", Asked(sql)).answer()["rows"]
     for hidden in ("SELECT k FROM shop.totals WHERE k IN (FROM shop.orders SELECT k)", "FROM shop.orders"):
         with pytest.raises(QueryRefused, match=r"there is no table shop\.orders") as told:
             queries.answer(ours, world.queries, "main", Asked(hidden))
@@ -158,9 +158,9 @@ def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:
 
 def test_pages_are_for_who_may_read_all_tables_of_their_query(world: World) -> None:
     found = world.ask("FROM shop.totals@2")
-    assert queries.page(narrowed(world, datasets=("shop.*",)), world.queries, found["result"], 0, 10)["rows"]
+    assert page_of(narrowed(world, datasets=("shop.*",)), world.queries, found["result"], 0, 10)["rows"]
     with pytest.raises(NotFound, match="not kept"):
-        queries.page(narrowed(world, datasets=("other.*",)), world.queries, found["result"], 0, 10)
+        page_of(narrowed(world, datasets=("other.*",)), world.queries, found["result"], 0, 10)
 
 
 def test_each_table_that_is_read_is_noted(world: World) -> None:
@@ -176,8 +176,8 @@ def test_pages_are_noted_for_who_reads_them(world: World) -> None:
     """Also where somebody else asked; what is behind the last row is no read."""
     result = world.ask("FROM shop.totals@2")["result"]
     reader = replace(narrowed(world, datasets=("shop.*",)), request_id="page")
-    queries.page(reader, world.queries, result, 1, 10)
-    queries.page(reader, world.queries, result, 1_000, 10)
+    page_of(reader, world.queries, result, 1, 10)
+    page_of(reader, world.queries, result, 1_000, 10)
     noted = [read for read in audit.reads(world.ctx, None, 100)["items"] if read["request_id"] == "page"]
     assert [(read["how"], read["dataset"], read["what"]) for read in noted] == [
         ("query", "shop.totals", {"result": result, "after": 1})
@@ -190,9 +190,9 @@ def test_pages_are_noted_for_who_reads_them(world: World) -> None:
 def test_pages(world: World) -> None:
     found = world.ask("FROM range(7)", page_rows=3)
     assert (found["rows"], found["next"], found["total"], found["more"]) == ([[0], [1], [2]], 3, 7, False)
-    second = queries.page(world.ctx, world.queries, found["result"], 3, 3)
+    second = page_of(world.ctx, world.queries, found["result"], 3, 3)
     assert (second["rows"], second["next"]) == ([[3], [4], [5]], 6)
-    last = queries.page(world.ctx, world.queries, found["result"], 6, 3)
+    last = page_of(world.ctx, world.queries, found["result"], 6, 3)
     assert (last["rows"], last["next"]) == ([[6]], None)
     assert last["columns"] == found["columns"]
 
@@ -269,7 +269,7 @@ def test_results_are_bounded_and_end(world: World) -> None:
         now.now += KEPT_S + 1
         assert results.find(second) is None
         with pytest.raises(NotFound, match="not kept"):
-            queries.page(world.ctx, world.queries, second, 0, 10)
+            page_of(world.ctx, world.queries, second, 0, 10)
         world.ask("SELECT 4")
         assert len(list((world.folder / "bounded").iterdir())) == 2
     finally:
@@ -316,14 +316,14 @@ def test_a_result_that_is_damaged_ends_no_process(world: World, damage: bytes) -
     kept.path.write_bytes(damage)
     (child,) = world.pool._idle
     with pytest.raises(RowsUnreadable, match="the result is gone"):
-        queries.page(world.ctx, world.queries, found["result"], 0, 1)
+        page_of(world.ctx, world.queries, found["result"], 0, 1)
     assert world.pool._idle == [child]
 
 
 def test_an_id_of_a_result_is_no_path(world: World) -> None:
     for id in ("../x", "0" * 64, "", "\0"):
         with pytest.raises(NotFound):
-            queries.page(world.ctx, world.queries, id, 0, 1)
+            page_of(world.ctx, world.queries, id, 0, 1)
 
 
 def test_a_query_is_cancelled_by_who_asked(world: World) -> None:

@@ -55,18 +55,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def recorded(world: World, schema: Schema, format: str) -> bytes:
     paths = [file["path"] for file in world.fragment(tuple(TYPED), schema, writes=False).files]
     request: records.Request = {
-        "lake": str(world.folder),
         "paths": paths,
         "schema": schema,
         "columns": [field["name"] for field in schema["fields"]],
         "where": None,
         "offset": 0,
         "limit": None,
+        "cell_bytes": None,
         "format": format,
         "compression": None,
     }
     out = io.BytesIO()
-    records.write(request, out)
+    records.write(open_lake(str(world.folder)), request, out)
     return out.getvalue()
 
 

@@ -11,13 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from controlplane.core.model.answers.queries import QueryAnswer
 from controlplane.lake.queries.carriers import LocalProcess
 from controlplane.lake.queries.child import QueryChild
 from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
+from controlplane.operations.context import Context
 from controlplane.operations.inspect import queries
 from controlplane.operations.inspect.queries import Asked, Queries
 from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.ports.queries import PageBounds
 from dataplane.contract.queries import QueryTable, Reference
 from dataplane.contract.schemas import Schema
 from tests.unit.diffs.world import Kept
@@ -34,9 +37,9 @@ class World(Kept):
         self.queries = Queries(self.pool, ResultFolder(folder / "results"))
 
     def ask(self, sql: str, parameters: Any = None, *, branch: str = "main", **more: Any) -> Any:
-        pages = {"page_rows": more.pop("page_rows")} if "page_rows" in more else {}
+        bounds = PageBounds(more.pop("page_rows", queries.PAGE_ROWS))
         asked = Asked(sql, parameters, **more)
-        return queries.answer(self.ctx, self.queries, branch, asked, **pages)
+        return queries.answer(self.ctx, self.queries, branch, asked, bounds=bounds).answer()
 
     def rows(self, sql: str, parameters: Any = None, **more: Any) -> list[list[Any]]:
         found: list[list[Any]] = self.ask(sql, parameters, **more)["rows"]
@@ -45,6 +48,10 @@ class World(Kept):
     def arrow(self, sql: str, **more: Any) -> pa.Table:
         stream = queries.stream(self.ctx, self.queries, "main", Asked(sql, **{"limit": None, **more}), cancel=Cancel())
         return pa.ipc.open_stream(io.BytesIO(b"".join(stream.pieces))).read_all()
+
+
+def page_of(ctx: Context, asked: Queries, result: str, after: int, rows: int) -> QueryAnswer:
+    return queries.page(ctx, asked, result, after, PageBounds(rows)).answer()
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class RecordWorld:
     def render(self, wanted: WantedRows) -> Iterator[bytes]:
         self.rendered.append(wanted)
         out = io.BytesIO()
-        write(request_of(self.lake.uri, wanted), out)
+        write(open_lake(self.lake.uri), request_of(wanted), out)
         yield out.getvalue()
 
     def render_changes(self, wanted: WantedChanges) -> Iterator[bytes]:

@@ -97,6 +97,18 @@ def test_a_result_is_a_file_with_its_types(http: httpx2.Client, kind: str, endin
         assert table.column("v").to_pylist()[: len(HOSTILE)] == list(HOSTILE)
 
 
+def test_rows_of_a_page_have_a_bound_of_bytes_and_long_values_are_marked(http: httpx2.Client) -> None:
+    sql = "SELECT range AS k, repeat('y', 20000) AS v FROM range(300)"
+    answer = http.post("/query", data={"sql": sql, "limit": "300"}, headers={"Accept": "application/json"})
+    assert len(answer.content) < 2 << 20
+    found = answer.json()["answer"]
+    assert {len(row[1]) for row in found["rows"]} == {10_000}
+    assert found["cut"][0] == {"row": 0, "column": 1, "size_bytes": 20_000}
+    assert "cut, 20,000 bytes" in http.post("/query", data={"sql": sql}).text
+    whole = http.get(f"/query/result.json?result={found['result']}").json()
+    assert {len(row[1]) for row in whole["rows"]} == {20_000}
+
+
 def test_parameters_are_bound_and_a_time_is_meant(http: httpx2.Client) -> None:
     found = value(http, "SELECT v FROM shop.totals WHERE k = $k OR v = $v ORDER BY k", parameters="k=9\r\nv=v12\r\n")
     assert [row[0] for row in found["answer"]["rows"]] == ["v9", "v12"]

@@ -14,19 +14,35 @@ class QueryColumnAnswer(TypedDict):
     type: str
 
 
-class QueryAnswer(TypedDict):
-    """A page of a query's rows. `generations`: which generation of each table was read, by the name that the query has
-    for it. `result`: where more pages are, from row `next` on (None: this is the last one). `more`: the query has more
-    rows than its limit. `cached`: it was not run again, as its tables have the same rows."""
+class CutCellAnswer(TypedDict):
+    """A value of which a page has the beginning alone. `row`: its number in the result; `column`: its place in
+    `columns`; both from 0. `size_bytes`: of the whole value, of its JSON where it is no text."""
+
+    row: int
+    column: int
+    size_bytes: int
+
+
+class QueryPageHead(TypedDict):
+    """All of a page but its rows. `generations`: which generation of each table was read, by the name that the query
+    has for it. `result`: where more pages are, from row `next` on (None: this is the last one). `more`: the query has
+    more rows than its limit. `cut`: values that are too long for a page. `cached`: it was not run again, as its tables
+    have the same rows."""
 
     result: str
     columns: list[QueryColumnAnswer]
-    rows: list[list[JsonValue]]
     generations: dict[str, int]
     total: int
     more: bool
     next: int | None
+    cut: list[CutCellAnswer]
     cached: bool
+
+
+class QueryAnswer(QueryPageHead):
+    """A page of a query's rows, in order. It ends after 10,000 rows or 8 MB."""
+
+    rows: list[list[JsonValue]]
 
 
 class CancelAnswer(TypedDict):
