@@ -226,6 +226,23 @@ CASES = [
     ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
     ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
+    *(
+        ("not-supported", jdbc(f"options: {{^{name}: x}}"))
+        for name in ("socketFactory", "SSLFACTORY", "authenticationPluginClassName", "loggerFile", "xmlFactoryFactory")
+    ),
+    *(
+        ("not-supported", jdbc(f"options: {{^{name}: x}}"))
+        for name in ("driver", "keytab", "connectionProvider", "sslhostnameverifier", "service")
+    ),
+    *(
+        ("not-supported", component(f"read: {{connector: jdbc, url: ^'jdbc:postgresql://h/d?{query}', table: t}}"))
+        for query in ("socketFactory=a.B&socketFactoryArg=/x", "ssl=true&loggerFile=/x", "a=b#&socket%46actory=x")
+    ),
+    ("not-supported", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: t, options: {{^driver: x}}}}")),
+    (
+        "place-refused",
+        component("read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"),
+    ),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
     ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: upsert}}")),
