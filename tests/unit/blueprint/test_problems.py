@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.core import errors
 from controlplane.core.blueprint.problems import MOST_PROBLEMS, Code
+from controlplane.core.schema.schemas import parse_ddl, types
 from tests.unit.blueprint.texts import READ, component, marked, problems_of
 
 SQL = "transform: {sql: SELECT 1}"
@@ -120,6 +121,15 @@ CASES = [
     ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
     ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
     # later releases
+    *(
+        ("invalid-schema", read(f"schema: '{ddl}'"))
+        for ddl in (
+            *("a ^CHAR(3)", "a INT, b STRING ^NOT NULL", "a ^STRING(3)", "a INT ^PRIMARY KEY"),
+            *("a INT, ^PRIMARY KEY (a)", "a STRUCT<b: INT ^NOT NULL>", "a ARRAY<^VARCHAR(3)>", "a INT ^DEFAULT 3"),
+            *("a ^TIMESTAMP(3)", "a INT ^UNIQUE", "a INT ^CHECK (a > 0)", "a CHARACTER ^VARYING(5)", "a ^INT(5)"),
+            *("a DECIMAL^(37, -2)", "a DECIMAL^(-2)", "a STRING ^COLLATE UNICODE"),
+        )
+    ),
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
     ("missing-key", component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}")),
     ("missing-entrypoint", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
@@ -329,3 +339,35 @@ def test_every_code_is_documented() -> None:
     assert len(documented) == len(set(documented))
     kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.HeadgateError)]
     assert set(get_args(Code)) | {e.code for e in kinds} <= set(documented)
+
+
+DECLARED = "v VARCHAR(3), n INT NOT NULL, `a b` CHAR(2) NOT NULL, s STRUCT<x: INT NOT NULL>, PRIMARY KEY (v, `a b`)"
+KEPT = "v STRING, n INT, `a b` STRING, s STRUCT<x: INT>"
+
+
+def test_what_a_schema_cannot_keep_is_told_with_the_lines_that_check_it() -> None:
+    """The lines are those that a user copies: with them the blueprint is taken."""
+    found = problems_of(read(f"schema: '{DECLARED}'"))
+    lines = [problem.hint.partition("expect: ")[2] for problem in found]
+    assert lines == [
+        "[{check: length(v) <= 3}]",
+        "[{check: n IS NOT NULL}]",
+        '[{check: "length(`a b`) <= 2"}]',
+        '[{check: "`a b` IS NOT NULL"}]',
+        "[{check: s.x IS NOT NULL}]",
+        '[{unique: [v, "a b"]}, {check: v IS NOT NULL}, {check: "`a b` IS NOT NULL"}]',
+    ]
+    kept = read(f"schema: '{KEPT}'")
+    for line in lines:
+        assert problems_of(f"{kept}    expect: {line}\n") == ()
+
+
+def test_a_number_with_zeros_before_its_point_is_whole() -> None:
+    assert types(parse_ddl("a numeric(5,-2), b DECIMAL( 36 , - 2 ), c VARCHAR, d CHAR, e INT NULL COMMENT 'x'")) == {
+        "a": "decimal(7,0)",
+        "b": "decimal(38,0)",
+        "c": "string",
+        "d": "string",
+        "e": "integer",
+    }
+    assert problems_of(read("schema: 'a numeric(5,-2)'")) == ()
