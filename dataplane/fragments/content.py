@@ -24,7 +24,8 @@ _SIMPLE = frozenset(
 )
 BITS = 60  # of a bigint
 SPREADING = 0x9E3779B1  # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
-# In place of variants, which fragments of earlier releases hold, the bytes of files are read; neither the hash nor JSON tells their types apart.
+# Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the hash nor JSON tells
+# their types apart.
 _VARIANT_FIELDS: list[Json] = [
     {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
 ]
