@@ -6,13 +6,13 @@ Does not belong here: which address a name has (`dataplane.notify`).
 from __future__ import annotations
 
 import re
-import socket
 import unicodedata
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 REFUSED: Final = "is link-local, where clouds serve a machine's own credentials"
 
+_NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]{1,8}|0[0-7]{0,11}|[1-9][0-9]{0,9}", re.ASCII)
 _HOST: Final = re.compile(r"[a-z]+://(?:[^/?#]*@)?(?:\[(?P<inner>[^\]]*)\]|(?P<plain>[^/?#:]*))", re.IGNORECASE)
 
 
@@ -37,10 +37,26 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         return ip_address(host.partition("%")[0])
     except ValueError:
         pass
-    try:
-        return IPv4Address(socket.inet_aton(host.rstrip(".")))
-    except (OSError, ValueError):
+    return _of_numbers(host.rstrip(".").split("."))
+
+
+def _of_numbers(parts: list[str]) -> IPv4Address | None:
+    """As `inet_aton` reads one to four numbers: each is a byte but the last, which fills the rest."""
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         return None
+    numbers = [_number(part) for part in parts]
+    rest = 4 - len(parts) + 1
+    if any(byte > 0xFF for byte in numbers[:-1]) or numbers[-1] >= 1 << 8 * rest:
+        return None
+    head = sum(byte << 8 * (3 - at) for at, byte in enumerate(numbers[:-1]))
+    return IPv4Address(head + numbers[-1])
+
+
+def _number(text: str) -> int:
+    """Hexadecimal behind 0x, octal behind another 0."""
+    if text[:2] in ("0x", "0X"):
+        return int(text[2:], 16)
+    return int(text, 8 if text[0] == "0" else 10)
 
 
 def _translated(address: IPv6Address) -> IPv4Address | None:

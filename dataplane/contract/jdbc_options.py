@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import unquote
 
+_ENCODED: Final = re.compile("%([0-9A-Fa-f]{2})")
 _NAMES_CODE: Final = re.compile(
     r"factory|class|plugin|provider|verifier|callback|file|keytab|jaas|^driver$|^service$|librar", re.IGNORECASE
 )
@@ -25,6 +25,6 @@ def is_refused(option: str) -> bool:
 def refused_parameters(url: str) -> Iterator[str]:
     """The parameters of a JDBC URL that are refused."""
     for part in re.split("[?&#]", url)[1:]:
-        name = unquote(part.partition("=")[0])
+        name = _ENCODED.sub(lambda found: chr(int(found[1], 16)), part.partition("=")[0])
         if is_refused(name):
             yield name

@@ -72,7 +72,7 @@ def _call(lateral: exp.Expr) -> exp.Func | None:
     return lateral if isinstance(lateral, exp.Func) else None
 
 
-def _check_function(text: str, call: exp.Expr) -> None:
+def _check_function(text: str, call: exp.Func) -> None:
     name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.sql_name()).lower()
     if name.replace("_", "") not in _INTERNAL:
         message = f"{name}() reads from outside of the dataflow, or is not known to read only its arguments"

@@ -222,7 +222,7 @@ def test_is_refused(world: World, sql: str) -> None:
     assert not (world.folder / "written").exists()
 
 
-queries_with_names = st.deferred(
+queries_with_names: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]),
         st.builds("WITH {1} AS ({0}) {2}".format, queries_with_names, st.sampled_from("pqr"), queries_with_names),
