@@ -28,6 +28,7 @@ from controlplane.ui.recognition import is_for_pages
 BODY_LIMIT_BYTES = 5_000_000
 DISCARD_LIMIT_BYTES = 256_000_000  # of a refused body: read and dropped, so that the client gets to read the answer
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+OF_ANOTHER_HOST = re.compile(r"/[\t\n\r]*[/\\]")  # as browsers read it where it is in a link
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -54,6 +55,9 @@ class Gateway:
         scope["headgate.request_id"] = _request_id(scope)
         exchange = HttpExchange(scope, receive, send, self._count)
         app: ASGIApp
+        if OF_ANOTHER_HOST.match(scope["path"]):
+            await problems.of_no_address(scope["headgate.request_id"])(scope, exchange.receive, exchange.send)
+            return
         if is_for_s3(scope):
             app = self._s3
         elif is_for_sharing(scope):

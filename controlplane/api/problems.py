@@ -186,6 +186,11 @@ def of_fault(request_id: str) -> JSONResponse:
     return JSONResponse(value, 500, media_type=MEDIA_TYPE)
 
 
+def of_no_address(request_id: str) -> JSONResponse:
+    """The answer to a path that no application has, whatever is asked of it."""
+    return JSONResponse(body(404, "not-found", "nothing has this address", request_id), 404, media_type=MEDIA_TYPE)
+
+
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
     typed = _content_type_problem(errors, request)

@@ -49,7 +49,7 @@ def summary(value: RunAnswer) -> View:
     spark = "Spark started" if value["spark_started"] else "Spark was running" if tasks["executed"] else "no Spark"
     head = f"{value['state']} in {value['wall_s']:.1f} s: {counts}; {spark}"
     return [
-        *_things(value["datasets"], value["targets"]),
+        *_things(value["datasets"], value["targets"], is_led=False),
         *_errors((e["dataset"], e) for e in value["errors"]),
         Lines((head,)),
     ]
@@ -61,7 +61,7 @@ def status(value: StatusAnswer) -> View:
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         told = (title, flow["problem"]) if "problem" in flow else (title,)
-        parts += [Lines(told), *_things(flow["datasets"], flow["targets"])]
+        parts += [Lines(told), *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None)]
     sources = {d["name"]: d["as_of"] for flow in value["dataflows"] for d in flow["datasets"] if "as_of" in d}
     if looked := tuple(source_views.times(sources)):
         parts.append(Lines(looked))
@@ -85,13 +85,14 @@ def _leader(leader: LeaderStatus) -> str:
     return f"{leader['holder']} leads since {leader['since']}"
 
 
-def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus]) -> list[Table | Lines]:
+def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool) -> list[Table | Lines]:
+    """`is_led`: a process has sources listed. Where there is none, no listing is late."""
     found: list[Table | Lines] = []
     if datasets:
         found.append(_table("", DATASET_COLUMNS, datasets))
     if warnings := [d for d in datasets if d.get("checks")]:
         found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
-    if late := [line for d in datasets for line in _late_lines(d)]:
+    if late := [line for d in datasets if is_led for line in _late_lines(d)]:
         found.append(Lines(tuple(late)))
     if told := tuple(notes(datasets)):
         found.append(Lines(told))

@@ -8,11 +8,12 @@ names there are (`operations.inspect.hidden`), and rows and texts that belong to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.rights import Principal, may, may_see_part
 
@@ -135,15 +136,22 @@ class Veil:
 
     def _is_hidden(self, value: JsonObject) -> bool:
         """Whether it is about something hidden, by the fields that say what it is about."""
-        branch = value.get("branch")
-        if isinstance(branch, str) and branch in self.branches:
+        if self._is_hidden_branch(value.get("branch")):
             return True
+        if _is_of_branches(value):
+            return any(self._is_hidden_branch(name) for name in _branches_of(value))
         flow, component = value.get("dataflow"), value.get("component")
         if isinstance(flow, str) and isinstance(component, str) and self._is_hidden_name(f"{flow}.{component}"):
             return True
         if "diff" in value and isinstance(flow, str) and not may(self.principal, "view", dataflow=flow):
             return True  # text of a dataflow
         return any(self._is_hidden_in(key, value) for key in _ABOUT)
+
+    def _is_hidden_branch(self, name: JsonValue) -> bool:
+        """Also one that has ended, and is in no list: what happened in a branch is told for longer than it lives."""
+        if not isinstance(name, str) or name in ("", MAIN):
+            return False
+        return name in self.branches or not may(self.principal, "view", branch=name)
 
     def _is_hidden_in(self, key: str, value: JsonObject) -> bool:
         name = value.get(key)
@@ -167,6 +175,19 @@ class Veil:
 
     def _names(self) -> frozenset[str]:
         return self.dataflows | self.branches | self.datasets | _components(self.datasets)
+
+
+def _is_of_branches(value: JsonObject) -> bool:
+    """An event or an entry of the audit that tells of a branch, in place of a dataset."""
+    return any(str(value.get(key)).startswith("branch.") for key in ("kind", "action"))
+
+
+def _branches_of(value: JsonObject) -> Iterator[JsonValue]:
+    yield value.get("dataset")
+    yield value.get("target")
+    for part in (value, value.get("before"), value.get("after")):
+        if isinstance(part, dict):
+            yield part.get("from")
 
 
 def _is_own(key: str, value: JsonValue) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LEEWAY_S = 30.0  # by which clocks may differ
 LONGEST = 16_000
+TIMES = ("exp", "iat", "nbf")
 NEEDED = ["iss", "aud", "exp", "iat", "sub"]
 
 
@@ -68,7 +69,16 @@ class JwtIssuers:
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:  # times may be anything that JSON has
             raise BadIdentity(f"the identity token of {issuer} is refused: {e}") from e
+        _require_numbers(found, issuer)
         return cast("JsonObject", found)
+
+
+def _require_numbers(claims: dict[str, Any], issuer: str) -> None:
+    """Times are numbers (RFC 7519, section 2); PyJWT also reads texts and truth values. Raises BadIdentity."""
+    for name in TIMES:
+        value = claims.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadIdentity(f"the identity token of {issuer} is refused: {name} is no number")
 
 
 def _unchecked(text: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class Reconciler:
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
             self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
-        return worst(d.status for d in self._decisions())
+        return worst(self._decisions())
 
     def _decisions(self) -> Sequence[Decision]:
         """Of the branch that this loop is about, as of the last pass."""

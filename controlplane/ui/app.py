@@ -42,6 +42,7 @@ from controlplane.ui import (
     work_pages,
 )
 from controlplane.ui.asking import PageServices, SignedOut
+from controlplane.ui.forms import own_address
 from controlplane.ui.names import BRANCH
 from controlplane.ui.tries import Tries
 
@@ -118,8 +119,8 @@ class PagesApp:
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadgateError)
     if isinstance(error, SignedOut) and request.method == "GET" and not _is_for_a_program(request):
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/login?next={quote(asked, safe='')}" if asked != "/" else "/login", 303)
+        here = own_address(request)
+        return RedirectResponse(f"/login?next={quote(here, safe='')}" if here != "/" else "/login", 303)
     return _problem(request, STATUS.get(error.code, REFUSED), error.code, str(error))
 
 
@@ -181,6 +182,6 @@ def _problem(request: Request, status: int, code: str, detail: str) -> Response:
         "detail": text,
         "request_id": _request_id(request),
         "branch": _other_branch(request),
-        "in_main": str(request.url.include_query_params(branch=MAIN).replace(scheme="", netloc="")),
+        "in_main": own_address(request, branch=MAIN),
     }
     return rendering.page(request, "problem.html", shown, status=status)

@@ -28,6 +28,7 @@ from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import CompareRows
 from controlplane.ports.store import Store
 from controlplane.ui import gate
+from controlplane.ui.forms import own_address
 from controlplane.ui.rights import Permission, may, sees_pages
 
 
@@ -134,8 +135,7 @@ class Asking:
 
     def switched(self, branch: str) -> str:
         """This page in another branch. Where in a list one was means nothing there."""
-        url = self.request.url.remove_query_params(["part", "after", "gen"]).include_query_params(branch=branch)
-        return str(url.replace(scheme="", netloc=""))
+        return own_address(self.request, without=("part", "after", "gen"), branch=branch)
 
     @property
     def once(self) -> str:

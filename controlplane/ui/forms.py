@@ -1,8 +1,12 @@
-"""What a form of a page brings. Does not belong here: what is done about it."""
+"""What a form of a page brings, and addresses of ours made from those of a request.
+
+Does not belong here: what is done about a form.
+"""
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs
+from collections.abc import Collection
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.requests import Request
 
@@ -30,3 +34,12 @@ def own_path(text: str) -> str:
     """A path of our own to go on to; anything else is home. A browser reads `//` and a backslash as another host."""
     is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isprintable()
     return text if is_own and len(text) < 2000 else "/"
+
+
+def own_address(request: Request, *, without: Collection[str] = (), **fields: str) -> str:
+    """The path and query of a request for a link, without some fields of the query and with others. Whatever the path
+    is, a browser reads no other host in it: it begins with one slash, and its characters are encoded."""
+    path = "/" + quote(request.scope["path"].lstrip("/"))
+    query = [(k, v) for k, v in request.query_params.multi_items() if k not in {*without, *fields}]
+    text = urlencode([*query, *fields.items()])
+    return f"{path}?{text}" if text else path

@@ -9,6 +9,7 @@ live (`operations`), and tokens of programs (`api.access`).
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Collection
 from hashlib import sha256
 from ipaddress import ip_address
@@ -27,6 +28,7 @@ SECURE_COOKIE = "__Host-hg"
 PROOF_HEADER = "x-csrf"
 PROOF_FIELD = "csrf"
 LOOKS = frozenset({"GET", "HEAD"})
+NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _TAG = b"headgate/csrf/1\n"
 
 
@@ -43,9 +45,12 @@ class WrongHost(HeadgateError):
 
 
 def host_of(headers: Headers) -> str:
-    """The name that the client calls us by, without a port; empty if it is none."""
+    """The name that the client calls us by, without a port; empty if it is none, or names a user or a path beside."""
+    host = headers.get("host", "")
+    if NO_HOST.search(host):
+        return ""
     try:
-        return (urlsplit(f"//{headers.get('host', '')}").hostname or "").rstrip(".")
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
         return ""
 

@@ -22,6 +22,7 @@ from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
 from controlplane.ui.actions import ACTIONS, TOLD
 from controlplane.ui.asking import Asking, asking
+from controlplane.ui.forms import own_address
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.rights import Permission
 
@@ -56,21 +57,20 @@ class Page(Generic[V]):
     def show(self, asked: Asking, value: V, after: int, *, status: int = 200) -> Response:
         """As HTML. `after`: the newest event that the value knows of."""
         request, part = asked.request, asked.query("part")
-        path = request.url.path
-        twin = "/index.json" if path == "/" else f"{path}{TWIN}"
-        query = f"?{request.url.query}" if request.url.query else ""
+        path, mark, query = own_address(request).partition("?")
+        twin = ("/index.json" if path == "/" else f"{path}{TWIN}") + mark + query
         shown = {
             "page": value,
-            "twin": twin + query,
+            "twin": twin,
             "here": path,
             "asked": asked,
             "after": after,
             "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
-            "onward": str(request.url.remove_query_params("part").replace(scheme="", netloc="")),
-            "part_url": lambda part: request.url.include_query_params(part=part).replace(scheme="", netloc=""),
+            "onward": own_address(request, without=("part",)),
+            "part_url": lambda part: own_address(request, part=part),
             "commands": [
                 ("Shell", self._command(asked)),
-                ("curl", f"{CURL} {shlex.quote(asked.origin + twin + query)}"),
+                ("curl", f"{CURL} {shlex.quote(asked.origin + twin)}"),
             ],
             **self.shown(asked, value),
         }

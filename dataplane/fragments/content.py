@@ -20,11 +20,12 @@ Type: TypeAlias = str | Mapping[str, Json]
 FLOATS = ("float", "double")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _SIMPLE = frozenset(
-    ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES, "variant"),
+    ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES),
 )
 BITS = 60  # of a bigint
 SPREADING = 0x9E3779B1  # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
-# In their place variants are read as the bytes that files hold; neither the hash nor JSON tells their types apart.
+# Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the hash nor JSON tells
+# their types apart.
 _VARIANT_FIELDS: list[Json] = [
     {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
 ]
@@ -33,7 +34,8 @@ _JSON_OPTIONS = """map('ignoreNullFields', 'false', 'timeZone', 'UTC',
 
 
 def unsupported(kind: Type) -> str | None:
-    """The first type in `kind` that no fragment may hold, such as intervals; None if all is well."""
+    """The first type in `kind` that no fragment may hold, such as intervals, and variants, which no table can have that
+    other engines read; None if all is well."""
     if isinstance(kind, str):
         return None if kind in _SIMPLE or kind.startswith("decimal(") else kind
     return next(filter(None, map(unsupported, _children(kind))), None)

@@ -84,9 +84,9 @@ def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> 
     typed = [_typed(column) for column in own]
     for column in typed:
         if "__COLLATIONS" in column["metadata"]:
-            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has a collation: cast it")
+            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has a collation: cast it")
         if bad := unsupported(column["type"]):
-            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has type {bad}: cast it")
+            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has type {bad}: cast it")
     whole = struct_of([*typed, *label])
     return df if whole == schema else df.to(spark_type(whole))
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from dataplane.contract.jobs import AlertMessage
 from dataplane.errors import TaskFailure
 from dataplane.notify import words
+from dataplane.notify.web import check_host
 
 ANSWER_S = 20.0
 PORTS = {"smtp": 25, "smtps": 465}
@@ -51,6 +52,7 @@ def _mail(sender: str, receivers: Sequence[str], message: AlertMessage) -> Email
 def _opened(server: Server) -> Iterator[smtplib.SMTP]:
     place = urlsplit(server.url)
     host, port = place.hostname or "", place.port or PORTS[place.scheme]
+    check_host(host)
     context = ssl.create_default_context()
     if place.scheme == "smtps":
         client: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=ANSWER_S, context=context)

@@ -8,14 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
 from collections.abc import Mapping
 
 import httpx2
 
+from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.errors import TaskFailure
 
 ANSWER_S = 15.0
 TOLD = 200  # characters of an answer
+
+
+def check_host(host: str) -> None:
+    """TaskFailure where an address that the name has is link-local. What has no address fails when it is opened."""
+    try:
+        found = [str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError):
+        found = []
+    if any(map(is_link_local, [host, *found])):
+        raise TaskFailure("notify-refused", f"{host} {REFUSED}")
+
+
+def _host(url: str) -> str:
+    """As the client opens it."""
+    try:
+        return httpx2.URL(url).raw_host.decode()
+    except httpx2.InvalidURL:
+        return ""
 
 
 def signed(body: bytes, secret: str, at: int) -> dict[str, str]:
@@ -26,7 +46,9 @@ def signed(body: bytes, secret: str, at: int) -> dict[str, str]:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """TaskFailure unless the service answers 2xx. No redirect is followed."""
+    """TaskFailure unless the service answers 2xx, or where its name leads to a link-local address. No redirect is
+    followed."""
+    check_host(_host(url))
     sent = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "headgate", **headers}
     try:
         answer = httpx2.post(url, content=body, headers=sent, timeout=ANSWER_S, follow_redirects=False)

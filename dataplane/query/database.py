@@ -1,13 +1,18 @@
 """One database for one query: views over the files of its tables, and nothing else that it could reach.
 
-DuckDB opens no file at all: rows come from Arrow, which is handed the files. So no path is allowed, neither for reading
-nor for `COPY`. Does not belong here: what a query may say (`statement`).
+DuckDB opens no file of a user: rows come from Arrow, which is handed the files. So no path is allowed, neither for
+reading nor for `COPY`, but the folder that DuckDB spills to, which it always allows itself. That folder is made for one
+query under a name that nobody can guess, and is empty when the query begins.
+Does not belong here: what a query may say (`statement`).
 """
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.queries import Bounds, QueryTable
@@ -28,22 +33,36 @@ OWN = "memory"  # DuckDB's name of the database that references without a branch
 @contextmanager
 def database_of(lake: Lake, tables: Iterable[QueryTable], bounds: Bounds) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked database with one view for each table."""
-    import duckdb
-
-    config: dict[str, Any] = {
-        "threads": THREADS,
-        "memory_limit": f"{bounds['memory_bytes']}B",
-        "temp_directory": bounds["scratch"],
-        "max_temp_directory_size": f"{bounds['disk_bytes']}B",
-        "errors_as_json": True,
-        **_CLOSED,
-    }
-    with duckdb.connect(config=config) as database:
+    with _spill_folder(Path(bounds["scratch"])) as folder, _connected(bounds, folder) as database:
         database.execute("SET TimeZone = 'UTC'")
         for number, table in enumerate(tables):
             _add(database, lake, number, table)
         _lock(database)
         yield database
+
+
+@contextmanager
+def _spill_folder(scratch: Path) -> Iterator[Path]:
+    folder = scratch / secrets.token_hex(16)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connected(bounds: Bounds, spill_folder: Path) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    config: dict[str, Any] = {
+        "threads": THREADS,
+        "memory_limit": f"{bounds['memory_bytes']}B",
+        "temp_directory": str(spill_folder),
+        "max_temp_directory_size": f"{bounds['disk_bytes']}B",
+        "errors_as_json": True,
+        **_CLOSED,
+    }
+    return duckdb.connect(config=config)
 
 
 _CLOSED = {

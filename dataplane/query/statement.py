@@ -7,6 +7,7 @@ running.
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,12 +73,11 @@ class Parser:
             raise refused("a query has no NUL characters", sql.index("\0"))
         text = quoted(sql)
         tree = _parsed(self._database, text)
-        known = {name.lower() for name in _common_names(tree)}
         references, is_repeatable = list[Reference](), True
         branches = list[int]()
-        for node in _nodes(tree):
+        for node, names in _nodes(tree):
             _check_node(node, text)
-            if (reference := _reference(node, text, known)) is not None:
+            if (reference := _reference(node, text, names)) is not None:
                 references.append(reference)
                 branches += [node["query_location"]] if reference["branch"] else []
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
@@ -101,23 +101,43 @@ def _unparsed(found: Json, text: Quoted) -> QueryRefused:
     return refused(found["error_message"], None if at is None else text.origin_of_byte(int(at)))
 
 
-def _nodes(tree: Json) -> Iterator[Json]:
-    """All objects in a parsed statement, without recursion: a user wrote how deep it is."""
-    left = [tree]
+Names = frozenset[str]  # of WITH, as `_folded`
+NO_NAMES: Names = frozenset()
+
+
+def _nodes(tree: Json) -> Iterator[tuple[Json, Names]]:
+    """All objects in a parsed statement, each with the names of WITH that DuckDB resolves there. Without recursion: a
+    user wrote how deep it is."""
+    left: list[tuple[Json, Names]] = [(tree, NO_NAMES)]
     while left:
-        node = left.pop()
+        node, names = left.pop()
         if isinstance(node, dict):
-            yield node
-            left.extend(reversed(node.values()))
+            yield node, names
+            left.extend(reversed(list(_children(node, names))))
         elif isinstance(node, list):
-            left.extend(reversed(node))
+            left.extend((item, names) for item in reversed(node))
 
 
-def _common_names(tree: Json) -> Iterator[str]:
-    """Of WITH: where each may stand is left to the engine, as all that it finds is the query's own."""
-    for node in _nodes(tree):
-        for entry in (node.get("cte_map") or {}).get("map", []):
-            yield entry["key"]
+def _children(node: Json, names: Names) -> Iterator[tuple[Json, Names]]:
+    """A name of WITH holds in the entries after it and in the query, and a recursive one in its own recursive part.
+    Anywhere else DuckDB looks the name up in its catalogue, and then among files."""
+    for entry in (node.get("cte_map") or {}).get("map", []):
+        yield entry["value"], names
+        names |= {_folded(entry["key"])}
+    is_recursive = node.get("type") == "RECURSIVE_CTE_NODE"
+    for field, value in node.items():
+        if is_recursive and field == "right":
+            yield value, names | {_folded(node["cte_name"])}
+        elif field != "cte_map":
+            yield value, names
+
+
+def _folded(name: str) -> str:
+    """A name as DuckDB compares it: it folds the letters of ASCII alone."""
+    return name.translate(_ASCII_LOWER)
+
+
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def _check_node(node: Json, text: Quoted) -> None:
@@ -137,7 +157,7 @@ def _check_table_function(function: Json, at: int | None) -> None:
         raise refused(f"{name or 'this'} is no function to read from here; these are: {allowed}", at)
 
 
-def _reference(node: Json, text: Quoted, known: set[str]) -> Reference | None:
+def _reference(node: Json, text: Quoted, names: Names) -> Reference | None:
     if node.get("type") != "BASE_TABLE" or "class" in node:
         return None
     schema, table, at = node["schema_name"], node["table_name"], _place(node, text)
@@ -145,7 +165,7 @@ def _reference(node: Json, text: Quoted, known: set[str]) -> Reference | None:
         raise refused(f"write the generation or time behind the name: {schema}.{table}@3", at)
     if schema:
         return {"branch": node["catalog_name"], "dataflow": schema, "table": table, "at": at or 0}
-    if table.lower() in known:
+    if _folded(table) in names:
         return None
     message = f"there is no table {table}: a table is named by dataflow and dataset, as in flights.delays"
     raise QueryRefused({"kind": "unknown", "message": message, "at": at})

@@ -20,6 +20,7 @@ from controlplane.api.auth import LINK
 from controlplane.api.services import Services
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import blueprints, branches, tokens
+from controlplane.operations.inspect import overview
 from tests.hostile.routes import queries_of
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.branches.world import BranchWorld
@@ -182,6 +183,24 @@ def test_a_stream_knows_names_that_came_after_it_began(place: Place) -> None:
         place.services.wake.notify()
         told = next(line for line in lines if line.startswith("data: "))
     assert json.loads(told.removeprefix("data: "))["dataset"] == "pr-2"
+
+
+def test_what_is_told_of_a_branch_is_hidden_when_it_has_ended(place: Place) -> None:
+    """Events and the list of branches name branches that are no more."""
+    branches.create(place.world.ctx, "pr-2", source="secretdev")
+    branches.create(place.world.ctx, "pr1")
+    for name in ("secretdev", "pr1"):
+        branches.delete(place.world.ctx, name)
+    everything = overview.events(place.world.ctx, None, 0)
+    assert {"branch.create", "branch.delete"} <= {
+        event["kind"] for event in everything if event["dataset"] == "secretdev"
+    }
+    with place.http(Narrowing(("shop",), (), ("main", "pr*"))) as http:
+        told = http.get("/v1/events?after=0&follow=false").text
+        listed = http.get("/v1/branches").json()["items"]
+    assert not FORBIDDEN.search(told)
+    assert told.count('"dataset": "pr1"') == 2, "a branch is no dataflow"
+    assert {branch["name"]: branch["source"] for branch in listed} == {"pr-1": "main", "pr-2": "(hidden)"}
 
 
 def test_datasets_one_by_one(place: Place) -> None:

@@ -180,6 +180,7 @@ def test_nothing_above_an_empty_text_comes_twice(table: Database) -> None:
         ("jdbc:postgresql://127.0.0.1:{port}/{name}?user=test", "gone.t", "table-missing"),
         ("jdbc:postgresql://127.0.0.1:x/{name}", "t", "bad-url"),
         ("http://127.0.0.1", "t", "bad-url"),
+        ("jdbc:postgresql://127.0.0.1:{port}/{name}?user=test&loggerFile=/tmp/x", "t", "bad-url"),
         ("secret://nothing/here", "t", "secret-missing"),
     ],
 )

@@ -84,6 +84,22 @@ QUESTIONS = """SELECT tags ? 'a?''b' AS one, tags ?| '{x,y}' AS two, '?' AS q, E
 FROM t /* who's ? */ WHERE NOT tags ?& '{x,z}'"""
 
 
+def test_numbers_with_zeros_before_their_point_are_whole(lake: Lake, database: Database) -> None:
+    database.do(
+        'CREATE TABLE t (a numeric(5, -2), "c `x`" numeric(3, 5), d numeric(5, -2)[], e numeric(4, 2))',
+        "INSERT INTO t VALUES (1234567, 0.00123, '{123456,-99}', 12.34), (NULL, NULL, NULL, NULL)",
+    )
+    work = job(database)
+    listed = tasks(work)
+    schema = inferred(lake, work, next(iter(listed.values())))
+    kinds = {f["name"]: f["type"] for f in schema["fields"]}
+    assert (kinds["a"], kinds["c `x`"], kinds["e"]) == ("decimal(7,0)", "decimal(5,5)", "decimal(4,2)")
+    [result] = parsed(lake, work, listed, schema)
+    [row, _] = sorted(lake.rows(result), key=lambda row: row["a"] is None)
+    assert (row["a"], row["c `x`"], row["e"]) == (Decimal(1234600), Decimal("0.00123"), Decimal("12.34"))
+    assert row["d"] == [Decimal(123500), Decimal(-100)]
+
+
 def test_a_query_may_have_question_marks(lake: Lake, database: Database) -> None:
     database.do(
         'CREATE TABLE t (tags jsonb, "n$?$" int)', """INSERT INTO t VALUES ('["a?''b"]', 1), ('["x", "z"]', 2)"""

@@ -115,6 +115,22 @@ def test_the_parsers_place_too(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT parse_json('{\"k\":1}') AS v", "variant"),
+        ("SELECT named_struct('a', array(parse_json('1'))) AS v", "variant"),
+        ("SELECT interval 1 day AS v", "interval day"),
+        ("SELECT time'12:00:00' AS v", "time(6)"),
+    ],
+)
+def test_types_that_no_table_holds_are_refused_before_any_task(lake: Lake, sql: str, kind: str) -> None:
+    (result,) = lake.run("analyse", query(sql), [{}])
+    error = failed(result)
+    assert (error["kind"], error["condition"]) == ("user", "UNSUPPORTED_OUTPUT_TYPE")
+    assert error["message"] == f"column v has type {kind}: cast it"
+
+
+@pytest.mark.parametrize(
     ("sql", "condition"),
     [
         ("SELECT 1 AS a, 2 AS a", "COLUMN_ALREADY_EXISTS"),

@@ -14,6 +14,8 @@ from controlplane.core.blueprint.kinds import Check, Fault
 from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from dataplane.contract.globs import GLOB_CHARACTERS, braces_fault
+from dataplane.contract.hosts import REFUSED as LINK_LOCAL
+from dataplane.contract.hosts import names_link_local
 from dataplane.contract.limits import SYSTEM_PLACES
 
 NAME: Final = "[a-z][a-z0-9_]*"
@@ -66,6 +68,13 @@ def matching(pattern: str, wanted: str) -> Check:
         return None if found else Fault("invalid-value", f"{shown(text)} is not {wanted}")
 
     return check
+
+
+def no_link_local(text: str) -> Fault | None:
+    """An address of a service that is not link-local; what its name leads to is for workers to see."""
+    if not names_link_local(text):
+        return None
+    return Fault("place-refused", f"{shown(text)} {LINK_LOCAL}", "name the host of a service")
 
 
 def path(text: str) -> Fault | None:

@@ -34,6 +34,7 @@ from controlplane.core.blueprint.shared import (
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
 )
+from dataplane.contract.jdbc_options import is_refused, refused_parameters
 
 DRIVERS = ("postgresql",)
 NO_TEXTS: tuple[str, ...] = ()
@@ -48,7 +49,15 @@ def _url(text: str) -> Fault | None:
         return Fault("invalid-value", f"{shown(text)} is no JDBC URL", hint)
     if kind not in DRIVERS:
         return Fault("not-supported", f"databases of {shown(kind)} come with a later release", "use jdbc:postgresql:")
-    return None
+    return next(filter(None, map(_option, refused_parameters(text))), None)
+
+
+def _option(name: str) -> Fault | None:
+    """A name of an option or of a parameter of the URL."""
+    if not is_refused(name):
+        return None
+    message = f"{shown(name)} names a class or a file of the machine that connects"
+    return Fault("not-supported", message, "leave it out: Headgate brings the driver")
 
 
 def _not_empty(text: str) -> Fault | None:
@@ -79,7 +88,7 @@ URL = Key(
 )
 OPTIONS = Key(
     "options",
-    Options(may_refer=True),
+    Options(may_refer=True, checks=(_option,)),
     NO_OPTIONS,
     "user, password, and options of Spark's JDBC reader.",
     example={"user": "app", "password": "secret://shop/password"},

@@ -54,7 +54,7 @@ FORMAT = Key(
 )
 REGISTRY: Key[str | None] = Key(
     "registry",
-    Text((checks.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"),)),
+    Text((checks.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"), checks.no_link_local)),
     None,
     "Where schemas of avro are: http://host:port",
     example="http://registry:8081",

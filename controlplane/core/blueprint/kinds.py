@@ -310,12 +310,17 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings handed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets."""
+    """Settings handed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets. `checks`:
+    of the names."""
 
     may_refer: bool = False
+    checks: tuple[Check, ...] = ()
 
     def read(self, node: Node, reading: Reading) -> tuple[tuple[str, str], ...]:
         entries = entries_of(node, reading, "a mapping of option names to values").entries
+        for key, _ in entries:
+            if fault := next(filter(None, (check(key.text) for check in self.checks)), None):
+                reading.refuse(key, *fault)
         found = ((key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries)
         return tuple(sorted((name, text) for name, text in found if text is not None))
 

@@ -10,13 +10,14 @@ import re
 from typing import cast
 
 from controlplane.core.blueprint import yaml_reader
+from controlplane.core.blueprint.checks import no_link_local
 from controlplane.core.blueprint.kinds import Choice, Fault, ListOf, Reading, Refresh, Text, secret_fault
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
 from dataplane.contract.jobs import ChannelKind
 
-_URL = re.compile(r"https?://[^\s/:@]+(:[0-9]{1,5})?(/\S*)?")
+_URL = re.compile(r"https?://(\[[0-9A-Za-z:.%]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?(/\S*)?")
 _SERVER = re.compile(r"smtps?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _ADDRESS = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+")
 NO_TEXTS: tuple[str, ...] = ()
@@ -25,10 +26,10 @@ NO_TEXTS: tuple[str, ...] = ()
 def _url(text: str) -> Fault | None:
     if text.startswith("secret://"):
         return secret_fault(text)
-    if _URL.fullmatch(text):
-        return None
     hint = "https://example.com/hook, or secret://name/key"
-    return Fault("invalid-value", f"{shown(text)} is no address of a web service", hint)
+    if not _URL.fullmatch(text):
+        return Fault("invalid-value", f"{shown(text)} is no address of a web service", hint)
+    return no_link_local(text)
 
 
 def _secret(text: str) -> Fault | None:
@@ -38,9 +39,10 @@ def _secret(text: str) -> Fault | None:
 
 
 def _server(text: str) -> Fault | None:
-    if _SERVER.fullmatch(text):
-        return None
-    return Fault("invalid-value", f"{shown(text)} is no mail server", "smtp://mail.example.com:587, or smtps://...")
+    if not _SERVER.fullmatch(text):
+        hint = "smtp://mail.example.com:587, or smtps://..."
+        return Fault("invalid-value", f"{shown(text)} is no mail server", hint)
+    return no_link_local(text)
 
 
 def _address(text: str) -> Fault | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re2
 
-from controlplane.core.blueprint.checks import matching
+from controlplane.core.blueprint.checks import matching, no_link_local
 from controlplane.core.blueprint.kinds import Choice, Fault, Reading, Text, Whole, secret_fault
 from controlplane.core.blueprint.model import Settings
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
@@ -52,7 +52,7 @@ REGEX: Key[str | None] = Key(
 _SECRET = Text((_reference,))
 ENDPOINT: Key[str | None] = Key(
     "endpoint",
-    Text((matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"),)),
+    Text((matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"), no_link_local)),
     None,
     "Another server than the provider's own: https://host:9000",
     example="https://minio.example:9000",

@@ -140,6 +140,7 @@ class Decision:
     pending: Keys | None = None  # the partitions that may still change
     checks: tuple[CheckResult, ...] = ()  # results of its expectations on the rows that it is about
     gives_up: bool = False  # the run under way, for good: what is asked for takes its place
+    is_off: bool = False  # an export of a branch that writes nowhere: no part of the branch's state
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,9 @@ def in_words(dataset: str, status: Status) -> str:
     return f"{dataset} has failed" if status == "failed" else f"{dataset} is {status}"
 
 
-def worst(statuses: Iterable[Status]) -> Status:
-    """The state of a whole: the worst in it."""
+def worst(decisions: Iterable[Decision]) -> Status:
+    """The state of a whole: the worst in it, but for exports that are off."""
+    statuses = (decision.status for decision in decisions if not decision.is_off)
     return max(statuses, key=SEVERITY.index, default="up_to_date")
 
 

@@ -5,6 +5,7 @@ Does not belong here: the schema that a text stands for (`schemas.parse_ddl` dec
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,10 @@ PLAIN: Final = frozenset(
 )
 NESTED: Final = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<name: STRING, n: INT>"}
 MOST_DIGITS: Final = 38  # of Spark's decimals
+_TEXTS: Final = frozenset({"CHAR", "CHARACTER", "STRING", "VARCHAR"})
+_CONSTRAINTS: Final = frozenset(
+    {"CHECK", "COLLATE", "CONSTRAINT", "DEFAULT", "GENERATED", "REFERENCES", "UNIQUE", "VARYING"}
+)
 _DECIMALS: Final = frozenset({"DEC", "DECIMAL", "NUMERIC"})
 _MEANT: Final = {  # names that other systems have
     "BLOB": "BINARY", "BOOL": "BOOLEAN", "BYTEA": "BINARY", "BYTES": "BINARY", "CLOB": "STRING",
@@ -29,6 +34,7 @@ _MEANT: Final = {  # names that other systems have
     "STR": "STRING", "TEXT": "STRING", "TIME": "STRING", "UUID": "STRING", "VARIANT": "STRING",
 }  # fmt: skip
 _TOKEN: Final = re.compile(r"`(?:``|[^`])*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _TYPE_WORDS: Final = tuple(sorted(PLAIN | NESTED.keys()))
 _CLOSING: Final = {"<": ">", "(": ")"}
 
@@ -78,6 +84,7 @@ class _Reader:
     tokens: list[tuple[str, int]]
     end: int
     at: int = 0
+    path: tuple[str, ...] = ()  # the column that is read, and the fields down to it; empty in an array or a map
     faults: list[DdlFault] = field(default_factory=list)
 
     def columns(self, closing: str) -> None:
@@ -95,6 +102,8 @@ class _Reader:
 
     def _column(self, seen: set[str], *, is_field: bool) -> None:
         name = self._text()
+        if not is_field and self._is_key_of_table():
+            return
         if not _is_name(name):
             self._note(self.at, "a column is missing here", EXAMPLE, is_certain=True)
             raise _UnreadableError
@@ -110,8 +119,29 @@ class _Reader:
         if not _is_name(self._text()):
             self.at = place
             self._stop(f"{name[:40]!r} has no type", f"for example: {name[:40]} STRING")
+        outside, self.path = self.path, (*self.path, name) if self.path or not is_field else ()
         self._type()
         self._tail()
+        self.path = outside
+
+    def _is_key_of_table(self) -> bool:
+        """`PRIMARY KEY (a, b)` after the columns."""
+        words = [token.upper() for token, _ in self.tokens[self.at : self.at + 3]]
+        if words != ["PRIMARY", "KEY", "("]:
+            return False
+        place, self.at = self.at, self.at + 3
+        names: list[str] = []
+        while self._text() not in (")", ""):
+            names += [self._text()] if self._text() != "," else []
+            self.at += 1
+        self.at += 1
+        self._note_key(place, names)
+        return True
+
+    def _note_key(self, at: int, names: list[str]) -> None:
+        checks = [f"{{check: {_quoted(f'{name} IS NOT NULL')}}}" for name in names]
+        lines = ", ".join([f"{{unique: [{', '.join(map(_plain, names))}]}}", *checks])
+        self._note(at, "PRIMARY KEY is not kept", f"leave it out, and write expect: [{lines}]", is_certain=True)
 
     def _colon(self, *, is_field: bool) -> None:
         if not is_field:
@@ -138,7 +168,9 @@ class _Reader:
         if word == "STRUCT":
             self.columns(">")
         else:
+            outside, self.path = self.path, ()
             self._types(2 if word == "MAP" else 1, word)
+            self.path = outside
         if self._text() != ">" and not self.faults:
             self.at = opening
             self._stop("'<' is never closed", "add '>'")
@@ -162,22 +194,45 @@ class _Reader:
         digits: list[str] = []
         while self._text() not in (")", ""):
             self.at += 1
-            digits += [self._text()] if self._text() not in (")", ",", "") else []
+            sign, self.at = ("-", self.at + 1) if self._text() == "-" else ("", self.at)
+            digits += [sign + self._text()] if self._text() not in (")", ",", "") else []
         if not self._text():
             self.at = opening
             self._stop("'(' is never closed", "add ')'")
         self.at += 1
-        if not all(d.isascii() and d.isdigit() for d in digits):
+        if (digits[:1] and digits[0][0] == "-") or not all(_NUMBER.fullmatch(d) for d in digits):
             self._note(opening, f"the size of {word} is a number", f"for example: {word}(10)")
-        elif word in _DECIMALS and digits and int(digits[0][:9]) > MOST_DIGITS:
+        elif word not in _DECIMALS:
+            self._unkept_size(word, digits, opening)
+        elif digits and int(digits[0]) + max(0, *(-int(d) for d in digits[1:]), 0) > MOST_DIGITS:
             message = f"{word} holds at most {MOST_DIGITS} digits"
             self._note(opening, message, f"{word}({MOST_DIGITS}, 2)", is_certain=True)
+
+    def _unkept_size(self, word: str, digits: list[str], opening: int) -> None:
+        """Of a type that has none here."""
+        size = f"{word}({', '.join(digits)})"
+        kind = "STRING" if word in _TEXTS else word
+        is_length = word in _TEXTS and len(digits) == 1 and bool(self.path)
+        limit = _expected(f"length({'.'.join(self.path)}) <= {digits[0]}") if is_length else ""
+        self._note(opening - 1, f"the size of {size} is not kept", f"write {kind}{limit}", is_certain=True)
 
     def _tail(self) -> None:
         """NOT NULL, COMMENT and the like."""
         words = {"NOT", "NULL", "COMMENT", "PRECISION", "PRIMARY", "KEY"}
         while self._text().upper() in words or self._text()[:1] in ("'", '"'):
+            following = self.tokens[self.at + 1][0].upper() if self.at + 1 < len(self.tokens) else ""
+            match self._text().upper(), following:
+                case "NOT", "NULL":
+                    limit = _expected(f"{'.'.join(self.path)} IS NOT NULL") if self.path else ""
+                    self._note(self.at, "NOT NULL is not kept", f"leave it out{limit}", is_certain=True)
+                case "PRIMARY", "KEY":
+                    self._note_key(self.at, [".".join(self.path)])
             self.at += 1
+        if (word := self._text().upper()) in _CONSTRAINTS:
+            self._note(
+                self.at, f"{word} is not kept", "leave it out, and write expect: what rows fulfil", is_certain=True
+            )
+            raise _UnreadableError
 
     def _skip_brackets(self) -> None:
         if self._text() not in _CLOSING:
@@ -207,6 +262,21 @@ class _Reader:
     def _stop(self, message: str, hint: str) -> None:
         self._note(self.at, message, hint)
         raise _UnreadableError
+
+
+def _expected(condition: str) -> str:
+    """The lines of a component that check what its schema cannot say."""
+    return f", and write expect: [{{check: {_quoted(condition)}}}]"
+
+
+def _quoted(condition: str) -> str:
+    """As YAML in one line has it."""
+    return f'"{condition}"' if "`" in condition else condition
+
+
+def _plain(name: str) -> str:
+    """A column, as `unique` names it."""
+    return name if name[:1] != "`" else json.dumps(name[1:-1].replace("``", "`"), ensure_ascii=False)
 
 
 def _is_name(token: str) -> bool:

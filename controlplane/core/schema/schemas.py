@@ -5,6 +5,7 @@ Does not belong here: inference (that takes data, hence Spark).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import sqlglot
@@ -34,6 +35,7 @@ SIMPLE = {
     "VARCHAR": "string",
     "CHAR": "string",
 }
+_NEGATIVE_SCALE = re.compile(r"\b(?:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d{1,9})\s*,\s*-\s*(\d{1,9})\s*\)", re.IGNORECASE)
 EMPTY_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
@@ -44,9 +46,10 @@ class InvalidSchema(HeadgateError):
 
 
 def parse_ddl(text: str) -> Schema:
-    """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises InvalidSchema."""
+    """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises InvalidSchema, also for
+    what a schema cannot keep: NOT NULL, keys, lengths (`core.schema.ddl` says where, and what to write)."""
     try:
-        table = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
+        table = sqlglot.parse_one(f"CREATE TABLE t ({_NEGATIVE_SCALE.sub(_whole, text)})", read="spark")
     except (SqlglotError, RecursionError) as e:
         raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types") from e
     schema = table.this if isinstance(table, exp.Create) else None
@@ -54,6 +57,11 @@ def parse_ddl(text: str) -> Schema:
     if not columns:
         raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types")
     return struct(_column(c) for c in columns)
+
+
+def _whole(found: re.Match[str]) -> str:
+    """`NUMERIC(5, -2)` of PostgreSQL is a number of five digits and two zeros, which Spark has no type for."""
+    return f"DECIMAL({int(found[1]) + int(found[2])}, 0)"
 
 
 def struct(fields: Iterable[tuple[str, Type]]) -> Schema:
@@ -68,6 +76,13 @@ def types(schema: Schema) -> dict[str, Type]:
 def _column(column: exp.Expression) -> tuple[str, Type]:
     if not isinstance(column, exp.ColumnDef) or not isinstance(column.args.get("kind"), exp.DataType):
         raise InvalidSchema(f"{column.sql(dialect='spark')!r} is no column with a type")
+    for constraint in column.args.get("constraints") or ():
+        kind = constraint.args.get("kind")
+        is_kept = isinstance(kind, exp.CommentColumnConstraint) or (
+            isinstance(kind, exp.NotNullColumnConstraint) and kind.args.get("allow_null")
+        )
+        if not is_kept:
+            raise InvalidSchema(f"{constraint.sql(dialect='spark')} is not kept: leave it out of {column.name}")
     return column.name, _type(column.args["kind"])
 
 
@@ -86,8 +101,10 @@ def _type(kind: exp.Expression) -> Type:
             return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
         case "STRUCT" if inner:
             return struct(_column(f) for f in inner)
-        case _ if name in SIMPLE:
+        case _ if name in SIMPLE and not inner:
             return SIMPLE[name]
+        case _ if name in SIMPLE:
+            raise InvalidSchema(f"the size of {kind.sql(dialect='spark')} is not kept: leave it out")
     raise InvalidSchema(f"type {kind.sql(dialect='spark')} is not supported here")
 
 

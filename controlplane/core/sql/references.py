@@ -46,6 +46,9 @@ class TableRef:
 
 def from_tree(text: str, tree: exp.Expr) -> tuple[TableRef, ...]:
     """External tables in order. Raises SqlProblem where a table function reads from outside."""
+    for lateral in tree.find_all(exp.Lateral):
+        if (call := _call(_node(lateral.this))) is not None:
+            _check_function(text, call)
     tables = [table for table in tree.find_all(exp.Table) if not _is_common(table)]
     refs = [ref for table in tables if (ref := _reference(text, table)) is not None]
     return tuple(sorted(refs, key=lambda ref: ref.start))
@@ -62,8 +65,15 @@ def _reference(text: str, table: exp.Table) -> TableRef | None:
     return TableRef(tuple(p.name for p in parts), start, end, *line_column(text, start), table.alias)
 
 
-def _check_function(text: str, call: exp.Expr) -> None:
-    name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.key).lower()
+def _call(lateral: exp.Expr) -> exp.Func | None:
+    """The function of a LATERAL, which may have a catalog and a schema before its name."""
+    while isinstance(lateral, exp.Dot):
+        lateral = _node(lateral.expression)
+    return lateral if isinstance(lateral, exp.Func) else None
+
+
+def _check_function(text: str, call: exp.Func) -> None:
+    name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.sql_name()).lower()
     if name.replace("_", "") not in _INTERNAL:
         message = f"{name}() reads from outside of the dataflow, or is not known to read only its arguments"
         raise problem_at(text, call.meta.get("start", 0), "direct-read", message, "declare a read connector")

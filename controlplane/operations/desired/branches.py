@@ -17,6 +17,7 @@ from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Revision
 from controlplane.core.rights import may, may_see_part
+from controlplane.core.veil import HIDDEN
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
 from controlplane.operations.noting import note_change
@@ -219,7 +220,9 @@ def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
     datasets = (name for name in tx.own_datasets(branch.name) if ctx.sees(name))
-    return _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
+    answer = _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
+    is_seen = branch.source == MAIN or may(ctx.principal, "view", branch=branch.source)
+    return answer if is_seen else {**answer, "source": HIDDEN}  # also where the source has ended
 
 
 def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:

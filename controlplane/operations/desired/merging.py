@@ -173,8 +173,7 @@ def _merge(found: _Brought, base: Revision | None, mine: Revision, other: Revisi
         found.conflicts.extend(conflicts.Found(one, base, mine, other) for one in merged.conflicts)
         return
     if (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
-        name = other.file if merged.text == other.text else mine.file
-        found.sources.append(Source(name, merged.text, merged.files))
+        found.sources.append(Source(mine.file, merged.text, merged.files))  # the other's may be a checkout that is gone
         found.uids[flow] = merged.uids
         found.taken.extend(f"{flow}.{component}" for component in merged.taken)
 

@@ -48,7 +48,7 @@ def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: P
     """Those of the newest generation, or that are not there yet, with work to do or with a task that failed. Raises
     NotFound."""
     with ctx.looking(branch) as (plan, facts):
-        decision = one_of(plan, branch, name)
+        decision = one_of(ctx, plan, branch, name)
         if work == "failed":
             keys: Iterable[str] = _failed(facts, name, page.start)
         else:

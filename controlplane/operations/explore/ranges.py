@@ -31,7 +31,7 @@ def ranges(
     """Of one generation, the newest by default; compared with that of `against`, if one is meant. `after` and `last`:
     of a range that was told, to look into it. `most_reads`: tree nodes. Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, point)
+        state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = Counted(tx)
         root = None if other is None else other.root

@@ -41,7 +41,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
     """The causes of the work that is left on a dataset (or one partition), else of its last generation; and what keeps
     it from being done. `shows_all`: with inputs that did not change."""
     with ctx.looking(branch) as (plan, facts):
-        tx, decision = facts.tx, one_of(plan, branch, target)
+        tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
         decision = decisions[target]
         node, state = facts.desired.nodes[target], facts.state(target)
@@ -92,7 +92,7 @@ def why_past(
     """The causes of an earlier generation (or one partition in it), and what its code was. What is known of now alone
     is left out: what is to be done, modes, what is volatile, source objects."""
     with ctx.looking(branch) as (plan, facts):
-        tx, decision = facts.tx, one_of(plan, branch, target)
+        tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)
         node = facts.desired.nodes[target]
         assert not isinstance(node, Sink)  # which have no states

@@ -11,7 +11,6 @@ from typing import cast
 from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Sink
-from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers import (
     ChecksAnswer,
@@ -33,7 +32,7 @@ from controlplane.operations.explore.counted import Counted
 from controlplane.operations.explore.graph import description_of
 from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
-from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.inspect.time_travel import no_dataset, state_of
 from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.ports.store import Tx
 
@@ -41,17 +40,18 @@ STATES_A_TIME = 50
 FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
 
 
-def one_of(plan: Plan, branch: str, name: str) -> Decision:
+def one_of(ctx: Context, plan: Plan, branch: str, name: str) -> Decision:
+    """Raises NotFound, with the nearest name that the actor sees."""
     decision = plan.of(name)
     if decision is None:
-        raise NotFound(f"there is no dataset {name} in branch {branch}")
+        raise no_dataset(branch, name, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
     return decision
 
 
 def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatus:
     """State, schema, generation, totals and table of one dataset."""
     with ctx.looking(branch) as (plan, facts):
-        tx, decision = facts.tx, one_of(plan, branch, name)
+        tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         (decision,) = as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
         if isinstance(node, Sink):
@@ -96,7 +96,7 @@ def partitions(
     """A page of the committed partitions of one generation, in key order; `next` is the key to go on after. `prefix`:
     those whose keys begin so."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, point)
+        state = state_of(tx, branch, name, point, sees=ctx.sees)
         entries = []
         for entry in tree.scan(tx, state.root, start=after or "", prefix=prefix):
             if entry.key != after:
@@ -135,7 +135,7 @@ def history(
             before = newest + 1 if before is None else min(before, newest + 1)
         states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
         if not states:
-            one_of(plan, branch, name)
+            one_of(ctx, plan, branch, name)
         firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
         if not is_all:
             del firsts[states[-1].generation]  # it may go on
@@ -179,7 +179,7 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
     """What is expected of a dataset's rows, and what was found in a generation (the newest by default). `rejected`: in
     rows that did not become one, because an expectation failed."""
     with ctx.looking(branch) as (plan, facts):
-        tx, decision = facts.tx, one_of(plan, branch, name)
+        tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         found = facts.state(name) if point is None else state_of(tx, branch, name, point)
         key = _record_key(branch, name, found)
         memos = tx.memos([key])

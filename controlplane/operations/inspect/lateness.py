@@ -11,6 +11,7 @@ from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.answers import ListingLateness
 from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import views
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.ports.store import Tx
 
 
@@ -18,16 +19,18 @@ def of_sources(
     tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]
 ) -> dict[str, ListingLateness]:
     """By dataset: when its location was last listed, when it is due, since when a worker is at it, and how many seconds
-    it is behind; `declared` is when each dataflow's revision came. Nothing is late that is paused, or listed on request
-    only."""
+    it is behind; `declared` is when each dataflow's revision came. Nothing is late that nobody is to list: what is
+    paused, listed on request only, or the output of another component, and all that a pinned branch reads."""
     sources = list(nodes)
     if not sources:
         return {}
     known, paused, now = tx.listings(n.listing for n in sources), tx.paused(branch), tx.now()
+    is_listed = not is_pinned(tx, branch)
     began = {a.dataset: a.at for a in tx.attempts().values() if a.kind == "list"}
     found: dict[str, ListingLateness] = {}
     for node in sources:
-        due = None if is_paused(node, paused) else _due(node, known.get(node.listing), declared)
+        is_expected = is_listed and not node.output and not is_paused(node, paused)
+        due = _due(node, known.get(node.listing), declared) if is_expected else None
         found[node.dataset] = {
             "at": views.when(known[node.listing].at) if node.listing in known else None,
             "due": views.when(due),

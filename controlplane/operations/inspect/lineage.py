@@ -38,7 +38,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import part_views, views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.datasets import kept_states
-from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.inspect.time_travel import no_dataset, state_of
 from controlplane.operations.planning.review import StoredFacts
 from controlplane.operations.planning.snapshot import CACHE_BYTES, desired
 from controlplane.ports.lake import ObjectStore
@@ -71,7 +71,7 @@ def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = 
     with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
         present = desired(tx, branch, namespace=ctx.namespace)
         if asked.dataset not in present.nodes:
-            raise NotFound(f"there is no dataset {asked.dataset} in branch {branch}")
+            raise no_dataset(branch, asked.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx)
         return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
 

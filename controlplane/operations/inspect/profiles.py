@@ -66,7 +66,7 @@ def profile(
 ) -> ProfileAnswer:
     """Of one generation, the newest by default, or of one of its partitions. Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, point)
+        state = state_of(tx, branch, name, point, sees=ctx.sees)
         look = Look(tx)
         found = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
     _keep(ctx, look)

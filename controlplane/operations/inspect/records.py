@@ -80,7 +80,7 @@ def records(
     """Of a committed generation, in the order of partition keys. Where the content is known, nothing but the state is
     looked up. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, point)
+        state = state_of(tx, branch, name, point, sees=ctx.sees)
         chosen = columns.chosen(state.schema, wish.columns)
         condition = None if wish.where is None else where.parse(wish.where, state.schema)
         root, entries = state.root, list[Entry]()
@@ -113,7 +113,7 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
     """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not looked at,
     however many there are. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name)
+        state = state_of(tx, branch, name, sees=ctx.sees)
         entries, found = list[Entry](), 0
         for entry in islice(tree.scan(tx, state.root), FIRST_PARTITIONS):
             if found >= rows:

@@ -18,6 +18,7 @@ from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect.time_travel import no_dataset
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -50,10 +51,10 @@ def counts_of(ctx: Context, branch: str, dataset: str, partition: str) -> dict[T
 
 
 def _node(ctx: Context, tx: Tx, branch: str, dataset: str) -> Node:
-    node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
-    if node is None:
-        raise NotFound(f"there is no dataset {dataset} in branch {branch}")
-    return node
+    nodes = desired(tx, branch, namespace=ctx.namespace).nodes
+    if dataset not in nodes:
+        raise no_dataset(branch, dataset, filter(ctx.sees, nodes))
+    return nodes[dataset]
 
 
 def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer:
@@ -129,8 +130,7 @@ def log_of_dataset(
 ) -> tuple[str, str]:
     """The newest attempt at a dataset, one that runs or else the last, and the last lines of its driver."""
     with ctx.store.read(ctx.namespace) as tx:
-        if dataset not in desired(tx, branch, namespace=ctx.namespace).nodes:
-            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        _node(ctx, tx, branch, dataset)
         running = [a for a in tx.attempts().values() if a.dataset == dataset]
         newest = max(running, key=lambda a: (a.at, a.id), default=None)
         attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)

@@ -5,6 +5,10 @@ Does not belong here: how addresses are written (`core.model.addresses`), and wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+from controlplane.core.blueprint.model import QUARANTINE
+from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.errors import GenerationGone, NotFound
 from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.states import State
@@ -12,19 +16,39 @@ from controlplane.operations.inspect.views import instant
 from controlplane.ports.store import Tx
 
 
-def state_of(tx: Tx, branch: str, name: str, point: Point | None = None) -> State:
-    """The newest state by default. Raises NotFound, and GenerationGone where what is asked for is not kept any more."""
+def no_name(_: str) -> bool:
+    """Names nobody may be told."""
+    return False
+
+
+def state_of(
+    tx: Tx, branch: str, name: str, point: Point | None = None, *, sees: Callable[[str], bool] = no_name
+) -> State:
+    """The newest state by default. `sees`: which datasets may be named in the place of one that there is not. Raises
+    NotFound, and GenerationGone where what is asked for is not kept any more."""
     state = tx.state_of(branch, name, point)
     if state is None:
-        raise _missing(tx, branch, name, point)
+        raise _missing(tx, branch, name, point, sees)
     if isinstance(point, Moment) and is_before_gap(tx, branch, state, point):
         raise _gone(tx, branch, name, point)
     return state
 
 
-def _missing(tx: Tx, branch: str, name: str, point: Point | None) -> NotFound | GenerationGone:
+def no_dataset(branch: str, name: str, names: Iterable[str]) -> NotFound:
+    """With the nearest of the names that may be told."""
+    hint = did_you_mean(name, names)
+    return NotFound(f"there is no dataset {name} in branch {branch}{'; ' if hint else ''}{hint}")
+
+
+def _missing(
+    tx: Tx, branch: str, name: str, point: Point | None, sees: Callable[[str], bool]
+) -> NotFound | GenerationGone:
     """Why there is no such state. Retention takes the oldest states, so what lies before the oldest may have been."""
     newest, oldest = tx.state_of(branch, name), tx.oldest_state(branch, name)
+    if newest is None and oldest is None:
+        names = [f"{flow}.{own}" for flow, revision in tx.revisions(branch).items() for own in revision.uids]
+        if name.removesuffix(QUARANTINE) not in names:
+            return no_dataset(branch, name, filter(sees, names))
     if newest is None or oldest is None or point is None:
         return NotFound(f"dataset {name} has no committed data yet")
     if isinstance(point, Generation) and point.number > newest.generation:

@@ -252,4 +252,4 @@ def leader(lease: Lease | None, now: float) -> LeaderStatus | None:
 
 
 def state_of(decisions: Iterable[Decision]) -> Status:
-    return worst(d.status for d in decisions)
+    return worst(decisions)

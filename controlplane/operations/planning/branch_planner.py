@@ -197,8 +197,9 @@ class BranchPlanner(Planner):
                 memory.decisions[dataset] = decision
                 changed.add(dataset)
         for dataset in self.own:
-            if reason := self._off.get(dataset) or (SINKS_ARE_OFF if ownership.is_off(desired.nodes[dataset]) else ""):
-                memory.decisions[dataset] = Decision(dataset, "paused", reason=reason)
+            is_off = ownership.is_off(desired.nodes[dataset])
+            if reason := self._off.get(dataset) or (SINKS_ARE_OFF if is_off else ""):
+                memory.decisions[dataset] = Decision(dataset, "paused", reason=reason, is_off=is_off)
         return changed
 
     def _fetch(self, tx: Tx, memory: Memory, datasets: Collection[str] | None) -> None:

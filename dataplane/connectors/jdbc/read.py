@@ -34,6 +34,9 @@ _OURS = frozenset(
 _QUOTED = re.compile(
     r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$|--[^\n]*|/\*.*?\*/)|\?""", re.DOTALL
 )
+_NUMERIC, _NUMERICS = 1700, 1231  # pg_type.oid of numeric, and of an array of it
+_HEADER = 4  # bytes that a type modifier counts beside what it says
+MOST_DIGITS = 38  # of Spark's decimals
 _DRIVER = "org.postgresql.Driver"
 _PASSING = (
     "Connection to ",
@@ -84,15 +87,16 @@ class Rows:
     comparison: Comparison
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:  # noqa: ARG002  # all of them have the same
-        rows = self._source().option("dbtable", f"(SELECT * FROM {self._text(source_of(self._settings))}) AS q").load()
-        return schema_of(rows)
+        query = sql.SQL("SELECT {} FROM {}").format(self._columns(), source_of(self._settings))
+        return schema_of(self._source().option("dbtable", f"({self._text(query)}) AS q").load())
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
+        columns = self._columns()
         if len(objects) == 1:
             [(label, found)] = objects
-            table = f"({self._text(self._select(found))}) AS q"
+            table = f"({self._text(_select(self._settings, columns, found))}) AS q"
             return self._source().option("dbtable", table).load().withColumn(LABEL, F.lit(label))
-        parts = [self._select(found, label) for label, found in objects]
+        parts = [_select(self._settings, columns, found, label) for label, found in objects]
         table = f"({self._text(sql.SQL(' UNION ALL ').join(parts))}) AS q"
         return self._source().jdbc(self.address.url, table, predicates=_shares(objects))
 
@@ -117,14 +121,46 @@ class Rows:
         ours = {"sessionInitStatement": begin, "preferTimestampNTZ": "true", "fetchsize": FETCH_ROWS}
         return self.session.read.format("jdbc").options(**{**ours, **users}).options(**self.address.of_jdbc)
 
-    def _select(self, found: SourceObject, label: str | None = None) -> sql.Composable:
-        labelled = sql.SQL("*") if label is None else sql.SQL("{}::text AS {}, *").format(label, sql.Identifier(LABEL))
-        where = Slice.of(found["uri"]).condition()
-        return sql.SQL("SELECT {} FROM {} WHERE {}").format(labelled, source_of(self._settings), where)
+    def _columns(self) -> sql.Composable:
+        """All of the source, with casts of numbers whose scale Spark has no type for."""
+        with self.keeper.cursor() as cursor:
+            cursor.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(self._settings)))
+            assert cursor.pgresult is not None
+            kinds = {
+                column.name: _number(column.type_code, cursor.pgresult.fmod(at))
+                for at, column in enumerate(cursor.description or ())
+            }
+        if not any(kinds.values()):
+            return sql.SQL("*")
+        return sql.SQL(", ").join(
+            sql.SQL("{0}::{1} AS {0}").format(sql.Identifier(name), sql.SQL(kind)) if kind else sql.Identifier(name)
+            for name, kind in kinds.items()
+        )
 
     def _text(self, query: sql.Composable) -> str:
         """As JDBC takes it, for which a ? of an operator (of jsonb) would be a parameter."""
         return _QUOTED.sub(lambda found: found[1] or "??", query.as_string(self.keeper))
+
+
+def _select(
+    settings: Mapping[str, Json], columns: sql.Composable, found: SourceObject, label: str | None = None
+) -> sql.Composable:
+    """The rows of a slice, behind their label where there are several."""
+    labels = sql.SQL("") if label is None else sql.SQL("{}::text AS {}, ").format(label, sql.Identifier(LABEL))
+    where = Slice.of(found["uri"]).condition()
+    return sql.SQL("SELECT {}{} FROM {} WHERE {}").format(labels, columns, source_of(settings), where)
+
+
+def _number(oid: int, modifier: int) -> str:
+    """The type that holds a number of PostgreSQL whose digits all stand before some zeros, `numeric(5, -2)`, or behind
+    some, `numeric(3, 5)`, and that Spark has as well; empty for any other type."""
+    if oid not in (_NUMERIC, _NUMERICS) or modifier < _HEADER:
+        return ""
+    digits, scale = (modifier - _HEADER) >> 16, ((modifier - _HEADER & 0x7FF) ^ 0x400) - 0x400  # of 11 bits, signed
+    if 0 <= scale <= digits or max(digits - min(scale, 0), scale) > MOST_DIGITS:
+        return ""
+    kind = f"numeric({max(digits - min(scale, 0), scale)}, {max(scale, 0)})"
+    return kind if oid == _NUMERIC else f"{kind}[]"
 
 
 def _shares(objects: Sequence[tuple[str, SourceObject]]) -> list[str]:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import psycopg
 from psycopg import sql
 
+from dataplane.contract.jdbc_options import refused_parameters
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
@@ -85,6 +86,9 @@ def address(job: ConnectorJob) -> Address:
         raise TaskFailure(
             "bad-url", f"{job['settings']['url']} is no URL of the form jdbc:postgresql://host:5432/database"
         )
+    if refused := next(refused_parameters(url), None):  # of a URL that is a secret: blueprints are checked before
+        message = f"{job['settings']['url']} sets {refused}, which names a class or a file of this machine"
+        raise TaskFailure("bad-url", message)
     try:
         parts = urlsplit(url.removeprefix("jdbc:"))
         _ = parts.port

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from controlplane.core.blueprint import parse
@@ -16,6 +18,20 @@ components:
 notify:
 """
 MAIL = "{to: email, address: [ops@example.com], from: h@example.com, server: 'smtp://mail:25'}"
+LINK_LOCAL = (
+    "http://169.254.169.254/latest",
+    "https://169.254.0.1:8443/x",
+    "http://0xa9fea9fe/",
+    "http://2852039166/",
+    "http://0251.0376.0251.0376/",
+    "http://169.254.43518/",
+    "http://169.254.169.254./",
+    "http://169\u3002254\u3002169\u3002254/",
+    "http://[fe80::1]/",
+    "http://[fe80::1%25eth0]/",
+    "http://[::ffff:169.254.169.254]/",
+    "http://[64:ff9b::a9fe:a9fe]/",
+)
 
 
 def test_channels_of_a_dataflow() -> None:
@@ -35,7 +51,9 @@ def test_channels_of_a_dataflow() -> None:
         ("{to: slack, url: secret://slack/url, address: [a@b]}", "conflicting-keys"),
         ("{to: webhook, url: 'https://x', on: [fails]}", "invalid-value"),
         ("{to: webhook, url: 'https://x', after: manual}", "invalid-duration"),
+        *(("{to: webhook, url: '" + url + "'}", "place-refused") for url in LINK_LOCAL),
         (MAIL.replace("ops@example.com", "ops"), "invalid-value"),
+        (re.sub(r"server: [^,}]+", "server: smtp://169.254.169.254:25", MAIL), "place-refused"),
         ("{to: command, command: [rm]}", "invalid-value"),
     ],
 )

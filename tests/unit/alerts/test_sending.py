@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
 import socketserver
 import sys
 from collections.abc import Iterator, Mapping
@@ -91,6 +92,18 @@ def test_what_a_service_refuses_was_not_sent(requests: Requests, status: int) ->
 def test_a_service_that_does_not_answer_is_told(requests: Requests) -> None:
     with pytest.raises(TaskFailure, match="the service does not answer"):
         send(job("webhook", url="http://127.0.0.1:1/"))
+
+
+def test_no_message_goes_to_a_name_that_leads_to_a_link_local_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver is the machine's own; here it has one answer more."""
+    answer = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [answer])
+    with pytest.raises(TaskFailure, match="link-local"):
+        send(job("webhook", url="http://hook.example/x"))
+    with pytest.raises(TaskFailure, match="link-local"):
+        send(job("slack", url="http://hook.example/x"))
+    with pytest.raises(TaskFailure, match="link-local"):
+        send(job("email", server="smtp://mail.example:25", sender="a@example.com", address=["b@example.com"]))
 
 
 class Smtp(socketserver.StreamRequestHandler):

@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.core import errors
 from controlplane.core.blueprint.problems import MOST_PROBLEMS, Code
+from controlplane.core.schema.schemas import parse_ddl, types
 from tests.unit.blueprint.texts import READ, component, marked, problems_of
 
 SQL = "transform: {sql: SELECT 1}"
@@ -120,6 +121,15 @@ CASES = [
     ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
     ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
     # later releases
+    *(
+        ("invalid-schema", read(f"schema: '{ddl}'"))
+        for ddl in (
+            *("a ^CHAR(3)", "a INT, b STRING ^NOT NULL", "a ^STRING(3)", "a INT ^PRIMARY KEY"),
+            *("a INT, ^PRIMARY KEY (a)", "a STRUCT<b: INT ^NOT NULL>", "a ARRAY<^VARCHAR(3)>", "a INT ^DEFAULT 3"),
+            *("a ^TIMESTAMP(3)", "a INT ^UNIQUE", "a INT ^CHECK (a > 0)", "a CHARACTER ^VARYING(5)", "a ^INT(5)"),
+            *("a DECIMAL^(37, -2)", "a DECIMAL^(-2)", "a STRING ^COLLATE UNICODE"),
+        )
+    ),
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
     ("missing-key", component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}")),
     ("missing-entrypoint", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
@@ -226,6 +236,23 @@ CASES = [
     ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
     ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
+    *(
+        ("not-supported", jdbc(f"options: {{^{name}: x}}"))
+        for name in ("socketFactory", "SSLFACTORY", "authenticationPluginClassName", "loggerFile", "xmlFactoryFactory")
+    ),
+    *(
+        ("not-supported", jdbc(f"options: {{^{name}: x}}"))
+        for name in ("driver", "keytab", "connectionProvider", "sslhostnameverifier", "service")
+    ),
+    *(
+        ("not-supported", component(f"read: {{connector: jdbc, url: ^'jdbc:postgresql://h/d?{query}', table: t}}"))
+        for query in ("socketFactory=a.B&socketFactoryArg=/x", "ssl=true&loggerFile=/x", "a=b#&socket%46actory=x")
+    ),
+    ("not-supported", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: t, options: {{^driver: x}}}}")),
+    (
+        "place-refused",
+        component("read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"),
+    ),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
     ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: upsert}}")),
@@ -312,3 +339,35 @@ def test_every_code_is_documented() -> None:
     assert len(documented) == len(set(documented))
     kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.HeadgateError)]
     assert set(get_args(Code)) | {e.code for e in kinds} <= set(documented)
+
+
+DECLARED = "v VARCHAR(3), n INT NOT NULL, `a b` CHAR(2) NOT NULL, s STRUCT<x: INT NOT NULL>, PRIMARY KEY (v, `a b`)"
+KEPT = "v STRING, n INT, `a b` STRING, s STRUCT<x: INT>"
+
+
+def test_what_a_schema_cannot_keep_is_told_with_the_lines_that_check_it() -> None:
+    """The lines are those that a user copies: with them the blueprint is taken."""
+    found = problems_of(read(f"schema: '{DECLARED}'"))
+    lines = [problem.hint.partition("expect: ")[2] for problem in found]
+    assert lines == [
+        "[{check: length(v) <= 3}]",
+        "[{check: n IS NOT NULL}]",
+        '[{check: "length(`a b`) <= 2"}]',
+        '[{check: "`a b` IS NOT NULL"}]',
+        "[{check: s.x IS NOT NULL}]",
+        '[{unique: [v, "a b"]}, {check: v IS NOT NULL}, {check: "`a b` IS NOT NULL"}]',
+    ]
+    kept = read(f"schema: '{KEPT}'")
+    for line in lines:
+        assert problems_of(f"{kept}    expect: {line}\n") == ()
+
+
+def test_a_number_with_zeros_before_its_point_is_whole() -> None:
+    assert types(parse_ddl("a numeric(5,-2), b DECIMAL( 36 , - 2 ), c VARCHAR, d CHAR, e INT NULL COMMENT 'x'")) == {
+        "a": "decimal(7,0)",
+        "b": "decimal(38,0)",
+        "c": "string",
+        "d": "string",
+        "e": "integer",
+    }
+    assert problems_of(read("schema: 'a numeric(5,-2)'")) == ()

@@ -70,6 +70,21 @@ def test_edits_of_different_components_come_together(world: BranchWorld) -> None
     assert text(world, "main") == HEAD.format(home=world.home) + EDITED + MORE
 
 
+@pytest.mark.parametrize("of_main", [REST, REST + MORE])
+def test_main_keeps_the_name_of_its_file(world: BranchWorld, of_main: str) -> None:
+    """The branch's text came from another folder, such as a checkout of CI. Main's data and problems stay in place."""
+    text_in_ci = HEAD.format(home=world.home) + EDITED
+    blueprints.apply(world.ctx, "dev", [blueprints.Source("/ci/17/shop.yaml", text_in_ci, {})])
+    if of_main != REST:
+        world.apply(of_main)
+    with world.store.read() as tx:
+        before = tx.revisions("main")["shop"].file
+    merging.merge_branch(world.ctx, "dev")
+    with world.store.read() as tx:
+        revision = tx.revisions("main")["shop"]
+    assert (revision.file, "3 * v" in revision.text) == (before, True)
+
+
 def test_an_edit_that_comes_between_is_merged_too(world: BranchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.apply_in("dev", EDITED)
     begin = world.store.begin

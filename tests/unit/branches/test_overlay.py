@@ -12,7 +12,7 @@ import pytest
 from controlplane.core.model.revisions import Revision
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.explore.catalogue import catalogue
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import overview, views
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store, Tx
@@ -113,6 +113,8 @@ def test_a_write_component_is_off(world: BranchWorld) -> None:
     with world.store.read() as tx:
         assert tx.targets("dev") == {}
         assert tx.demands("dev", "shop.copy") == {}
+    with world.ctx.looking("dev") as (plan, _):
+        assert views.state_of(plan.decisions) == "up_to_date"
 
 
 def test_a_new_dataflow_of_a_branch_lists_its_sources(world: BranchWorld) -> None:

@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
+from controlplane.cli import views
 from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import BranchFollows
 from controlplane.core.model.addresses import Generation
+from controlplane.core.model.answers.status import LeaderStatus
 from controlplane.operations.desired import branches, controls, merging, rollback
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning.snapshot import plan_now
@@ -54,6 +56,22 @@ def test_data_that_arrives_costs_nothing_in_it(world: BranchWorld) -> None:
     assert world.values("dev", "shop.sums") == before == [(1, 20), (2, 40)]
     assert {d["state"] for f in overview.status(world.ctx, "dev")["dataflows"] for d in f["datasets"]} == {"up_to_date"}
     check(world)
+
+
+def test_a_listing_is_late_only_where_a_process_is_to_list(world: BranchWorld) -> None:
+    """Main's source has a period, and nothing lists for a pinned branch. Without a scheduler nothing lists at all."""
+
+    def late(branch: str) -> list[float]:
+        status = overview.status(world.ctx, branch)
+        return [d["listing"]["behind_s"] for f in status["dataflows"] for d in f["datasets"] if "listing" in d]
+
+    world.now += 1e6
+    assert min(late("main")) > 1e5
+    assert late("dev") == [0.0]
+    status = overview.status(world.ctx, "main")
+    assert "late: shop.orders" not in str(views.status(status))
+    leader: LeaderStatus = {"holder": "pod-1", "epoch": 1, "since": "2026-01-01T00:00:00Z"}
+    assert "late: shop.orders" in str(views.status({**status, "leader": leader}))
 
 
 def test_an_edit_in_it_is_computed_over_what_there_was(world: BranchWorld) -> None:

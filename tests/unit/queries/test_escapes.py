@@ -8,22 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 
-from controlplane.core.errors import QueryRefused
+from controlplane.core import errors
 from dataplane.contract.schemas import field_of, struct_of
 from dataplane.query.database import database_of
+from dataplane.query.statement import Parser, QueryRefused
 from dataplane.storage.lake import open_lake
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, process_of, table, world_in
 
 SECRET = "not for queries"
+PARSER, DATABASE = Parser(), duckdb.connect()
 
+OUT_OF_SCOPE = [  # of WITH
+    'SELECT * FROM (WITH "{inside}" AS (SELECT 1) SELECT 1) q, "{inside}"',
+    'WITH "{inside}" AS (SELECT * FROM "{inside}") SELECT * FROM "{inside}"',
+    'WITH RECURSIVE "{inside}" AS (SELECT k FROM "{inside}" UNION ALL SELECT 1 WHERE false) FROM "{inside}"',
+    'WITH RECURSIVE "{inside}" AS (SELECT * FROM "{inside}") SELECT * FROM "{inside}"',
+    'WITH a AS (SELECT * FROM "{inside}"), "{inside}" AS (SELECT 1) SELECT * FROM a',
+    'SELECT (WITH "{inside}" AS (SELECT 1) SELECT 1), k FROM "{inside}"',
+    'SELECT 1 WHERE EXISTS (WITH "{inside}" AS (SELECT 1) FROM "{inside}") UNION ALL SELECT k FROM "{inside}"',
+    'SELECT * FROM shop.totals, LATERAL (WITH "{inside}" AS (SELECT 1) SELECT 1), "{inside}"',
+    'FROM (PIVOT "{inside}" ON k IN (1) USING count(*)), (WITH "{inside}" AS (SELECT 1) SELECT 1)',
+    'SELECT 1 ORDER BY (WITH "{inside}" AS (SELECT 1) SELECT 1), (SELECT k FROM "{inside}")',
+    'WITH "{folder}/\u212a" AS (SELECT 1) SELECT * FROM "{folder}/k"',
+    'WITH "{folder}/\u00c9.csv" AS (SELECT 1) SELECT * FROM "{folder}/\u00e9.csv"',
+    "SUMMARIZE '{inside}'",
+    'SUMMARIZE (WITH "{inside}" AS (SELECT 1) SELECT 1); SUMMARIZE "{inside}"',
+]
 READING = [
+    *OUT_OF_SCOPE,
     "SELECT * FROM read_csv('{outside}')",
     "SELECT * FROM read_csv_auto('{outside}')",
     "SELECT * FROM read_text('{outside}')",
@@ -193,11 +215,75 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("sql", ATTEMPTS)
 def test_is_refused(world: World, sql: str) -> None:
     inside = next(world.folder.glob("*.parquet")).read_bytes()
-    with pytest.raises(QueryRefused) as refused:
+    with pytest.raises(errors.QueryRefused) as refused:
         world.ask(filled(sql, world.folder))
     assert SECRET not in str(refused.value)
     assert next(world.folder.glob("*.parquet")).read_bytes() == inside
     assert not (world.folder / "written").exists()
+
+
+queries_with_names: st.SearchStrategy[str] = st.deferred(
+    lambda: st.one_of(
+        st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]),
+        st.builds("WITH {1} AS ({0}) {2}".format, queries_with_names, st.sampled_from("pqr"), queries_with_names),
+        st.builds("WITH p AS ({}), q AS ({}) {}".format, *[queries_with_names] * 3),
+        st.builds("WITH RECURSIVE r(x) AS ({} UNION {}) {}".format, *[queries_with_names] * 3),
+        st.builds("({}) UNION ALL ({})".format, *[queries_with_names] * 2),
+        st.builds("SELECT ({}) AS x FROM ({}) a".format, *[queries_with_names] * 2),
+        st.builds("SELECT a.x FROM ({}) a, LATERAL ({}) b".format, *[queries_with_names] * 2),
+        st.builds("SELECT x FROM ({}) WHERE x IN ({}) ORDER BY x".format, *[queries_with_names] * 2),
+    )
+)
+
+
+@given(sql=queries_with_names)
+@settings(max_examples=300, deadline=None)
+def test_names_of_with_hold_where_duckdb_resolves_them(sql: str) -> None:
+    """A name that is none of WITH is looked up in the catalogue: here there is nothing else."""
+    try:
+        DATABASE.execute(f"EXPLAIN {sql}")
+    except duckdb.CatalogException:
+        with pytest.raises(QueryRefused, match="there is no table"):
+            PARSER.inspect(sql)
+    except duckdb.BinderException:
+        reject()  # the engine ended before it looked all names up
+
+
+@pytest.mark.parametrize("sql", OUT_OF_SCOPE)
+def test_names_out_of_scope_are_refused_before_they_are_looked_up(sql: str, tmp_path: Path) -> None:
+    text = sql.format(inside=tmp_path / "inside.parquet", folder=tmp_path)
+    with pytest.raises(QueryRefused, match=r"there is no table|one SELECT"):
+        PARSER.inspect(text)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x + 1 FROM r WHERE x < 3) SELECT count(*) FROM r",
+        "WITH p AS (SELECT 1), q AS (FROM p) SELECT (SELECT count(*) FROM Q) + (SELECT count(*) FROM p) + 1",
+        "WITH p AS (SELECT 3 AS x) SELECT x FROM (WITH p AS (SELECT x FROM p) SELECT x FROM p)",
+        "WITH p AS (SELECT 3 AS x) (SELECT x FROM p) UNION (SELECT x FROM p) ORDER BY x",
+        "WITH p AS (SELECT 3 AS x) SELECT max(b.x) FROM p a, LATERAL (SELECT x FROM p WHERE x = a.x) b",
+        'WITH "\u00c9" AS (SELECT 3 AS x) SELECT x FROM "\u00c9"',
+    ],
+)
+def test_names_in_scope_are_those_of_the_query(world: World, sql: str) -> None:
+    assert world.rows(sql) == [[3]]
+
+
+def test_the_only_folder_that_duckdb_opens_is_new_and_empty_for_each_query(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "earlier.csv").write_text(f"a\n{SECRET}\n")
+    bounds: Any = {"lake": str(tmp_path), "scratch": str(scratch), "memory_bytes": 1 << 28, "disk_bytes": 1 << 30}
+    with database_of(open_lake(str(tmp_path)), [], bounds) as database:
+        with pytest.raises(duckdb.Error):
+            database.execute(f"SELECT * FROM '{scratch}/earlier.csv'").fetchall()
+        found = database.execute("SELECT value FROM duckdb_settings() WHERE name = 'allowed_directories'").fetchall()
+        (folder,) = scratch.glob("*/")
+        assert found == [(f"[{folder}/]",)]
+        assert list(folder.iterdir()) == []
+    assert [path.name for path in scratch.iterdir()] == ["earlier.csv"]
 
 
 @pytest.mark.parametrize("sql", [sql for sql in ATTEMPTS if sql not in HARMLESS_WITHOUT_LOOK])
@@ -223,7 +309,7 @@ def test_is_refused_by_the_database_alone(tmp_path: Path, sql: str) -> None:
     ["SELECT read_text('{outside}')", "SELECT k.read_text FROM shop.totals", "SELECT * FROM shop.totals@x"],
 )
 def test_what_is_no_sql_is_refused(world: World, sql: str) -> None:
-    with pytest.raises(QueryRefused):
+    with pytest.raises(errors.QueryRefused):
         world.ask(filled(sql, world.folder))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
+from controlplane.operations.desired import blueprints
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, Served
 
@@ -45,6 +46,18 @@ def test_what_fails_leaves_the_file_before(tmp_path: Path, capfd: pytest.Capture
     assert headgate("records", ORDERS, "--where", "k = 'x'", "--output-file", str(file)) == 1
     assert "where:1:5:" in capfd.readouterr().err
     assert (file.read_text(), [path.name for path in tmp_path.glob("*orders*")]) == ("before", ["orders.csv"])
+
+
+@pytest.mark.parametrize("command", [("records",), ("preview",), ("why",), ("partitions",)])
+def test_an_unknown_dataset_is_unknown_with_the_nearest_name(
+    command: tuple[str, ...], place: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = "dataflow: shop\ncomponents:\n  ordering: {transform: {sql: SELECT 1}}"
+    blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    assert headgate(*command, "shop.odering") == 1
+    assert "there is no dataset shop.odering in branch main; did you mean 'shop.ordering'?" in capfd.readouterr().err
+    assert headgate(*command, "nothing.alike") == 1
+    assert "there is no dataset nothing.alike in branch main\n" in capfd.readouterr().err
 
 
 def test_changes_say_from_where_to_go_on(place: Served, capfd: pytest.CaptureFixture[str]) -> None:

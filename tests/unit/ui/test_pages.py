@@ -9,15 +9,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from html import escape
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ui import rendering, static_files
+from controlplane.ui.forms import own_address
+from controlplane.ui.gate import WrongHost, require_host
 from tests.unit.api.world import serving
 from tests.unit.ui.world import HOSTILE, Pages, pages
 
@@ -135,6 +143,56 @@ def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
         assert (told["attempt"]["ended"]["outcome"], told["log"]) == ("done", "a log")
         for gone in ("/attempts/" + "0" * 32, "/attempts/x", "/activity/no.run", "/branches/main...no", "/branches/x"):
             assert http.get(gone).status_code == 404, gone
+
+
+ELSEWHERE = (
+    "//evil.example/x",
+    "/%2Fevil.example/x",
+    "/%5Cevil.example/x",
+    "/%09/evil.example/x",
+    "/%0A%5Cevil.example",
+)
+KINDS_OF_REQUESTS: tuple[dict[str, str], ...] = (
+    {"Accept": "text/html"},
+    {"Accept": "application/json"},
+    {"Authorization": "AWS4-HMAC-SHA256 Credential=x"},
+)
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+@pytest.mark.parametrize("headers", KINDS_OF_REQUESTS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_a_path_that_browsers_read_as_another_host_is_refused(
+    world: Pages, path: str, headers: dict[str, str], method: str
+) -> None:
+    connection = HTTPConnection(world.url.removeprefix("http://"), timeout=60)
+    try:
+        connection.request(method, f"{path}?branch=b", headers=headers)
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Content-Type"]) == (404, "application/problem+json")
+        assert b"evil" not in answer.read()
+    finally:
+        connection.close()
+
+
+@given(
+    path=st.text(st.sampled_from("/\\\t\n\r:@%?# evil.ex\u2028\u00e9"), max_size=12).map(lambda rest: f"/{rest}"),
+    query=st.text(st.sampled_from("branch=&%/\\"), max_size=12),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_link_made_from_a_request_has_no_host(path: str, query: str) -> None:
+    scope = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "scheme": "http"}
+    link = own_address(Request({**scope, "server": ("localhost", 80)}), without=("part",), branch="main")
+    read = "".join(letter for letter in link if letter not in "\t\n\r").replace("\\", "/")  # as browsers do
+    assert urlsplit(urljoin("http://ours.example/flows", read)).netloc == "ours.example"
+    assert not read.startswith("//")
+    assert unquote(urlsplit(link).path).strip("/") == path.strip("/")
+
+
+@pytest.mark.parametrize("host", ["evil.example@localhost", "localhost/x", "localhost?x", "[::1]#x", "a\\@localhost"])
+def test_a_host_has_no_user_and_no_path(host: str) -> None:
+    with pytest.raises(WrongHost):
+        require_host(Headers({"host": host}), frozenset())
 
 
 def test_no_template_has_scripts_styles_or_handlers_in_its_markup() -> None:
