@@ -33,6 +33,7 @@ from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span
 from controlplane.core.plan import RECENT
+from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.projections import compaction_gc
 from controlplane.operations.upkeep.pointers import branches
@@ -108,6 +109,8 @@ def collect(
     default = Kept(generations, days)
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
+    with store.begin(namespace) as tx:
+        plan_listings.collect(tx, now)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
     swept = _sweep(store, namespace, now, grace_s)
     folders = compaction_gc.delete_files(store, namespace, lake, now) if lake else 0
