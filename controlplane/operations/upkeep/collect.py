@@ -109,8 +109,6 @@ def collect(
     default = Kept(generations, days)
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
-    with store.begin(namespace) as tx:
-        plan_listings.collect(tx, now)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
     swept = _sweep(store, namespace, now, grace_s)
     folders = compaction_gc.delete_files(store, namespace, lake, now) if lake else 0
@@ -123,6 +121,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
     total, found = Counter[str](), Counter(any=1)
     while any(found.values()):
         with store.begin(namespace) as tx:
+            plan_listings.collect(tx, now)
             found = Counter(
                 tasks=tx.drop_done(ROWS_A_TIME),
                 events=tx.drop_events(old, ROWS_A_TIME),

@@ -138,6 +138,8 @@ def test_a_plan_that_is_never_applied_goes_after_an_hour(world: World) -> None:
     world.put("b.csv", (2, 20))
     looked(world, "p1")
     assert of_plans(world) == 1
+    with world.store.read() as tx:
+        assert not [found for found in fsck._listings(tx, set())]
     world.now += plan_listings.KEPT_S - 1.0
     looked(world, "p2")
     assert of_plans(world) == 2
