@@ -13,6 +13,7 @@ from controlplane.core.model.sources import Listing
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning import plan_listings
+from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import listing_requests
 from tests.unit.expectations.world import BRANCH, HEAD, KINDS, World, world_on
 from tests.unit.listing.test_looks import worker
@@ -138,8 +139,7 @@ def test_a_plan_that_is_never_applied_goes_after_an_hour(world: World) -> None:
     world.put("b.csv", (2, 20))
     looked(world, "p1")
     assert of_plans(world) == 1
-    with world.store.read() as tx:
-        assert not [found for found in fsck._listings(tx, set())]
+    assert not [found for found in fsck(world.store, "default") if "listing" in found.where]
     world.now += plan_listings.KEPT_S - 1.0
     looked(world, "p2")
     assert of_plans(world) == 2
