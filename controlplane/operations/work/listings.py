@@ -194,7 +194,7 @@ def _key(listing: bytes, request: int) -> bytes:
 def with_known(tx: Tx, job: ListJob) -> ListJob:
     """The job of a listing with what is known: the digest of the one before it (`was`); or where that one ended, the
     last key there is and the objects behind it, if the new one is only to add to it."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
     last = tree.last(tx, listing.root or tree.EMPTY_ROOT)
@@ -216,7 +216,9 @@ def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake
     million rows would keep all other writers waiting.
     """
     with store.read(namespace) as tx:
-        listing = _listing(tx, job)
+        listing = _stored(tx, job)
+        if listing is None:
+            return Unchanged(b"")
         found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
     if listing.root is None and isinstance(found, ListingDiff):
         try:
@@ -245,7 +247,9 @@ class Taken:
 
 def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job)
+    if listing is None:
+        return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
@@ -294,14 +298,17 @@ def _carried(listing: Listing) -> Held:
     return held
 
 
-def _listing(tx: Tx, job: ListJob) -> Listing:
+def _stored(tx: Tx, job: ListJob) -> Listing | None:
+    """None where it was a plan's, which has been collected since."""
     id = bytes.fromhex(job["listing"])
-    return tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
+    return tx.listings([id]).get(id)
 
 
 def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     """A failed listing never changes what is known of the location."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job)
+    if listing is None:
+        return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
     held: Held = _carried(served)
     if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up

@@ -150,6 +150,17 @@ def test_a_plan_that_is_never_applied_goes_after_an_hour(world: World) -> None:
         assert plan_listings.collect(tx, world.now + plan_listings.KEPT_S) == 2
 
 
+def test_what_is_found_for_a_plan_that_is_gone_is_dropped(world: World) -> None:
+    listing_requests.ask_for_plan(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p1")
+    with world.store.begin() as tx:
+        plan_listings.collect(tx, world.now + plan_listings.KEPT_S)
+    world.put("b.csv", (2, 20))
+    assert worker(world) == 1
+    with world.store.read() as tx:
+        assert len(list(tx.pointers(["listing"]))) == 1
+        assert not tx.plan_listings()
+
+
 def test_plans_have_bounds_in_number_and_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("b.csv", (2, 20))
     for number in range(4):
