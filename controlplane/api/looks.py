@@ -6,8 +6,10 @@ Does not belong here: what is listed and analysed, and what is told of it (opera
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias, TypeVar
 
 from anyio import to_thread
@@ -26,6 +28,16 @@ LISTED_S = 60.0  # how long a request waits for listings and analyses, where it 
 UNANALYSED = "Spark has not answered in {timeout_s:g} s"
 NO_DRIVER = "Spark ended: {reason}"
 LONGEST_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`plan`: the id under which sources were listed. `unseen`: why a dataset's source was not looked at."""
+
+    plan: str = ""
+    unseen: Mapping[str, str] = field(default_factory=dict)
+
+
 Timeout: TypeAlias = Annotated[float, Query(ge=0, le=LONGEST_S)]
 SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not heard, nor is a listing without news
 
@@ -41,6 +53,13 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
     return await_listings(call, listing_requests.ask(call.context, branch, nodes), timeout_s)
 
 
+def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> Look:
+    """As `look`, for a plan of these sources: nothing else sees what is found."""
+    plan = uuid.uuid4().hex
+    requests = listing_requests.ask_for_plan(call.context, branch, nodes, plan)
+    return Look(plan, await_listings(call, requests, timeout_s))
+
+
 def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:
     wait_until(call, timeout_s, lambda: not listing_requests.open_of(call.context, requests))
     return listing_requests.end(call.context, requests, timeout_s)
@@ -48,13 +67,18 @@ def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> M
 
 @contextmanager
 def analysed(
-    call: Call, branch: str, sources: Sequence[blueprints.Source], deadline: float, timeout_s: float
+    call: Call,
+    branch: str,
+    sources: Sequence[blueprints.Source],
+    deadline: float,
+    timeout_s: float,
+    looked: str = "",
 ) -> Iterator[str]:
     """Have Spark analyse an edit, layer by layer: what it says of a query's columns is what the readers of the query
     are asked with. Yields why answers are missing, if any. What was asked is forgotten at the end."""
     asked: set[str] = set()
     try:
-        yield _ask(call, branch, sources, asked, deadline, timeout_s)
+        yield _ask(call, branch, sources, asked, deadline, timeout_s, looked)
     finally:
         if asked:
             review.forget(call.context, branch, sorted(asked))
@@ -67,8 +91,9 @@ def _ask(
     asked: set[str],
     deadline: float,
     timeout_s: float,
+    looked: str,
 ) -> str:
-    while wishes := blueprints.questions(call.context, branch, sources):
+    while wishes := blueprints.questions(call.context, branch, sources, looked):
         asked |= {wish.task.dataset for wish in wishes}
         layer = _Layer(call, branch, wishes)
         layer.ask()

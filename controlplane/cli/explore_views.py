@@ -86,6 +86,9 @@ def _more(value: GraphAnswer) -> View:
 # --- waves ----------------------------------------------------------------------------------------
 
 
+WAVES = ("wave", "at", "started by", "changed", "unchanged", "not affected", "computed", "reused", "exports")
+
+
 def waves(value: WavesAnswer) -> View:
     rows = tuple(
         (
@@ -95,11 +98,14 @@ def waves(value: WavesAnswer) -> View:
             one["reached"],
             one["stopped"],
             one["left_alone"],
+            one["tasks"]["executed"],
+            one["tasks"]["adopted"],
+            len(one["exports"]),
         )
         for one in value["items"]
     )
     more = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
-    return [Table("", ("wave", "at", "started by", "reached", "stopped", "left alone"), rows), *more]
+    return [Table("", WAVES, rows), *more]
 
 
 def wave(value: WaveAnswer) -> View:
@@ -108,7 +114,8 @@ def wave(value: WaveAnswer) -> View:
         (step["dataset"], step["generation"], step["cause"], step["rows"], told_changes(step["changes"]))
         for step in value["steps"]
     )
-    left = [f"left alone: {', '.join(value['untouched'])}"] if value["untouched"] else []
+    left = [f"not affected: {', '.join(value['untouched'])}"] if value["untouched"] else []
+    left += [f"exports written: {', '.join(value['exports'])}"] if value["exports"] else []
     return [
         Table(f"{value['id']}: {value['reason']}{by}", ("dataset", "generation", "cause", "rows", "partitions"), rows),
         *([Lines(tuple(left))] if left else []),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, Table, View
+from controlplane.core import durations
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import DatasetTimes, StatusAnswer, TaskEntry, TasksAnswer
@@ -202,17 +203,8 @@ def _many(n: int, noun: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """As people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
-    if seconds is None:
-        return ""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    """Nothing where it is not known."""
+    return "" if seconds is None else durations.duration(seconds)
 
 
 def size(number: float | None) -> str:

@@ -95,8 +95,9 @@ class Dataflows(Connection):
         path = f"/v1/branches/{segment(branch)}/plan"
         query: Query = {"dataflow": list(dataflows), "limit": 1000}
         plan = page = cast("PlanAnswer", self._get(path, {**query, **refreshing(refresh_s)}, wait_s=refresh_s))
+        looked = plan["basis"].get("looked", "") if "basis" in plan else ""
         while page["next"] is not None:
-            page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
+            page = cast("PlanAnswer", self._get(path, {**query, "looked": looked, "after": page["next"]}))
             plan["items"] += page["items"]
         return {**plan, "next": None}
 

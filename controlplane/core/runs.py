@@ -1,18 +1,22 @@
 """Runs: commits put together by what started them, not by time.
 
 A run begins with a commit that no other one led to: of a source that changed, of new code, of an operator's wish.
-Commits that followed from it belong to it. A dataset commits once in a run: what commits again begins the next one.
+Commits that followed from it belong to it, also where a dataset commits twice. A commit that two runs led to makes one
+run of both, with two causes, unless a dataset is in both. Rows that were taken out of a dataset belong to its run.
 Does not belong here: what the commits took (`operations.inspect.past_runs`), and how they are told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.model.states import Cause, Consumed, State
 
 Output = tuple[str, bytes]  # a dataset, and a root that it has been committed with
+FOLLOWING: frozenset[Cause] = frozenset({"input", "schema", "removed"})  # of a transform: something upstream changed
+PENDING = b""  # the root of an output that is not committed yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,17 @@ class Commit:
     changed: tuple[Output, ...]  # the inputs that are others than those of the state before
     wish: float | None = None  # when an operator asked for it, where one did
     is_cut_off: bool = False  # what was before it is not kept any more
-    reads: tuple[str, ...] = ()  # datasets
+    inputs: tuple[Output, ...] = ()  # that it was made from; a listing has no name
+
+    @property
+    def maker(self) -> str:
+        """The dataset whose tasks make it."""
+        return self.dataset.removesuffix(QUARANTINE)
+
+    @property
+    def follows(self) -> bool:
+        """Whether commits of what it reads led to it."""
+        return self.cause in FOLLOWING and not self.has_new_code and any(name for name, _ in self.inputs)
 
     @property
     def code(self) -> tuple[str, int]:
@@ -39,10 +53,12 @@ class Commit:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """Commits that belong together, in order. `revision` is the edit that started it, if one did."""
+    """Commits that belong together, in order. `revision` is the edit that started it, if one did. `started_by`: the
+    commits that no other one led to."""
 
     number: int = 0
     commits: list[Commit] = field(default_factory=list)
+    started_by: list[Commit] = field(default_factory=list)
     datasets: set[str] = field(default_factory=set)
     revision: tuple[str, int] | None = None
     into: Run | None = None  # that it has become a part of
@@ -62,9 +78,8 @@ class Run:
 def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> Commit:
     """`before`: the state before it. Of another than the first it may not be kept any more. `wishes`: when operators
     asked for something to be computed again."""
-    is_other_code = before is not None and before.lineage != state.lineage
     # Of a rollback, and after its hold, other code is no edit.
-    has_new_code = state.seq == 1 or (is_other_code and state.cause not in ("rollback", "resume"))
+    is_edited = state.cause not in ("rollback", "resume") and is_new_code(state.lineage, state.revision, before)
     return Commit(
         dataset=state.dataset,
         seq=state.seq,
@@ -72,12 +87,17 @@ def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) 
         cause=state.cause,
         revision=state.revision,
         root=state.root,
-        has_new_code=has_new_code,
+        has_new_code=state.seq == 1 or is_edited,
         changed=changed(state.inputs, before),
         wish=_wish(state, wishes),
         is_cut_off=before is None and state.seq > 1,
-        reads=tuple(dict.fromkeys(one.dataset for one in state.inputs.values())),
+        inputs=_outputs(state.inputs),
     )
+
+
+def is_new_code(lineage: bytes, revision: int, before: State | None) -> bool:
+    """Whether its dataflow was edited since the state before. Other code of another dataflow comes with its rows."""
+    return before is not None and before.lineage != lineage and before.revision != revision
 
 
 def _wish(state: State, wishes: Sequence[float]) -> float | None:
@@ -120,6 +140,16 @@ def runs(commits: Iterable[Commit], order: Mapping[str, int]) -> list[Run]:
     return [run for run in grouping.runs if run.into is None and not run.is_cut_off]
 
 
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A commit in its run. `number` counts commits of all datasets."""
+
+    number: int
+    root: bytes
+    inputs: tuple[Output, ...]
+    run: Run
+
+
 class _Grouping:
     """Runs so far, and in which of them each output and each edit is."""
 
@@ -128,56 +158,93 @@ class _Grouping:
         self._by_output: dict[Output, Run] = {}
         self._by_code: dict[tuple[str, int], Run] = {}
         self._by_wish: dict[float, Run] = {}
+        self._by_inputs: dict[tuple[str, tuple[Output, ...]], Run] = {}  # a maker, and what its tasks read
         self._count = 0
-        self._last: dict[str, tuple[int, Run]] = {}  # of each dataset, the number of its last commit
+        self._past: dict[str, list[_Placed]] = {}  # of each dataset
 
     def add(self, commit: Commit) -> None:
-        run = self._joined(self._leading_to(commit), commit.dataset)
+        self._count += 1
+        known = self._leading_to(commit)
+        run = self._joined(known, commit.dataset)
+        if not known or commit.has_new_code:
+            run.started_by.append(commit)
         run.commits.append(commit)
         run.datasets.add(commit.dataset)
         if commit.has_new_code:
-            self._by_code.setdefault(commit.code, run)
-            run.revision = run.revision or commit.code
+            of_edit = _whole(self._by_code.setdefault(commit.code, run))
+            run.revision = run.revision or (commit.code if of_edit is run else None)
         if commit.wish is not None:
             self._by_wish.setdefault(commit.wish, run)
-        if commit.root is not None:
-            self._by_output[commit.dataset, commit.root] = run
-        self._count += 1
-        self._last[commit.dataset] = (self._count, run)
+        self._by_inputs[commit.maker, commit.inputs] = run
+        root = PENDING if commit.root is None else commit.root
+        self._by_output[commit.dataset, root] = run
+        self._past.setdefault(commit.dataset, []).append(_Placed(self._count, root, commit.inputs, run))
 
     def _leading_to(self, commit: Commit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
         known = [self._by_output.get(one) for one in commit.changed]
+        known += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
         if commit.has_new_code:
             known.append(self._by_code.get(commit.code))
         if commit.wish is not None:
             known.append(self._by_wish.get(commit.wish))
-        if not any(known) and commit.cause == "input":
+        if not any(known):
+            known += self._made_beside(commit)
+        if not any(known) and commit.follows:
             known += self._made_again(commit)
         whole = {run.number: run for run in map(_whole, known) if run is not None}
         return [whole[number] for number in sorted(whole, reverse=True)]
 
+    def _made_beside(self, commit: Commit) -> Iterator[Run]:
+        """Where the same tasks made rows of the maker, or rows that were taken out of it."""
+        twin = commit.maker if commit.dataset != commit.maker else commit.dataset + QUARANTINE
+        whole = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
+        if whole is not None and twin in whole.datasets:
+            yield whole
+
+    def _arrived_meanwhile(self, commit: Commit, read: Output) -> Iterator[Run]:
+        """Commits of an input before the one that is read: nothing has read them, and they came while the dataset's
+        last commit was made."""
+        name, root = read
+        own, past = self._last(commit.dataset), self._past.get(name, ())
+        place = next((n for n in range(len(past) - 1, -1, -1) if past[n].root == root), 0)
+        for earlier in reversed(past[:place]):
+            whole = _whole(earlier.run)
+            if own is None or earlier.number > own.number or (name, earlier.root) in own.inputs:
+                return
+            if whole is None or {c.maker for c in whole.commits} != {name}:
+                return
+            yield whole
+
     def _made_again(self, commit: Commit) -> list[Run]:
-        """Where an input was committed since, with the rows that it had before."""
-        if commit.dataset not in self._last:
-            return []
-        own, _ = self._last[commit.dataset]
-        newest = (self._last[name] for name in commit.reads if name in self._last)
-        return [run for number, run in newest if number > own]
+        """Where inputs were committed since, with the rows that they had before; else where the last of them was."""
+        own = self._last(commit.dataset)
+        newest = [placed for name, _ in commit.inputs if (placed := self._last(name))]
+        since = [placed for placed in newest if own is not None and placed.number > own.number]
+        last = sorted(newest, key=lambda placed: placed.number)[-1:]
+        return [placed.run for placed in since or last]
+
+    def _last(self, dataset: str) -> _Placed | None:
+        commits = self._past.get(dataset)
+        return commits[-1] if commits else None
 
     def _joined(self, leading: Sequence[Run], dataset: str) -> Run:
-        """The newest of these, with the others that have no dataset in common with it; a new one where there is none
-        without this dataset."""
-        free = [run for run in leading if dataset not in run.datasets]
-        if not free:
+        """The newest of these in which the dataset is not yet, or else the newest, with the others that have no dataset
+        in common with it; a new one where nothing led to it."""
+        if not leading:
             self.runs.append(Run(len(self.runs)))
             return self.runs[-1]
-        newest = free[0]
-        for older in free[1:]:
-            if older.datasets.isdisjoint(newest.datasets):
+        newest = next((run for run in leading if dataset not in run.datasets), leading[0])
+        for older in (run for run in leading if run.number < newest.number):
+            if older.datasets.isdisjoint(newest.datasets) or _is_superseded(older, newest):
                 _merge(newest, older)
                 newest = older
         return newest
+
+
+def _is_superseded(older: Run, newer: Run) -> bool:
+    """Whether it has commits of one dataset only, which nothing had read before the next one."""
+    return len({c.maker for c in older.commits}) == 1 and older.datasets <= newer.datasets
 
 
 def _whole(run: Run | None) -> Run | None:
@@ -189,6 +256,7 @@ def _whole(run: Run | None) -> Run | None:
 
 def _merge(run: Run, into: Run) -> None:
     into.commits = sorted([*run.commits, *into.commits], key=lambda c: c.at)
+    into.started_by += run.started_by
     into.datasets |= run.datasets
     into.revision = into.revision or run.revision
     run.into = into

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 
 
 class Listings(Protocol):
@@ -29,3 +29,9 @@ class Listings(Protocol):
 
     def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
         """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""
+
+    def plan_listings(self) -> Sequence[StoredPlanListing]:
+        """All listings that belong to plans."""
+
+    def drop_listings(self, ids: Iterable[bytes]) -> None:
+        """With their partitions."""

@@ -67,6 +67,8 @@ def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tu
 def headline(wave: Wave) -> str:
     """What began it, in some words."""
     source = wave["dataset"].rpartition(".")[2]
+    if len(wave["causes"]) > 1:
+        return wave["reason"]
     if wave["keys"]:
         return f"{_keys(wave)} in {source}"
     if wave["revision"] is not None:
@@ -92,15 +94,16 @@ def _keys(wave: Wave) -> str:
 
 def outcome(wave: Wave) -> str:
     """What came of it, in numbers."""
-    told = [f"{_datasets(wave['reached'])} recomputed"]
-    if wave["stopped"]:
-        told.append(f"{wave['stopped']} came out equal")
-    if wave["left_alone"]:
-        told.append(f"{wave['left_alone']} untouched")
-    return ", ".join(told)
+    tasks = wave["tasks"]
+    work = [f"{tasks['executed']} computed"]
+    if tasks["adopted"]:
+        work.append(f"{_counted(tasks['adopted'], 'partition')} reused")
+    if wave["exports"]:
+        work.append(f"{_counted(len(wave['exports']), 'export')} written")
+    rest = [(wave["stopped"], "unchanged"), (wave["left_alone"], "not affected")]
+    beside = "".join(f", {number} {word}" for number, word in rest if number)
+    return f"{_counted(wave['reached'], 'dataset')} changed: {', '.join(work)}{beside and ';' + beside[1:]}"
 
 
-def _datasets(number: int) -> str:
-    if not number:
-        return "nothing"
-    return f"{number} dataset{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

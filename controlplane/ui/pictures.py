@@ -41,11 +41,11 @@ def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What one wave reached, in a picture: badges, and what is of no concern. `copied`: copies that have followed."""
+    """What one wave reached, in a picture: badges, and what is of no concern. `exported`: exports that it wrote."""
 
     steps: Mapping[str, WaveCommit]
     stuck: Mapping[str, State]
-    copied: frozenset[str]
+    exported: frozenset[str]
     is_now: bool
 
     @classmethod
@@ -53,16 +53,13 @@ class _Moment:
         wave, status = page["moment"], page["status"]
         steps = {step["dataset"]: step for step in wave["steps"]} if wave else {}
         states: dict[str, State] = {one["name"]: one["state"] for one in (*status["datasets"], *status["targets"])}
-        has = {one["name"]: one["synced_generation"] for one in status["targets"]}
-        edges = page["components"]["edges"]
-        copies = ((e["target"], steps[e["source"]]) for e in edges if e["target"] in has and e["source"] in steps)
-        copied = frozenset(name for name, step in copies if has[name] == step["generation"] and not step["stopped"])
-        return cls(steps, {name: states[name] for name in page["stuck"]}, copied, is_now=wave is None)
+        exported = frozenset(wave["exports"] if wave else ())
+        return cls(steps, {name: states[name] for name in page["stuck"]}, exported, is_now=wave is None)
 
     def is_lit(self, link: draw.Link) -> bool:
         step = self.steps.get(link.source)
         is_moved = (step is not None and not step["stopped"]) or link.source in self.stuck
-        return is_moved and (link.target in self.steps or link.target in self.stuck or link.target in self.copied)
+        return is_moved and (link.target in self.steps or link.target in self.stuck or link.target in self.exported)
 
     def shown(self, box: draw.Box) -> draw.Box:
         if self.is_now:
@@ -73,7 +70,7 @@ class _Moment:
         if step is not None:
             badge = "equal" if step["stopped"] else f"gen {step['generation']}"
             return replace(box, state="up_to_date", share=draw.Share(), sub=_sub_of(step), badge=badge)
-        return replace(box, badge="copied") if box.name in self.copied else replace(box, faint=True)
+        return replace(box, badge="written") if box.name in self.exported else replace(box, faint=True)
 
 
 def _sub_of(step: WaveCommit) -> str:

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from controlplane.core.durations import duration
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.ui import draw, moments, pictures, static_files
@@ -52,7 +53,7 @@ def environment() -> Environment:
     )
     env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
     env.filters.update(short=_short, marked=_marked, instant=_instant)
-    env.filters.update(lit=lit)
+    env.filters.update(lit=lit, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))

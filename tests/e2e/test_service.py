@@ -120,6 +120,25 @@ def test_a_second_service_on_the_home_is_refused(place: Workspace, service: Serv
 # --- commands -------------------------------------------------------------------------------------
 
 
+def test_a_plan_only_looks_and_its_listing_is_used_when_it_is_applied(place: Workspace, api: Headgate) -> None:
+    place.write("hourly/a.txt", "one\n")
+    text = LETTERS.partition("  copy:")[0].replace("letters", "hourly").replace("1s", "1h")
+    applied(place, "hourly", text)
+    place.write("hourly/b.txt", "two\nthree\n")
+    until(
+        lambda: "b.txt" in place.call("plan", "hourly.yaml", "--out", "plan.json", "--home", place.home),
+        lambda: "a listing of the last ten seconds is used as it is, and no longer",
+    )
+    assert api.dataset("hourly.count")["generation"] == 1
+    assert api.dataset("hourly.lines")["state"] == "up_to_date"
+    assert api.plan(dataflows=["hourly"])["items"] == []
+    listed = "SELECT count(*) FROM events WHERE kind = 'listing.done' AND dataset = 'hourly.lines'"
+    before = place.query(listed)
+    place.ask("apply", "plan.json", "--wait")
+    assert rows(api, "hourly.count") == [{"n": 3}]
+    assert place.query(listed) == before
+
+
 def test_plan_and_its_exit_codes(place: Workspace) -> None:
     assert place.ask("plan", "--detailed-exitcode")["state"] == "nothing"
     changed = LETTERS.replace("upper(value)", "lower(value)")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model import change_marks
+from controlplane.core.model.sources import PlanLook
 from controlplane.lake.objects import LocalObjects
 from tests.store.conftest import World
 from tests.store.examples import ODD_KEYS, d, error, listing, source_partition
@@ -36,6 +37,23 @@ def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
         tx.put_listing(listing(1))
     with world.read() as tx:
         assert tx.marked("main", seen)[1] == {change_marks.listing(d(1))}
+
+
+def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_partitions(world: World) -> None:
+    look: PlanLook = {"plan": "p", "of": d(1).hex(), "base": "", "since": 5.0}
+    with world.begin() as tx:
+        tx.put_listing(listing(1, held={"awaited": True}))
+        tx.put_listing(listing(2, held={"look": look}))
+        tx.put_listing(listing(3, held={"lost": 1, "look": {**look, "since": 6.0}}))
+        for n in (1, 2):
+            tx.put_source_partitions(d(n), [source_partition(k) for k in ("a", "b")], ())
+        found = {one.id: one for one in tx.plan_listings()}
+        assert {id: one.since for id, one in found.items()} == {d(2): 5.0, d(3): 6.0}
+        assert found[d(2)].size_bytes > 0 == found[d(3)].size_bytes
+        tx.drop_listings([d(2), d(3), d(4)])
+        assert tx.plan_listings() == []
+        assert set(tx.listings([d(1), d(2), d(3)])) == {d(1)}
+        assert (len(tx.source_partitions(d(1), "ab")), tx.source_partitions(d(2), "ab")) == (2, {})
 
 
 def test_more_partitions_than_fit_into_a_statement(world: World) -> None:

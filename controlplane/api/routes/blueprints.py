@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from anyio import to_thread
 from fastapi import Depends, Query, Request
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, Overriding, answer, branch_of, etag
-from controlplane.api.looks import LISTED_S, Timeout, analysed, look, wait_until, waiting
+from controlplane.api.looks import LISTED_S, Look, Timeout, analysed, look_for_plan, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
@@ -140,10 +140,10 @@ async def apply(
     def work() -> Answer[ApplyAnswer]:
         branch_of(call, branch)
         deadline = time.monotonic() + timeout_s
-        unseen: Mapping[str, str] = {}
+        seen = Look()
         if refresh:
-            unseen = look(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
-        asking = analysed(call, branch, sources, deadline, timeout_s) if analyse else nullcontext("")
+            seen = look_for_plan(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
+        asking = analysed(call, branch, sources, deadline, timeout_s, seen.plan) if analyse else nullcontext("")
         with asking as unanswered:
             result = blueprints.apply(
                 call.context,
@@ -151,8 +151,9 @@ async def apply(
                 sources,
                 dry_run=dry_run,
                 expected=expected,
-                unseen=unseen,
+                unseen=seen.unseen,
                 unanswered=unanswered,
+                looked=seen.plan,
             )
         return answer(result, headers=_tag(result["revisions"]))
 
@@ -207,27 +208,32 @@ def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expec
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
 
+Looked: TypeAlias = Annotated[str, Query(pattern=r"^([0-9a-f]{32})?$")]
+
+
 @router.get("/v1/branches/{branch}/plan", dependencies=auth.needs("view", "all"))
 async def plan(
     call: Called,
     branch: Branch,
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
     refresh: bool = False,
+    looked: Looked = "",
     timeout_s: Timeout = LISTED_S,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> Answer[PlanAnswer]:
     """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, which needs `operate`,
-    workers list the sources first, for at most `timeout_s`; what they find is stored, as of any listing. `sources`
-    tells as of when each was looked at, and what it has that its dataset has not."""
+    workers list the sources first, for at most `timeout_s`; what they find is stored for this plan alone, for an
+    hour, and nothing is computed from it before the plan is applied. Further pages of that plan have its `looked` (see
+    `basis`). `sources` tells as of when each was looked at, and what it has that its dataset has not."""
 
     def work() -> Answer[PlanAnswer]:
         flows = call.flows(dataflow)
-        unseen: Mapping[str, str] = {}
+        seen = Look(looked)
         if refresh:
             call.need("operate")
-            unseen = look(call, branch, overview.sources(call.context, branch, flows), timeout_s)
-        return answer(_page(overview.plan(call.context, branch, flows, unseen), after, limit))
+            seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)
+        return answer(_page(overview.plan(call.context, branch, flows, seen.unseen, seen.plan), after, limit))
 
     return await waiting(call, work, may_wait=refresh)
 

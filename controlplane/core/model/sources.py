@@ -12,13 +12,23 @@ from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 
 
+class PlanLook(TypedDict):
+    """Whose a listing is that belongs to a plan. `of`: the shared listing; `base`: the root that it had then."""
+
+    plan: str
+    of: str
+    base: str
+    since: float
+
+
 class Held(TypedDict, total=False):
-    """What a listing waits for: a loss to be confirmed, or the next listing."""
+    """What a listing waits for: a loss to be confirmed, the next listing, or that its plan is applied."""
 
     before: int  # objects of the last listing that was taken in
     lost: int  # of these
     accepted: bool  # the loss was confirmed: the next listing is taken in
     awaited: bool  # plans wait for the next one
+    look: PlanLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,20 @@ class Listing:
     def is_awaited(self) -> bool:
         """What it says may be out of date for whoever has just begun to read there."""
         return self.is_open and bool(self.held and self.held.get("awaited"))
+
+    @property
+    def look(self) -> PlanLook | None:
+        """Of a listing that belongs to a plan."""
+        return (self.held or {}).get("look")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlanListing:
+    """How much a listing of a plan holds. `size_bytes`: of its partitions."""
+
+    id: bytes
+    since: float
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

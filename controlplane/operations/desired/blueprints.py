@@ -30,8 +30,9 @@ from controlplane.operations.desired import branches, drafts, feeds, holds, perm
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.noting import note_change
-from controlplane.operations.planning import review
+from controlplane.operations.planning import plan_listings, review
 from controlplane.operations.planning.pinned import is_pinned
+from controlplane.operations.planning.plan_listings import PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -130,11 +131,12 @@ def apply(
     expected: int | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     unanswered: str = "",
+    looked: str = "",
     action: Action = "apply",
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
     `unseen`: why a source was not looked at for it. `unanswered`: why Spark has not analysed all that it was asked.
-    `action`: what the audit calls it.
+    `looked`: under which id sources were listed for it. `action`: what the audit calls it.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -145,9 +147,16 @@ def apply(
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
-            plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            plan, facts = plan_now(
+                tx,
+                branch,
+                edit.flows,
+                namespace=ctx.namespace,
+                proposed=edit.proposed,
+                looked=edit.looked(tx, looked, edit.flows),
+            )
             planned = edit.answer(plan, facts, unseen, unanswered)
-            planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
+            planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts, looked)
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
@@ -181,17 +190,20 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
         branches.require_editable(ctx, tx, branch)
         edit = edit_of(ctx, tx, branch, found, sources)
         flows = edit.flows or planned["dataflows"]
+        listed = plan_listings.adopt(tx, planned.get("looked", ""), edit.sources(flows))
         plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
         plan_basis.check(planned, _basis(edit, sources, flows, plan, facts))
         answer = edit.answer(plan, facts, source_changes.ALL_SEEN)
-        commit(ctx, tx, edit, expected=None)
+        commit(ctx, tx, edit, expected=None, listed=listed)
     ctx.wake()
     return answer
 
 
-def _basis(edit: Edit, sources: Sequence[Source], flows: Sequence[str], plan: Plan, facts: StoreSnapshot) -> PlanBasis:
+def _basis(
+    edit: Edit, sources: Sequence[Source], flows: Sequence[str], plan: Plan, facts: StoreSnapshot, looked: str = ""
+) -> PlanBasis:
     texts = [{"name": s.name, "text": s.text, "files": dict(s.files)} for s in sources]
-    return plan_basis.of_plan(plan, facts, edit.live, flows, texts)
+    return plan_basis.of_plan(plan, facts, edit.live, flows, texts, looked)
 
 
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
@@ -199,16 +211,17 @@ def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> li
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = edit_of(ctx, tx, branch, found, sources)
-    return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
+    return edit.sources(edit.flows)
 
 
-def questions(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Wish, ...]:
+def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:
     """What only Spark can tell of the columns of an edit, as far as the columns that it reads are known: answers lead
     to further questions. Raises InvalidBlueprint."""
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = edit_of(ctx, tx, branch, found, sources, is_look=True)
-        return review.of_edit(tx, branch, edit.before, edit.proposed).wishes
+        listed = edit.looked(tx, looked, edit.flows)
+        return review.of_edit(tx, branch, edit.before, edit.proposed, looked=listed).wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +238,17 @@ class Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
+    def sources(self, flows: Sequence[str]) -> list[nodes.Source]:
+        """What these dataflows and their upstream read; all of them where none is named."""
+        return listings.sources(self.proposed, self.proposed.scope(flows) if flows else self.proposed.order)
+
+    def looked(self, tx: Tx, plan: str, flows: Sequence[str]) -> PlanListings:
+        return plan_listings.of_plan(tx, plan, self.sources(flows))
+
     def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = "") -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         told = source_changes.of_plan(plan, facts, unseen)
-        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered)
+        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
 
 
@@ -275,8 +295,15 @@ def _refuse(
     raise InvalidBlueprint(tuple(sorted(p for d in found for p in d.problems)))
 
 
-def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None, action: Action = "apply") -> None:
-    """Raises InvalidBlueprint for pins, and StaleRevision."""
+def commit(
+    ctx: Context,
+    tx: Tx,
+    edit: Edit,
+    expected: int | None,
+    action: Action = "apply",
+    listed: Collection[bytes] = (),
+) -> None:
+    """`listed`: listings that are new already. Raises InvalidBlueprint for pins, and StaleRevision."""
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     for revision in edit.revisions:
         _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected, action)
@@ -284,7 +311,7 @@ def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None, action: Actio
     _end_demands(tx, edit.branch, edit.before, edit.proposed)
     holds.end_edited(tx, edit.branch, edit.before, edit.proposed)
     if not is_pinned(tx, edit.branch):
-        listings.request_taken_up(tx, edit.before, edit.proposed)
+        listings.request_taken_up(tx, edit.before, edit.proposed, listed)
 
 
 def _proposed(

@@ -1,6 +1,6 @@
 """Waves of commits: what one late file, edit or wish led to, and what it left alone. Changes nothing.
 
-Commits are put together by what they were made from, not by time (`core.runs`): a dataset commits once in a wave.
+Commits are put together by what they were made from, not by time (`core.runs`). Counts are those of the run.
 Does not belong here: what the work took, and work under way (`inspect.past_runs`).
 """
 
@@ -25,7 +25,7 @@ from controlplane.operations.explore.counted import Counted
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import reason, wishes
+from controlplane.operations.inspect.past_runs import RunCounts, causes, counts, reach, reason, wishes
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -52,7 +52,7 @@ class _World:
     @classmethod
     def of(cls, facts: StoreSnapshot, own: frozenset[str], principal: Principal) -> _World:
         nodes = facts.desired
-        known = own | nodes.graph.upstream(own)
+        known = frozenset(n for n in reach(nodes, own) if not isinstance(nodes.nodes.get(n), Sink))
         by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
         return cls(
             facts.tx,
@@ -85,7 +85,8 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
             raise no_wave(branch, before)
         page = _page(found, before)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
-        items = [_wave(run, world, past, audit) for run in page[:limit]]
+        of_run = counts(ctx, facts, past.states, page[:limit])
+        items = [_wave(run, world, past, audit, of_run(run)) for run in page[:limit]]
     return {"dataflow": dataflow, "items": items, "next": page[limit - 1].id if len(page) > limit else None}
 
 
@@ -107,7 +108,8 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         steps = [_commit(state, past, counting) for state in _states(run, past)]
         beside = _beside(run, world)
         untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
-        return {**_wave(run, world, past, audit), "steps": steps, "untouched": untouched}
+        told = _wave(run, world, past, audit, counts(ctx, facts, past.states, [run])(run))
+        return {**told, "steps": steps, "untouched": untouched}
 
 
 def no_wave(branch: str, id: str) -> NotFound:
@@ -169,25 +171,28 @@ def _flow(name: str) -> str:
 # --- one wave -------------------------------------------------------------------------------------
 
 
-def _wave(run: Run, world: _World, past: PastStates, audit: Audit) -> Wave:
+def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunCounts) -> Wave:
     first, every = run.commits[0], _states(run, past)
-    states = [state for state in every if world.sees(state.dataset)]
-    stopped = [state.dataset for state in states if _is_stopped(state, past)]
+    names = list(dict.fromkeys(state.dataset for state in every if world.sees(state.dataset)))
+    stopped = [name for name in names if _is_equal(name, every, past)]
     beside = _beside(run, world)
     keys = _keys(every[0], world, past)
     return {
         "id": run.id,
         "at": views.instant(first.at),
         "until": views.instant(run.commits[-1].at),
-        "dataset": first.dataset,
+        "dataset": first.maker,
         "cause": first.cause,
         "reason": reason(run),
+        "causes": causes(run),
         "actor": _actor(run, audit),
         "revision": None if run.revision is None else f"{run.revision[0]}@{run.revision[1]}",
-        "datasets": [state.dataset for state in states],
-        "reached": len(states) - len(stopped),
+        "datasets": names,
+        "reached": len(names) - len(stopped),
         "stopped": len(stopped),
         "left_alone": sum(_is_left_alone(name, run, past) for name in beside),
+        "exports": did.exports,
+        "tasks": did.tasks,
         "keys": keys[:SHOWN_KEYS],
         "more_keys": len(keys) > SHOWN_KEYS,
     }
@@ -211,6 +216,13 @@ def _states(run: Run, past: PastStates) -> list[State]:
     wanted = {(commit.dataset, commit.seq): place for place, commit in enumerate(run.commits)}
     found = (state for name in run.datasets for state in past.states[name] if (name, state.seq) in wanted)
     return sorted(found, key=lambda state: wanted[state.dataset, state.seq])
+
+
+def _is_equal(name: str, states: Sequence[State], past: PastStates) -> bool:
+    """Its rows are after all commits of the wave what they were before."""
+    own = [state for state in states if state.dataset == name]
+    before = past.before(name, own[0].seq)
+    return before is not None and before.generation == own[-1].generation
 
 
 def _is_stopped(state: State, past: PastStates) -> bool:

@@ -40,7 +40,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
-from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
+from controlplane.operations.planning import plan_listings
+from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_feed, of_listing
@@ -61,16 +62,22 @@ def plan(
     branch: str,
     flows: Sequence[str] | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
+    looked: str = "",
 ) -> PlanAnswer:
     """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
-    at for it. Raises NotFound for one that is not declared."""
+    at for it. `looked`: under which id sources were listed for it. Raises NotFound for one that is not declared."""
     if flows is None and ctx.principal.within:
         flows = _seen(ctx, branch)
     with ctx.looking(branch, flows) as (whole, facts):
         _require_declared(facts.tx, branch, flows)
+        nodes = facts.desired
+        sources = listings.sources(nodes, nodes.order if flows is None else nodes.scope(flows)) if looked else []
+        facts.looked = plan_listings.of_plan(facts.tx, looked, sources)
         plan = facts.owned(whole)
+        if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
+            plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
         found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
-        found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or ())
+        found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or (), looked=looked)
         return found
 
 

@@ -6,26 +6,28 @@ Does not belong here: which commits are one run (`core.runs`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controlplane.core import runs
-from controlplane.core.compile.nodes import Sink
+from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
 from controlplane.core.errors import NotFound
+from controlplane.core.explain import words
 from controlplane.core.model.answers.work import (
     PastRun,
     PastRunAnswer,
     PastRunsAnswer,
     PastRunTasks,
+    RunCause,
     RunState,
     RunStep,
 )
 from controlplane.core.model.past_attempts import Cost, PastAttempt
-from controlplane.core.model.states import Cause, State
+from controlplane.core.model.states import Cause, State, UnfinishedRun
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.rights import may_see_part
-from controlplane.core.runs import Commit, Run
+from controlplane.core.runs import PENDING, Commit, Output, Run
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
 from controlplane.operations.inspect.overview import as_known
@@ -36,6 +38,7 @@ from controlplane.ports.store import Tx
 STATES_SHOWN = 40  # of each dataset
 ATTEMPTS_SHOWN = 20_000
 CHANGES_SHOWN = 1_000
+
 
 REASONS: Mapping[Cause, str] = {
     "input": "the source of {dataset} changed",
@@ -51,6 +54,14 @@ REASONS: Mapping[Cause, str] = {
     "rollback": "{dataset} was rolled back",
     "resume": "the hold of {dataset} ended",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """`exports`: the write components that it wrote."""
+
+    tasks: PastRunTasks
+    exports: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,8 @@ def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRu
     """The last runs that reached a dataflow, or any; the last ones first."""
     with ctx.looking(branch) as (plan, facts):
         past, found = _read(ctx, plan, facts, target)
-    return {"items": [_run(run, past) for run in found[:limit]], "next": None}
+    newest = sorted(found, key=lambda run: _began(run, past), reverse=True)
+    return {"items": [_run(run, past) for run in newest[:limit]], "next": None}
 
 
 def no_run(branch: str, id: str) -> NotFound:
@@ -100,17 +112,23 @@ def _is_known(facts: StoreSnapshot, flow: str) -> bool:
 
 
 def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) -> tuple[Past, list[Run]]:
-    """With all datasets that the target's runs may have reached; the last run first."""
+    """With all datasets that the target's runs may have reached."""
     tx, branch = facts.tx, facts.branch
     wanted = set(targeted(facts.desired, target))
-    upstream = facts.desired.graph.upstream(wanted) | wanted if target else None
-    kept = tx.recent_states(branch, upstream, STATES_SHOWN)
-    commits = runs.commits_of(kept, wishes(tx, branch)) + list(_under_way(plan, facts, upstream))
+    names = reach(facts.desired, wanted) if target else None
+    kept = tx.recent_states(branch, names, STATES_SHOWN)
+    commits = runs.commits_of(kept, wishes(tx, branch)) + list(_under_way(plan, facts, kept, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
     found = [_seen(ctx, run) for run in every if _sees_start(ctx, run)]
-    past = _past(ctx, plan, facts, kept, [run for run in found if run.commits])
-    return past, sorted(found, key=lambda run: run.commits[0].at, reverse=True)
+    past = _past(ctx, facts, kept, [run for run in found if run.commits], plan.decisions)
+    return past, [run for run in found if run.commits]
+
+
+def reach(desired: Desired, names: Iterable[str]) -> frozenset[str]:
+    """All that runs of these datasets may have reached, with what that reads."""
+    below = set(names) | desired.graph.downstream(names)
+    return frozenset(below | desired.graph.upstream(below))
 
 
 def _sees_start(ctx: Context, run: Run) -> bool:
@@ -133,40 +151,92 @@ def wishes(tx: Tx, branch: str) -> list[float]:
     return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
 
 
-def _under_way(plan: Plan, facts: StoreSnapshot, names: Iterable[str] | None) -> Iterable[Commit]:
-    """Work that has not come to a commit, or failed, as the next commit of its dataset."""
+def _under_way(
+    plan: Plan, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], names: Iterable[str] | None
+) -> Iterator[Commit]:
+    """Work that has not come to a commit, or failed, as the next commits of its datasets."""
     chosen = None if names is None else set(names)
-    for decision in plan.decisions:
-        node = facts.desired.nodes[decision.dataset]
-        if isinstance(node, Sink) or (chosen is not None and decision.dataset not in chosen):
+    moving = {d.dataset: d for d in plan.decisions if d.items and d.status in (*MOVING, "failed")}
+    for name, decision in moving.items():
+        node = facts.desired.nodes[name]
+        if isinstance(node, Sink) or (chosen is not None and name not in chosen):
             continue
-        if decision.items and decision.status in (*MOVING, "failed"):
-            yield _next_commit(decision, facts)
+        yield from _next_commits(decision, node, facts, kept, moving.keys())
 
 
-def _next_commit(decision: Decision, facts: StoreSnapshot) -> Commit:
-    node, state = facts.desired.nodes[decision.dataset], facts.state(decision.dataset)
-    assert not isinstance(node, Sink)
-    known = {(c.dataset, c.root) for c in state.inputs.values()} if state else set()
-    reads = [s.dataset for s in getattr(node, "slots", ())]
-    present = [(name, found.root) for name in reads if (found := facts.state(name)) is not None]
-    return Commit(
-        dataset=decision.dataset,
-        seq=state.seq + 1 if state else 1,
+def _next_commits(
+    decision: Decision,
+    node: Source | Transform,
+    facts: StoreSnapshot,
+    kept: Mapping[str, Sequence[State]],
+    moving: Collection[str],
+) -> Iterator[Commit]:
+    """One of the inputs that its work has begun with, and one of those that are there since."""
+    name, state, begun = decision.dataset, facts.state(decision.dataset), facts.begun(decision.dataset)
+    seq = state.seq + 1 if state else 1
+    reads = [slot.dataset for slot in getattr(node, "slots", ())]
+    newest = [(read, PENDING) for read in reads if read in moving]
+    newest += [(read, found.root) for read in reads if (found := facts.state(read))]
+    next_one = Commit(
+        dataset=name,
+        seq=seq,
         at=facts.tx.now(),
         cause=decision.items[0].cause,
         revision=node.revision,
         root=None,
-        has_new_code=state is None or state.lineage != node.lineage,
-        changed=tuple(one for one in present if state is not None and one not in known),
+        has_new_code=state is None or runs.is_new_code(node.lineage, node.revision, state),
+        changed=(),
+        inputs=tuple(newest) or _listed(node, facts),
     )
+    first = _begun_with(begun, node, kept) if begun else []
+    known = {(c.dataset, c.root) for c in state.inputs.values()} if state else set(newest)
+    started = tuple(one for one in first if one not in known)
+    since = tuple(one for one in newest if one not in known and one not in first)
+    if started and since:
+        yield replace(next_one, changed=started)
+        yield replace(next_one, seq=seq + 1, changed=since, has_new_code=False)
+        return
+    yield replace(next_one, changed=started or since)
+
+
+def _listed(node: Source | Transform, facts: StoreSnapshot) -> tuple[Output, ...]:
+    """What the next commit of a source is made from; its quarantine's is made from the same."""
+    listing = facts.listing(node.listing) if isinstance(node, Source) else None
+    return (("", PENDING if listing is None or listing.root is None else listing.root),)
+
+
+def _begun_with(begun: UnfinishedRun, node: Source | Transform, kept: Mapping[str, Sequence[State]]) -> list[Output]:
+    """The outputs that a run under way reads."""
+    read = {slot.name: slot.dataset for slot in getattr(node, "slots", ())}
+    wanted = {(read[slot], seq) for slot, seq in begun.states.items() if slot in read}
+    states = (state for name in read.values() for state in kept.get(name, ()))
+    return [(state.dataset, state.root) for state in states if (state.dataset, state.seq) in wanted]
+
+
+def counts(
+    ctx: Context, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], found: Sequence[Run]
+) -> Callable[[Run], RunCounts]:
+    """What runs did, of the states of their datasets: one look for all of them."""
+    past = _past(ctx, facts, kept, [_seen(ctx, run) for run in found], None)
+
+    def of(run: Run) -> RunCounts:
+        as_seen = _seen(ctx, run)
+        steps = _steps(as_seen, past)
+        exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
+        return RunCounts(_tasks(steps, _attempts_of(as_seen, past)), exported)
+
+    return of
 
 
 def _past(
-    ctx: Context, plan: Plan, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], found: Sequence[Run]
+    ctx: Context,
+    facts: StoreSnapshot,
+    kept: Mapping[str, Sequence[State]],
+    found: Sequence[Run],
+    decisions: Sequence[Decision] | None,
 ) -> Past:
+    """`decisions`: None where neither these nor costs are asked for."""
     tx, branch = facts.tx, facts.branch
-    began = min((run.commits[0].at for run in found), default=0.0)
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
         if isinstance(node, Sink) and ctx.sees(name):
@@ -183,9 +253,9 @@ def _past(
         states={(s.dataset, s.seq): s for states in kept.values() for s in states},
         before=before,
         attempts={name: work.own(theirs) for name, theirs in attempts.items()},
-        adopted=_adopted(tx, branch, began, kept),
-        costs=tx.past_costs(branch, names),
-        decisions={d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)},
+        adopted=_adopted(tx, branch, earliest, kept),
+        costs={} if decisions is None else tx.past_costs(branch, names),
+        decisions={d.dataset: d for d in as_known(ctx, tx, facts, decisions or ())},
         copies=copies,
         now=tx.now(),
     )
@@ -215,7 +285,7 @@ def _run(run: Run, past: Past) -> PastRun:
     first = run.commits[0]
     state = _worst(step["state"] for step in steps)
     attempts = _attempts_of(run, past)
-    began = min([first.at, *(a.started_at for a in attempts)])
+    began = _began(run, past)
     ended = max([c.at for c in run.commits if c.root is not None] + [a.ended_at for a in attempts], default=past.now)
     until = past.now if state == "running" else ended
     return {
@@ -223,25 +293,41 @@ def _run(run: Run, past: Past) -> PastRun:
         "state": state,
         "cause": first.cause,
         "reason": reason(run),
+        "causes": causes(run),
         "began": views.instant(began),
         "ended": None if state == "running" else views.instant(ended),
         "seconds": round(until - began, 3),
-        "datasets": [step["dataset"] for step in steps],
+        "datasets": list(dict.fromkeys(step["dataset"] for step in steps)),
         "tasks": _tasks(steps, attempts),
         "slow": [step["dataset"] for step in steps if step["work"] and step["work"]["slow"]],
     }
 
 
+def _began(run: Run, past: Past) -> float:
+    return min([run.commits[0].at, *(a.started_at for a in _attempts_of(run, past))])
+
+
 def reason(run: Run) -> str:
     """What started it, in a sentence."""
-    if run.revision is not None:
-        flow, number = run.revision
+    return words.headline([cause["reason"] for cause in causes(run)])
+
+
+def causes(run: Run) -> list[RunCause]:
+    """What started it, each once: a source that changed, an edit, an operator's act."""
+    found: dict[str, RunCause] = {}
+    for commit in run.started_by or run.commits[:1]:
+        cause: RunCause = {"dataset": commit.maker, "cause": commit.cause, "reason": _reason(commit)}
+        found.setdefault(cause["reason"], cause)
+    return list(found.values())
+
+
+def _reason(commit: Commit) -> str:
+    if commit.has_new_code:
+        flow, number = commit.code
         return f"revision {number} of {flow}"
-    first = run.commits[0]
-    reads = {name for name, _ in first.changed} - {"", first.dataset}  # a source reads its listing
-    if first.cause == "input" and reads:
-        return f"an input of {first.dataset} changed"
-    return REASONS[first.cause].format(dataset=first.dataset)
+    if commit.follows:
+        return f"{commit.maker} followed an earlier change of what it reads"
+    return REASONS[commit.cause].format(dataset=commit.maker)
 
 
 def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRunTasks:

@@ -27,9 +27,10 @@ def of_plan(
     live: Mapping[str, Revision],
     flows: Sequence[str],
     texts: Sequence[Mapping[str, object]] = (),
+    looked: str = "",
 ) -> PlanBasis:
     """`live`: revisions as they are stored. `flows`: whose plan it is; none stands for all. `texts`: the blueprints
-    that it is about, if they are not those that are stored."""
+    that it is about, if they are not those that are stored. `looked`: under which id its sources were listed."""
     datasets = [decision.dataset for decision in plan.decisions]
     names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
     return {
@@ -41,6 +42,7 @@ def of_plan(
         },
         "datasets": {d: _dataset(facts, d) for d in datasets if not isinstance(facts.desired.nodes[d], Sink)},
         "work": _work(views.items(plan.items, facts)),
+        "looked": looked,
     }
 
 
@@ -81,6 +83,7 @@ def _moved(planned: PlanBasis, found: PlanBasis) -> Iterator[str]:
     yield from _sources(planned["sources"], found["sources"])
     yield from _datasets(planned["datasets"], found["datasets"])
     as_now: PlanBasis = {**found, "dataflows": planned["dataflows"], "work": planned["work"]}
+    as_now["looked"] = planned.get("looked", "")
     if planned == as_now:  # else the work moved with the facts
         yield from _of_work(planned["work"], found["work"])
 

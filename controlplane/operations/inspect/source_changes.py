@@ -20,6 +20,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
+from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work.listing_requests import LEFT_ALONE, ListingRequests
 from controlplane.ports.store import Tx
@@ -43,7 +44,8 @@ NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
 def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
     """Of the sources of a plan: how they differ from what their datasets were made of."""
     nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
-    return _told(facts.tx, facts.nodes, nodes, {n.dataset: _consumed(facts, n) for n in nodes}, unseen)
+    roots = {n.dataset: _consumed(facts, n) for n in nodes}
+    return _told(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
@@ -71,11 +73,17 @@ def _root(listing: Listing | None) -> bytes:
 
 
 def _told(
-    tx: Tx, nodes: tree.NodeStore, sources: Sequence[Source], before: Mapping[str, bytes], unseen: Mapping[str, str]
+    tx: Tx,
+    nodes: tree.NodeStore,
+    sources: Sequence[Source],
+    before: Mapping[str, bytes],
+    unseen: Mapping[str, str],
+    looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
-    known = tx.listings({node.listing for node in sources})  # what a planner keeps does not say when it was confirmed
+    ids = {node.listing for node in sources}
+    known = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
     found = {n.dataset: _difference(nodes, before[n.dataset], known.get(n.listing)) for n in sources}
-    names = _names(tx, sources, found)
+    names = _names(tx, sources, found, looked)
     return [
         {
             "dataset": node.dataset,
@@ -135,14 +143,16 @@ def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
     return _Difference({"added": count, "changed": 0, "removed": 0}, first)
 
 
-def _names(tx: Tx, sources: Iterable[Source], found: Mapping[str, _Difference]) -> dict[str, list[SourceObjectChange]]:
+def _names(
+    tx: Tx, sources: Iterable[Source], found: Mapping[str, _Difference], looked: PlanListings
+) -> dict[str, list[SourceObjectChange]]:
     """By dataset. What is gone has its partition key only."""
     keys: dict[bytes, list[str]] = {}
     for node in sources:
         present = [key for key, kind in found[node.dataset].first if kind != "removed"]
         if present:
             keys.setdefault(node.listing, []).extend(present)
-    parts = tx.partitions_of(keys) if keys else {}
+    parts = looked.partitions(tx, keys) if keys else {}
     return {n.dataset: list(_objects(found[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
 
 

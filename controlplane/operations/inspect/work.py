@@ -18,7 +18,7 @@ from controlplane.ports.store import Tx
 from dataplane.contract.kinds import Kind
 
 ATTEMPTS_SHOWN = 20_000
-UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list")  # work that is not a dataset's own
+UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list", "analyse")  # work that makes no rows of a dataset
 
 
 def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:

@@ -18,6 +18,7 @@ from controlplane.core.review import Review, Wish, review
 from controlplane.core.review.schemas import Schemas
 from controlplane.core.review.values import KnownSchema
 from controlplane.operations.context import Context
+from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.ports.store import Tx
 
 DEMAND = "#review"  # behind the name of a dataset: no dataset has it, so that no plan follows from an answer
@@ -48,10 +49,17 @@ class StoredFacts:
         return self.tx.tasks(keys)
 
 
-def of_edit(tx: Tx, branch: str, before: Desired, after: Desired, unanswered: str = "") -> Review:
+def of_edit(
+    tx: Tx,
+    branch: str,
+    before: Desired,
+    after: Desired,
+    unanswered: str = "",
+    looked: PlanListings = NO_LISTINGS,
+) -> Review:
     """What differs between what is stored and what is proposed. `unanswered`: why answers of Spark's are missing, where
-    it was asked."""
-    return review(before, after, _facts(tx, branch, before, after), unanswered)
+    it was asked. `looked`: listings in place of the shared ones."""
+    return review(before, after, _facts(tx, branch, before, after, looked), unanswered)
 
 
 def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: str, unanswered: str = "") -> KnownSchema:
@@ -64,7 +72,7 @@ def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: st
     return schemas.of(dataset)
 
 
-def _facts(tx: Tx, branch: str, before: Desired, after: Desired) -> StoredFacts:
+def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanListings = NO_LISTINGS) -> StoredFacts:
     nodes = [*_in_question(before, after), *_in_question(after, before)]
     sources = [node for node in nodes if isinstance(node, Source)]
     names = sorted({node.dataset for node in nodes})
@@ -72,7 +80,7 @@ def _facts(tx: Tx, branch: str, before: Desired, after: Desired) -> StoredFacts:
         tx,
         tx.states(branch, names),
         tx.pinned_schemas(branch, sorted({node.dataset for node in sources})),
-        tx.listings(node.listing for node in sources),
+        {**tx.listings(node.listing for node in sources), **looked.shown},
     )
 
 

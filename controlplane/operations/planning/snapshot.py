@@ -27,6 +27,7 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.operations.planning import edited, pinned
+from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
 
@@ -221,8 +222,16 @@ class Fetched:
 class StoreSnapshot:
     """The World of one snapshot."""
 
-    def __init__(self, tx: Tx, branch: str, desired: Desired, known: Fetched, cache: NodeCache) -> None:
-        self.tx, self.branch, self.desired, self._known = tx, branch, desired, known
+    def __init__(
+        self,
+        tx: Tx,
+        branch: str,
+        desired: Desired,
+        known: Fetched,
+        cache: NodeCache,
+        looked: PlanListings = NO_LISTINGS,
+    ) -> None:
+        self.tx, self.branch, self.desired, self._known, self.looked = tx, branch, desired, known, looked
         self.overlay = Overlay(tx)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
@@ -262,7 +271,7 @@ class StoreSnapshot:
         return self._known.listings.get(id)
 
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
-        return self.tx.partitions_of(keys)
+        return self.looked.partitions(self.tx, keys)
 
     def pinned(self, dataset: str) -> Pin | None:
         return self._known.pins.get(dataset)
@@ -307,16 +316,19 @@ def plan_now(
     exact: int = EXACT,
     fewest: int = FEWEST,
     widest: int = WIDEST,
+    looked: PlanListings = NO_LISTINGS,
 ) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
-    beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed."""
+    beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed.
+    `looked`: listings in place of the shared ones."""
     nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
+    known.listings.update(looked.shown)
     if proposed is not None:
         _with_edit(tx, branch, known, desired(tx, branch, namespace=namespace), nodes)
-    facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
+    facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES), looked)
     frozen = _own_of_branch(tx, branch, facts, namespace) if branch != MAIN else None
     if frozen is not None and facts.own is not None:
         scope = facts.own if scope is None else facts.own & scope

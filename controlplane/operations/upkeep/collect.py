@@ -33,6 +33,7 @@ from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span
 from controlplane.core.plan import RECENT
+from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.projections import compaction_gc
 from controlplane.operations.upkeep.pointers import branches
@@ -120,6 +121,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
     total, found = Counter[str](), Counter(any=1)
     while any(found.values()):
         with store.begin(namespace) as tx:
+            plan_listings.collect(tx, now)
             found = Counter(
                 tasks=tx.drop_done(ROWS_A_TIME),
                 events=tx.drop_events(old, ROWS_A_TIME),

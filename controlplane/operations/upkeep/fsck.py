@@ -158,7 +158,11 @@ def _listings(tx: Tx, known: set[int]) -> Iterator[Finding]:
 
 
 def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
-    stored = tx.source_partitions(bytes.fromhex(pointer.name), [e.key for e in entries])
+    id = bytes.fromhex(pointer.name)
+    listing = tx.listings([id]).get(id)
+    if listing is None or listing.look is not None:  # a plan's has what differs from the shared one
+        return
+    stored = tx.source_partitions(id, [e.key for e in entries])
     for entry in entries:
         part = stored.get(entry.key)
         if part is None or part.source != entry.fragment:

@@ -1,22 +1,24 @@
-"""Listings that somebody asks for and waits for: of sources that are declared, or only proposed.
+"""Listings that a request waits for: of sources that are declared, or only proposed.
 
-What a proposed source lists is stored under the id of its listing, as any listing is: the dataflow itself is not.
+What is listed for a plan is stored under the plan's id (`planning.plan_listings`), apart from what the loop works on.
 Does not belong here: waiting (api), and what a plan says of the sources (`inspect.source_changes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.sources import Listing
 from controlplane.operations.context import Context
+from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
+NEW_S = 10.0  # for which a listing is as good as one that is made now
 PAUSED = "not looked at: it is paused"
 ON_REQUEST = (
     "not looked at: its `refresh` is manual, and a service would compute what is found (`headgate refresh` asks)"
@@ -29,13 +31,43 @@ UNSEEN = "not looked at: no worker was through with it in {timeout_s:g} s; it is
 @dataclass(frozen=True, slots=True)
 class ListingRequests:
     """One look at some sources. `numbers`: of each listing the request that has to be served. `before`: what was known
-    of them. `unseen`: why a dataset's source is not looked at."""
+    of them. `unseen`: why a dataset's source is not looked at. `plan`: the plan that they are for, if they are."""
 
     branch: str
     nodes: tuple[Source, ...]
     numbers: Mapping[bytes, int]
     before: Mapping[bytes, Listing]
     unseen: Mapping[str, str]
+    plan: str = ""
+
+    @property
+    def demand(self) -> Callable[[str], str]:
+        return lambda dataset: demand_of(dataset, self.plan)
+
+
+def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) -> ListingRequests:
+    """Have workers list these sources under the id of a plan, each location once: what is found is the plan's alone,
+    until it is applied. A listing of a moment ago is used as it is, and what is paused is left alone."""
+    sources = [node for node in nodes if not node.output]
+    with ctx.store.begin(ctx.namespace) as tx:
+        plan_listings.collect(tx, tx.now())
+        unseen = _left_alone(tx, branch, sources)
+        chosen = [node for node in sources if node.dataset not in unseen]
+        shared = tx.listings(node.listing for node in chosen)
+        due = [node for node in chosen if not _is_new(shared.get(node.listing), tx.now())]
+        for id in {node.listing for node in due}:
+            tx.put_listing(plan_listings.begun(plan, id, shared.get(id), tx.now()))
+        own = [replace(node, listing=plan_listings.id_of(plan, node.listing)) for node in due]
+        requests = replace(_asked(tx, branch, own, shared, unseen), plan=plan)
+        listings.dispatch(tx, branch, own, requests.demand)
+    ctx.wake()
+    return requests
+
+
+def _is_new(shared: Listing | None, now: float) -> bool:
+    if shared is None or shared.at is None or shared.error is not None or shared.held or shared.is_open:
+        return False
+    return 0 <= now - shared.at < NEW_S
 
 
 def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
@@ -48,7 +80,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
         before = tx.listings(node.listing for node in chosen)
         listings.request(tx, chosen)
         requests = _asked(tx, branch, chosen, before, unseen)
-        listings.dispatch(tx, branch, chosen, demand_of)
+        listings.dispatch(tx, branch, chosen, requests.demand)
     ctx.wake()
     return requests
 
@@ -73,19 +105,18 @@ def _asked(
     return ListingRequests(branch, tuple(nodes), numbers, before, unseen)
 
 
-def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
+def _left_alone(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
     if is_pinned(tx, branch):
         return {node.dataset: PINNED for node in sources}
     paused = tx.paused(branch)
+    return {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
+
+
+def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
     lease = tx.lease(LOOP)
     is_led = lease is not None and lease.until > tx.now()
-    found: dict[str, str] = {}
-    for node in sources:
-        if is_paused(node, paused):
-            found[node.dataset] = PAUSED
-        elif node.read.refresh_s is None and is_led:
-            found[node.dataset] = ON_REQUEST
-    return found
+    on_request = {node.dataset: ON_REQUEST for node in sources if node.read.refresh_s is None and is_led}
+    return {**on_request, **_left_alone(tx, branch, sources)}
 
 
 def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
@@ -93,12 +124,12 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
     queued once that is over."""
     with ctx.store.read(ctx.namespace) as tx:
         known = tx.listings(requests.numbers)
-        late = frozenset(id for id, number in requests.numbers.items() if known[id].served < number)
+        late = frozenset(id for id, number in requests.numbers.items() if id in known and known[id].served < number)
         waiting = [node for node in requests.nodes if node.listing in late]
-        to_queue = listings.to_queue(tx, requests.branch, waiting, known, demand_of)
+        to_queue = listings.to_queue(tx, requests.branch, waiting, known, requests.demand)
     if to_queue:
         with ctx.store.begin(ctx.namespace) as tx:
-            listings.dispatch(tx, requests.branch, waiting, demand_of)
+            listings.dispatch(tx, requests.branch, waiting, requests.demand)
         ctx.wake()
     return late
 
@@ -109,12 +140,12 @@ def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, 
     with ctx.store.begin(ctx.namespace) as tx:
         known = tx.listings(requests.numbers)
         for node in requests.nodes:
-            tx.drop_demands(requests.branch, demand_of(node.dataset))
-    late = {id for id, number in requests.numbers.items() if known[id].served < number}
+            tx.drop_demands(requests.branch, requests.demand(node.dataset))
+    late = {id for id, number in requests.numbers.items() if id not in known or known[id].served < number}
     told = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
     return {**requests.unseen, **told}
 
 
-def demand_of(dataset: str) -> str:
-    """Another name than the loop's: it ends its own demands for itself."""
-    return dataset + "#look"
+def demand_of(dataset: str, plan: str = "") -> str:
+    """Another name than the loop's: it ends its own demands for itself. Each plan has its own."""
+    return f"{dataset}#look{plan}"

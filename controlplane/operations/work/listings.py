@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -15,6 +15,7 @@ from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.sources import Held, Listing
 from controlplane.core.model.tasks import Demand, Task
+from controlplane.operations.planning import plan_listings
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
@@ -61,10 +62,11 @@ def _begun(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
     return {tasks[key] for key, task in tx.tasks(tasks).items() if task.state == "running"}
 
 
-def request_taken_up(tx: Tx, before: Desired, after: Desired) -> int:
+def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection[bytes] = ()) -> int:
     """Ask for a new listing of each location that has been listed in its way before, that nobody has been looking at of
-    late, and that somebody reads (again) from now on. What was found there then may be long gone: plans wait."""
-    live = {n.listing for n in sources(before, before.order)}
+    late, and that somebody reads (again) from now on. What was found there then may be long gone: plans wait.
+    `listed`: those that were listed for the edit."""
+    live = {n.listing for n in sources(before, before.order)} | {*listed}
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
     known = tx.listings(n.listing for n in taken_up)
     for listing in _requested(tx, list(known.values())):
@@ -192,13 +194,13 @@ def _key(listing: bytes, request: int) -> bytes:
 def with_known(tx: Tx, job: ListJob) -> ListJob:
     """The job of a listing with what is known: the digest of the one before it (`was`); or where that one ended, the
     last key there is and the objects behind it, if the new one is only to add to it."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
     last = tree.last(tx, listing.root or tree.EMPTY_ROOT)
     if last is None:
         return {**job, "known": {"key": None, "objects": []}}
-    [found] = tx.source_partitions(bytes.fromhex(job["listing"]), [last.key]).values()
+    [found] = plan_listings.partitions_known(tx, listing, [last.key])
     return {**job, "known": {"key": last.key, "objects": list(found.objects)}}
 
 
@@ -214,7 +216,9 @@ def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake
     million rows would keep all other writers waiting.
     """
     with store.read(namespace) as tx:
-        listing = _listing(tx, job)
+        listing = _stored(tx, job)
+        if listing is None:
+            return Unchanged(b"")
         found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
     if listing.root is None and isinstance(found, ListingDiff):
         try:
@@ -243,7 +247,9 @@ class Taken:
 
 def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job)
+    if listing is None:
+        return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
@@ -253,20 +259,21 @@ def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
         if is_as_before:
             tx.confirm_listing(listing.id, request)
         else:
-            tx.put_listing(replace(served, held=_still_awaited(served) or None))
-        was_wrong = listing.error is not None or "lost" in (listing.held or {})
+            tx.put_listing(replace(served, held=_carried(served) or None))
+        was_wrong = listing.look is None and (listing.error is not None or "lost" in (listing.held or {}))
         event = _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
         return Taken(event, is_news=served.is_open or not is_as_before)
     return Taken(_move(tx, job, served, found))
 
 
-def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
+def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event | None:
+    """What is found for a plan is no event: nothing follows from it."""
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
-        held: Held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
+        held: Held = {"before": found.before, "lost": found.gone, **_carried(listing)}
         tx.put_listing(replace(listing, held=held))
-        return _event(job, "listing.held", {"lost": found.gone, "before": found.before})
+        return None if listing.look else _event(job, "listing.held", {"lost": found.gone, "before": found.before})
     root = tree.edit(tx, found.base, found.edits())
     assert root == found.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there
@@ -274,10 +281,8 @@ def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
         tx.put_source_partitions(listing.id, found.partitions(), ())
     objects, size_bytes, _ = found.totals
     seen = replace(listing, digest=found.digest, columns=found.columns, all_columns=found.all_columns)
-    tx.put_listing(
-        replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=_still_awaited(listing) or None)
-    )
-    return _event(job, "listing.done", {"changed": found.changed}, n=objects)
+    tx.put_listing(replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
+    return None if listing.look else _event(job, "listing.done", {"changed": found.changed}, n=objects)
 
 
 def _event(job: ListJob, kind: str, more: Mapping[str, object] | None = None, n: int = 0) -> Event:
@@ -285,22 +290,28 @@ def _event(job: ListJob, kind: str, more: Mapping[str, object] | None = None, n:
     return Event(kind, "", n, {"location": job["location"], **(more or {})}, branch=NO_BRANCH)
 
 
-def _still_awaited(listing: Listing) -> Held:
-    """What holds on where somebody asked for one more while this one was under way."""
-    return {"awaited": True} if listing.is_awaited else {}
+def _carried(listing: Listing) -> Held:
+    """What holds on: where another one is asked for while this one was under way, and whose it is."""
+    held: Held = {"awaited": True} if listing.is_awaited else {}
+    if listing.look is not None:
+        held["look"] = listing.look
+    return held
 
 
-def _listing(tx: Tx, job: ListJob) -> Listing:
+def _stored(tx: Tx, job: ListJob) -> Listing | None:
+    """None where it was a plan's, which has been collected since."""
     id = bytes.fromhex(job["listing"])
-    return tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
+    return tx.listings([id]).get(id)
 
 
-def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event:
+def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     """A failed listing never changes what is known of the location."""
-    listing = _listing(tx, job)
+    listing = _stored(tx, job)
+    if listing is None:
+        return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
-    held: Held = _still_awaited(served)
+    held: Held = _carried(served)
     if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.put_listing(replace(served, held=held or None))
-    return _event(job, "listing.failed", {"message": error["message"]})
+    return None if listing.look else _event(job, "listing.failed", {"message": error["message"]})

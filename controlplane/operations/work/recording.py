@@ -224,8 +224,10 @@ class Recording:
     def _give_up(self, key: bytes, error: TaskError) -> None:
         self._came_to("failed", [key], error)
         if self.attempt.kind == "list":
-            if self.tx.finish(self.attempt.id, [key]):
-                self._tell_listing(listings.fail(self.tx, self._list_job, self._request(key), error))
+            is_live = self.tx.finish(self.attempt.id, [key])
+            event = listings.fail(self.tx, self._list_job, self._request(key), error) if is_live else None
+            if event is not None:
+                self._tell_listing(event)
         elif self.tx.fail(self.attempt.id, key, self._here(error)):
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)

@@ -5,8 +5,10 @@ Does not belong here: anything that outlives the process.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +27,7 @@ from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
-from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.ports.store import Tx
@@ -255,6 +257,21 @@ class MemoryTx(
             self._space.source_partitions.pop((listing, key), None)
         for partition in changed:
             self._space.source_partitions[listing, partition.key] = partition
+
+    def plan_listings(self) -> Sequence[StoredPlanListing]:
+        looks = {id: listing.look for id, listing in self._space.listings.items()}
+        sizes = Counter[bytes]()
+        for (id, key), partition in self._space.source_partitions.items():
+            if looks.get(id) is not None:
+                sizes[id] += len(key) + len(json.dumps(partition.objects))
+        return [StoredPlanListing(id, look["since"], sizes[id]) for id, look in looks.items() if look is not None]
+
+    def drop_listings(self, ids: Iterable[bytes]) -> None:
+        gone = set(ids)
+        for id in gone:
+            self._space.listings.pop(id, None)
+        for place in [place for place in self._space.source_partitions if place[0] in gone]:
+            del self._space.source_partitions[place]
 
     # --- states and projections
 

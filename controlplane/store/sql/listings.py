@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Row, delete, literal, update
+from sqlalchemy import Row, delete, func, literal, select, update
 
 from controlplane.core.model import change_marks
-from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
 
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
+OF_PLANS = '%"look":%'  # in what they are held for
 
 
 class SqlListings(Part):
@@ -69,6 +70,24 @@ class SqlListings(Part):
             self._change_among(theirs, table.c.key, chunk)
         while some := list(islice(parts, ROWS_A_STATEMENT)):
             self._upsert(table, [_partition_row(listing, partition) for partition in some])
+
+    def plan_listings(self) -> Sequence[StoredPlanListing]:
+        table, parts = db.listings, db.source_partitions.c
+        rows = self._rows(self._select(table).where(table.c.held.like(OF_PLANS)))
+        looks = {row.id: look for row in rows if (look := _listing(row).look) is not None}
+        size = func.sum(func.length(parts.key) + func.length(parts.objects))
+        of_each = select(parts.listing, size.label("size")).where(self._mine(db.source_partitions))
+        sizes: dict[bytes, int] = {}
+        for chunk in chunks(list(looks)):
+            for row in self._rows(of_each.where(parts.listing.in_(chunk)).group_by(parts.listing)):
+                sizes[row.listing] = int(row.size)
+        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
+
+    def drop_listings(self, ids: Iterable[bytes]) -> None:
+        parts, own = db.source_partitions, db.listings
+        for chunk in chunks(list(ids)):
+            self._change_among(delete(parts).where(self._mine(parts)), parts.c.listing, chunk)
+            self._change_among(delete(own).where(self._mine(own)), own.c.id, chunk)
 
 
 def _partition_row(listing: bytes, partition: SourcePartition) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from controlplane.core.model.answers import RunCounts, State
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, ""), (0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (59.6, "1 min 0 s"), (3725, "1 h 2 min")],
+    [
+        (None, ""),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (12.4, "12 s"),
+        (59.6, "1 min 0 s"),
+        (3725, "1 h 2 min"),
+        (163376.0, "1 d 21 h"),
+    ],
 )
 def test_durations(seconds: float | None, text: str) -> None:
     assert work_views.duration(seconds) == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,19 @@ def test_a_revert_adopts(world: World) -> None:
     revert, edit, _ = listed(world)
     assert (edit["id"], edit["tasks"]["executed"], edit["tasks"]["adopted"]) == ("shop.rev2", 3, 0)
     assert (revert["id"], revert["tasks"]["executed"], revert["tasks"]["adopted"]) == ("shop.rev3", 0, 3)
+
+
+def test_an_attempt_to_analyse_a_draft_is_part_of_no_run(world: World) -> None:
+    before = listed(world)[0]
+    drafted = replace(past("draft", dataset="shop.total", seconds=4.0, ended_at=world.now - 1.0), kind="analyse")
+    with world.store.begin() as tx:
+        tx.put_past_attempts([replace(drafted, queued_at=1.0, started_at=2.0)])
+    world.put("c.csv", (3, 30))
+    world.settle()
+    late, first = listed(world)
+    assert first == before
+    assert late["began"] > first["began"]
+    assert "draft" not in {a["attempt"] for a in runs.one(world.ctx, "main", late["id"])["attempts"]}
 
 
 def test_one_run_with_its_steps(world: World) -> None:

@@ -74,16 +74,52 @@ def test_a_slow_dataset_belongs_to_what_it_read_last() -> None:
     assert past.told()["a.left:3"] == ["a.left:3", "a.both:2"]
 
 
-def test_a_dataset_commits_once_in_a_run() -> None:
-    """What commits again begins the next one, even if something of the same run led to it."""
+def test_what_a_run_leads_to_twice_is_in_it_twice() -> None:
     past = History()
     past.first()
     past.commit("a.left", 11)
     past.commit("a.all", 14, "a.both", "a.left")
     past.commit("a.both", 13, "a.left", "a.right")
     past.commit("a.all", 15, "a.both", "a.left")
-    assert past.told()["a.left:2"] == ["a.left:2", "a.all:2", "a.both:2"]
-    assert past.told()["a.all:3"] == ["a.all:3"]
+    assert past.told()["a.left:2"] == ["a.left:2", "a.all:2", "a.both:2", "a.all:3"]
+
+
+def test_what_arrives_while_a_run_is_under_way_is_one_run() -> None:
+    past = History()
+    past.first()
+    past.commit("a.left", 11)
+    past.commit("a.left", 12)
+    past.commit("a.right", 21)
+    before = {**past.states, "a.left": past.states["a.left"][1:], "a.right": past.states["a.right"][1:]}
+    now, past.states = past.states, before
+    past.commit("a.both", 13, "a.left", "a.right")  # of the first of them
+    past.states = {**now, "a.both": past.states["a.both"]}
+    past.commit("a.left", 14)
+    past.commit("a.both", 15, "a.left", "a.right")
+    assert past.told()["a.left:2"] == ["a.left:2", "a.both:2"]
+    assert past.told()["a.left:3"] == ["a.left:3", "a.right:2", "a.left:4", "a.both:3"]
+    [last] = [run for run in past.runs() if run.id == "a.left:3"]
+    assert [f"{c.dataset}:{c.seq}" for c in last.started_by] == ["a.left:3", "a.right:2", "a.left:4"]
+
+
+def test_rows_that_were_taken_out_belong_to_the_run_of_their_dataset() -> None:
+    past = History()
+    past.first()
+    listing = {"objects": Consumed("", d(90), b"")}
+    past.commit("a.left", 11, inputs=listing)
+    past.commit("a.left__quarantine", 1, inputs={"objects": Consumed("", d(80), b"")})
+    past.commit("a.left__quarantine", 12, inputs=listing)
+    assert past.told()["a.left:2"] == ["a.left:2", "a.left__quarantine:2"]
+
+
+def test_an_edit_of_another_dataflow_is_not_that_of_a_reader() -> None:
+    past = History()
+    past.first()
+    past.commit("b.more", 21, "a.all")
+    past.commit("a.all", 14, "a.both", code=2)
+    past.commit("b.more", 22, "a.all", lineage=d(9))
+    assert past.told()["b.rev1"] == ["b.more:1"]
+    assert past.told()["a.rev2"] == ["a.all:2", "b.more:2"]
 
 
 def test_what_an_operator_asked_for_at_a_time_is_one_run() -> None:

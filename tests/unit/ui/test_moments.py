@@ -44,7 +44,7 @@ def boxes(page: FlowPage) -> dict[str, draw.Box]:
 def test_a_late_file_is_named_with_what_it_reached_and_left_alone(world: World) -> None:
     late, first = flow(world)["waves"]["items"]
     assert moments.headline(late) == "2025-03-02.csv arrived in orders"
-    assert moments.outcome(late) == "5 datasets recomputed"
+    assert moments.outcome(late) == "6 datasets changed: 7 computed, 1 export written"
     assert moments.headline(first) == "revision 1 of shop, by local"
     assert moments.headline(flow(world, "other")["waves"]["items"][0]) == moments.headline(late)
 
@@ -53,7 +53,7 @@ def test_a_picture_of_a_wave_has_badges_for_what_it_reached(world: World) -> Non
     shown = boxes(flow(world, wave=LATE))
     assert {name: box.badge for name, box in shown.items()} == {
         **dict.fromkeys(("orders", "dear", "spent", "grand", "told"), "gen 2"),
-        "export": "copied",
+        "export": "written",
         "strict": "failed",
         "after_strict": "blocked",
     }
@@ -97,8 +97,17 @@ def test_earlier_waves_follow_by_the_id_of_the_last_one_shown(world: World) -> N
     assert [one["id"] for one in flow(world, before=LATE)["waves"]["items"]] == ["shop.rev1"]
 
 
+def test_a_revert_says_that_nothing_was_computed() -> None:
+    revert = keyed()
+    revert["reached"], revert["stopped"], revert["left_alone"] = 4, 1, 8
+    revert["tasks"]["adopted"] = 15
+    told = "4 datasets changed: 0 computed, 15 partitions reused; 1 unchanged, 8 not affected"
+    assert moments.outcome(revert) == told
+
+
 def keyed(*keys: tuple[str, ChangeKind], more: bool = False) -> Wave:
     found: Any = {"dataset": "shop.orders", "more_keys": more, "reached": 0, "stopped": 0, "left_alone": 0}
+    found |= {"causes": [], "exports": [], "tasks": {"executed": 0, "adopted": 0}}
     found["keys"] = [{"partition": key, "change": change} for key, change in keys]
     return found  # what else a wave has is not looked at
 
@@ -109,4 +118,4 @@ def test_keys_are_told_by_what_became_of_them() -> None:
     assert moments.headline(keyed(("a", "added"), ("b", "removed"))) == "a and b changed in orders"
     assert moments.headline(keyed(("a", "added"), ("b", "added"), more=True)) == "a, b and others arrived in orders"
     assert moments.headline(keyed(("", "changed"))) == "the whole changed in orders"
-    assert moments.outcome(keyed()) == "nothing recomputed"
+    assert moments.outcome(keyed()) == "0 datasets changed: 0 computed"

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 from controlplane.core.model.answers.datasets import ChangeKind, Changes
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.answers.states import State
-from controlplane.core.model.answers.work import AttemptEntry
+from controlplane.core.model.answers.work import AttemptEntry, PastRunTasks, RunCause
 from controlplane.core.model.states import Cause
 
 NodeKind: TypeAlias = Literal["read", "sql", "python", "write", "quarantine"]
@@ -112,11 +112,12 @@ class WaveKey(TypedDict):
 
 
 class Wave(TypedDict):
-    """Commits that one thing led to, at `at` and until `until`. `dataset` and `cause` are those of the first one;
-    `reason`: what started it, in words; `actor`: whose edit or wish it was, where it was one and that is still known;
-    `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another generation since, and `stopped`
-    came out as they were; `left_alone`: how many others of these dataflows were there. `keys`: of a source that
-    changed, the first of its partitions that did; `more_keys`: there are others."""
+    """Commits that belong together, at `at` and until `until`. `dataset` and `cause` are those of the first one;
+    `reason`: what started it, in words, and `causes` one by one; `actor`: whose edit or wish it was, where it was one
+    and that is still known; `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another
+    generation since, and `stopped` came out as they were; `left_alone`: how many others of these dataflows were there.
+    `exports` were written; `tasks` are the counts of the run. `keys`: of a source that changed, the first of its
+    partitions that did; `more_keys`: there are others."""
 
     id: str
     at: str
@@ -124,12 +125,15 @@ class Wave(TypedDict):
     dataset: str
     cause: Cause
     reason: str
+    causes: list[RunCause]
     actor: str | None
     revision: str | None
     datasets: list[str]
     reached: int
     stopped: int
     left_alone: int
+    exports: list[str]
+    tasks: PastRunTasks
     keys: list[WaveKey]
     more_keys: bool
 

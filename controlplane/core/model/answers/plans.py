@@ -154,7 +154,8 @@ class DatasetBasis(TypedDict):
 
 class PlanBasis(TypedDict):
     """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints and of the work
-    on each dataset, revisions (0: none), roots of listings, and where datasets stood."""
+    on each dataset, revisions (0: none), roots of listings, and where datasets stood. `looked`: the id under which
+    sources were listed for the plan, for an hour; empty where none was."""
 
     dataflows: list[str]
     blueprints: str
@@ -162,6 +163,7 @@ class PlanBasis(TypedDict):
     sources: dict[str, str | None]
     datasets: dict[str, DatasetBasis]
     work: dict[str, str]
+    looked: NotRequired[str]
 
 
 class PlanAnswer(TypedDict):

@@ -101,13 +101,23 @@ class PastRunTasks(TypedDict):
     failed: int
 
 
+class RunCause(TypedDict):
+    """What started a run: a source that changed, an edit, an operator's act. `dataset`: the first that it changed."""
+
+    dataset: str
+    cause: Cause
+    reason: str
+
+
 class PastRun(TypedDict):
-    """Commits that belong together, with what started them. `slow` names datasets that were."""
+    """Commits that belong together, with what started them: `reason` says all `causes`, `cause` is the first one.
+    `slow` names datasets that were."""
 
     id: str
     state: RunState
     cause: Cause
     reason: str
+    causes: list[RunCause]
     began: str
     ended: str | None
     seconds: float
