@@ -423,6 +423,7 @@ _LINEAGE: Final = _record(
 
 _RESULTS: Final[Mapping[Kind, Check]] = {
     "list": _LISTING,
+    "footers": _record({"misread": _list(_record(dict.fromkeys(("file", "column", "have", "read"), _TEXT)))}),
     "infer": _record({"schema": schema}),
     "analyse": _record({"schema": _nullable(schema)}, {"lineage": _LINEAGE}),
     "index": _record({"keys": _mapping(_CONTENT)}),

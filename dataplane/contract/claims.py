@@ -10,6 +10,7 @@ from dataplane.contract.jobs import (
     AnalyseJob,
     CheckJob,
     ConnectJob,
+    FootersJob,
     IndexJob,
     InferJob,
     ListJob,
@@ -116,6 +117,12 @@ class ListClaim(_Claim):
     tasks: list[TaskSpec]
 
 
+class FootersClaim(_Claim):
+    kind: Literal["footers"]
+    job: FootersJob
+    tasks: list[ParseTask]
+
+
 class ConnectClaim(_Claim):
     kind: Literal["connect"]
     job: ConnectJob
@@ -176,7 +183,7 @@ class PackClaim(_Claim):
     tasks: list[PackTask]
 
 
-WorkerClaim: TypeAlias = ListClaim | ConnectClaim | NotifyClaim | WriteClaim
+WorkerClaim: TypeAlias = ListClaim | FootersClaim | ConnectClaim | NotifyClaim | WriteClaim
 DriverClaim: TypeAlias = InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
 Claim: TypeAlias = WorkerClaim | DriverClaim
 SourceClaim: TypeAlias = InferClaim | ParseClaim  # of tasks that read source objects

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dataplane.contract.schemas import Field, StructType, Type, field_of, struct_of
@@ -20,11 +21,10 @@ Fit: TypeAlias = Literal["same", "widened", "refused"]
 
 NOTHING = "void"  # of a column in which no row has a value
 NANOS = {"timestamp(9)": "timestamp", "timestamp_ntz(9)": "timestamp_ntz"}  # read where no value is finer than micros
-EITHER = "timestamp_either"  # of a file that does not say whether its times have a zone, as ORC's by others than Spark
 UNSIGNED = {"uint8": "short", "uint16": "integer", "uint32": "long", "uint64": "decimal(20,0)"}
 TIME = "time"
 HALF = "float16"
-FILE_ONLY = (*NANOS, EITHER, *UNSIGNED, TIME, HALF, NOTHING)
+FILE_ONLY = (*NANOS, *UNSIGNED, TIME, HALF, NOTHING)
 
 _PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date")
 _HELD = {**{name: name for name in (*_PLAIN, "timestamp", "timestamp_ntz", "variant", NOTHING)}, **NANOS, **UNSIGNED}
@@ -51,14 +51,11 @@ def fit(file: FileType, dataset: Type) -> Fit:
         return "same"
     if isinstance(file, str) or isinstance(dataset, str):
         return "widened" if _is_widened(file, dataset) else "refused"
-    if file["type"] == "struct" and dataset["type"] == "struct":
-        return _worst(fit(one, other) for one, other in _common(file, dataset))
-    if file["type"] == "array" and dataset["type"] == "array":
-        return fit(file["elementType"], dataset["elementType"])
-    if file["type"] == "map" and dataset["type"] == "map":
-        is_key = held(file["keyType"]) == dataset["keyType"]
-        return fit(file["valueType"], dataset["valueType"]) if is_key else "refused"
-    return "refused"
+    if file["type"] != dataset["type"] or file["type"] == "udt":
+        return "refused"
+    if file["type"] == "map" and dataset["type"] == "map" and held(file["keyType"]) != dataset["keyType"]:
+        return "refused"
+    return _worst(fit(one, other) for _, one, other in _parts(file, dataset))
 
 
 def _is_widened(file: FileType, dataset: Type) -> bool:
@@ -66,8 +63,6 @@ def _is_widened(file: FileType, dataset: Type) -> bool:
         return True
     if not isinstance(file, str) or not isinstance(dataset, str):
         return False
-    if file == EITHER:
-        return dataset in ("timestamp", "timestamp_ntz")
     own = _HELD.get(file, file)
     return own == dataset or dataset in _WIDER.get(own, ()) or _is_in_digits(own, dataset)
 
@@ -94,16 +89,62 @@ def _worst(fits: Iterator[Fit]) -> Fit:
     return "refused" if "refused" in values else "widened" if "widened" in values else "same"
 
 
-def _common(file: StructType, dataset: StructType) -> Iterator[tuple[FileType, Type]]:
-    types = {field["name"]: field["type"] for field in file["fields"]}
-    return ((types[f["name"]], f["type"]) for f in dataset["fields"] if f["name"] in types)
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A column, or a field in it, whose values in the file may be none of the dataset's type."""
+
+    name: str
+    file: FileType
+    dataset: Type
+
+
+def refusal(name: str, file: FileType, dataset: Type) -> Refusal | None:
+    """The innermost place of a column at which a file's type does not fit the dataset's; None where it fits."""
+    if fit(file, dataset) != "refused":
+        return None
+    within = (refusal(f"{name}.{part}", one, other) for part, one, other in _parts(file, dataset))
+    return next(filter(None, within), Refusal(name, file, dataset))
+
+
+def _parts(file: FileType, dataset: Type) -> Iterator[tuple[str, FileType, Type]]:
+    if isinstance(file, str) or isinstance(dataset, str):
+        return
+    if file["type"] == "struct" and dataset["type"] == "struct":
+        types = {field["name"]: field["type"] for field in file["fields"]}
+        yield from ((f["name"], types[f["name"]], f["type"]) for f in dataset["fields"] if f["name"] in types)
+    if file["type"] == "array" and dataset["type"] == "array":
+        yield "element", file["elementType"], dataset["elementType"]
+    if file["type"] == "map" and dataset["type"] == "map":
+        yield "value", file["valueType"], dataset["valueType"]
+
+
+def was_read_exactly(file: FileType, dataset: Type) -> bool:
+    """Whether Spark itself gives the values of a file that it reads under the dataset's type, as it did for all files
+    before there was this table. False where that was not tried for each reader of Spark's."""
+    if fit(file, dataset) == "refused":
+        return False
+    if isinstance(file, str) or isinstance(dataset, str):
+        return isinstance(file, str) and file not in NANOS and _is_read_by_spark(file, dataset)
+    return all(was_read_exactly(one, other) for _, one, other in _parts(file, dataset))
+
+
+def _is_read_by_spark(file: str, dataset: Type) -> bool:
+    return file == NOTHING or held(file) == dataset or dataset in _WIDER_IN_SPARK.get(file, ())
+
+
+_WIDER_IN_SPARK: Mapping[str, tuple[str, ...]] = {
+    "byte": ("short", "integer", "long"),
+    "short": ("integer", "long"),
+    "integer": ("long", "double"),
+    "float": ("double",),
+}
 
 
 def held(file: FileType) -> Type | None:
     """The least type of a dataset for the values of a file's type: what an inferred column has, and what Spark reads
     it as. `void` stays, in nested types too; None where no type of a dataset holds a part of it."""
     if isinstance(file, str):
-        return _HELD.get(file) or ("timestamp" if file == EITHER else _held_decimal(file))
+        return _HELD.get(file) or _held_decimal(file)
     if file["type"] == "struct":
         fields = [_held_field(f) for f in file["fields"]]
         return None if None in fields else struct_of(f for f in fields if f is not None)
@@ -152,7 +193,6 @@ _WORDS = {
     "uint8": "UINT8",
     "timestamp(9)": "TIMESTAMP of nanoseconds",
     "timestamp_ntz(9)": "TIMESTAMP_NTZ of nanoseconds",
-    EITHER: "TIMESTAMP without a zone",
     TIME: "TIME",
     HALF: "FLOAT16",
     NOTHING: "NULL",

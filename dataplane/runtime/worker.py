@@ -17,13 +17,22 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dataplane.connectors.registry import checker, lister, writer
-from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClaim, NotifyClaim, TaskSpec
+from dataplane.contract.claims import (
+    Claim,
+    ConnectClaim,
+    DriverClaim,
+    FootersClaim,
+    ListClaim,
+    NotifyClaim,
+    ParseTask,
+    TaskSpec,
+)
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import ConnectAnswer, Measures, NotifyAnswer, TaskAnswer, TaskResult
+from dataplane.contract.results import ConnectAnswer, FootersAnswer, Measures, NotifyAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter
@@ -150,6 +159,8 @@ def perform_here(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResu
 def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
     if claim["kind"] == "list":
         return _each(claim["tasks"], partial(_listed, claim, cache), orders)
+    if claim["kind"] == "footers":
+        return _each(claim["tasks"], partial(_misread, claim), orders)
     if claim["kind"] == "connect":
         return _each(claim["tasks"], partial(_tried, claim), orders)
     if claim["kind"] == "notify":
@@ -190,6 +201,13 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
         if connector == FILES:
             return list_files(job, cache, lambda: file, claim["lake"])
         return _listed_by(connector, job, lambda: file)
+
+
+def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
+    """What an earlier version may have misread in a task's files. Arrow is loaded for it, and for no listing."""
+    from dataplane.connectors.files.earlier import misread_columns
+
+    return {"misread": misread_columns(claim["job"], task)}
 
 
 def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> ListingResult:

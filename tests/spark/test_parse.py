@@ -133,9 +133,9 @@ BAD = [
         "several-values",
     ),
     ("json", "float.json", b'{"a": 1.5, "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
-    ("parquet", "cut.parquet", parquet(a=[1], b=["x"])[:-20], "FAILED_READ_FILE.NO_HINT"),
-    ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH"),
-    ("orc", "type.orc", orc(a=["1"], b=["x"]), "ORC_TYPE_MISMATCH"),
+    ("parquet", "cut.parquet", parquet(a=[1], b=["x"])[:-20], "MALFORMED_FILE"),
+    ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "schema-retyped"),
+    ("orc", "type.orc", orc(a=["1"], b=["x"]), "schema-retyped"),
     ("orc", "cut.orc", orc(a=["1"], b=["x"])[:-20], "MALFORMED_FILE"),
 ]
 GOOD = {

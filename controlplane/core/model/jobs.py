@@ -12,6 +12,7 @@ from dataplane.contract.jobs import (
     AnalyseJob,
     CheckQuestion,
     ConnectJob,
+    FootersJob,
     IndexJob,
     InferJob,
     ListJob,
@@ -46,6 +47,7 @@ StoredJob: TypeAlias = (
     | ConnectJob
     | NotifyJob
     | WriteJob
+    | FootersJob
     | InferJob
     | ParseJob
     | AnalyseJob

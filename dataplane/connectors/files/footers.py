@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.contract.schemas import Json, field_of, struct_of
-from dataplane.contract.types import EITHER, HALF, NOTHING, TIME, FileType
+from dataplane.contract.types import HALF, NOTHING, TIME, FileType
 from dataplane.errors import TaskFailure
 
 if TYPE_CHECKING:
@@ -128,18 +128,12 @@ def orc_type(field: pa.Field) -> FileType:
     if types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):
-        return _orc_timestamp(field)
-    return _ORC.get(str(kind), str(kind))
+        return "timestamp"  # with a zone and without: Spark reads the latter as a time of UTC
+    said = (field.metadata or {}).get(_SPARK_TYPE, b"").decode()
+    return said if said not in ("", "bigint") and types.is_int64(kind) else _ORC.get(str(kind), str(kind))
 
 
-def _orc_timestamp(field: pa.Field) -> FileType:
-    """ORC's plain timestamp has no zone, and Spark writes both of its own as it, with a note which one it is."""
-    if field.type.tz is not None:
-        return "timestamp"
-    said = (field.metadata or {}).get(b"spark.sql.catalyst.type", b"").decode()
-    return said if said in ("timestamp", "timestamp_ntz") else EITHER
-
-
+_SPARK_TYPE = b"spark.sql.catalyst.type"  # of columns that ORC has no type for: `timestamp_ntz` is stored as a number
 _ORC = {
     "bool": "boolean",
     "int8": "byte",

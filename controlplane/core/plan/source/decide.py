@@ -18,6 +18,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.source.earlier import UNCHECKED, Earlier
 from controlplane.core.plan.source.partitions import Gone, ReadCase, ReadExtent, parts_at
 from controlplane.core.plan.source.schema import fitted, own_names, schema_of
 from controlplane.core.plan.unfinished import Finishing
@@ -35,7 +36,7 @@ from controlplane.core.plan.values import (
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.schema.widening import can_stay, in_words, is_grown
 from dataplane.contract.identity import schema_id, task_key
-from dataplane.contract.jobs import ParseJob
+from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, select_columns
 
@@ -259,9 +260,16 @@ def _partitions(
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
         return Decision(case.node.dataset, "stale", items=(item,), pending=extent.told)
+    before = Earlier(case)
     window = yield from windows.look(
-        extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit, case.node.output
+        extent.keys,
+        lambda keys: _tasks(case, extent, schema, job, keys, before),
+        limit,
+        case.node.output,
+        before.elsewhere if case.node.earlier else None,
     )
+    if unchecked := before.unchecked(window):
+        return (yield from _checking(case, extent, unchecked, before.job, schema))
     fitting = yield from fitted(case, extent, schema, window)
     if isinstance(fitting, Decision):
         return fitting
@@ -328,12 +336,14 @@ def _pin(node: Source, schema: Schema, widened: Iterable[Widening] = ()) -> Pin 
 
 
 def _tasks(
-    case: ReadCase, extent: ReadExtent, schema: Schema, job: ParseJob, keys: Sequence[str]
+    case: ReadCase, extent: ReadExtent, schema: Schema, job: ParseJob, keys: Sequence[str], before: Earlier
 ) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
         parts = yield from parts_at(case, keys)
     digest, kinds, salt_of = ids.job_id(job), _Kinds(schema), salts.of(case.planning, case.node)
+    if case.node.earlier:
+        before.note(case.node.earlier, {key: (parts[key], kinds.of(case.node, parts[key])[2]) for key in keys}, salt_of)
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
 
 
@@ -379,8 +389,17 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
     )
 
 
+def _checking(
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: FootersJob, schema: Schema
+) -> Deciding[Decision]:
+    """What an earlier version parsed has its footers looked at, before anything is computed."""
+    decision = yield from _compute(case, extent, window, job, schema)
+    items = tuple(replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items)
+    return replace(decision, items=items, reason=decision.reason or UNCHECKED)
+
+
 def _compute(
-    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob, schema: Schema
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob | FootersJob, schema: Schema
 ) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:
