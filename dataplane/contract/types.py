@@ -63,7 +63,9 @@ def _is_widened(file: FileType, dataset: Type) -> bool:
         return True
     if not isinstance(file, str) or not isinstance(dataset, str):
         return False
-    own = _HELD.get(file, file)
+    own = held(file)
+    if not isinstance(own, str):
+        return False
     return own == dataset or dataset in _WIDER.get(own, ()) or _is_in_digits(own, dataset)
 
 
