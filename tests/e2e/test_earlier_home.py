@@ -12,7 +12,6 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -73,11 +72,13 @@ def test_what_was_misread_is_read_anew_and_nothing_else() -> None:
         mixed, total = (
             workspace.call("records", f"old.{name}", "--home", workspace.home) for name in ("mixed", "total")
         )
-        assert json.loads(mixed, parse_float=Decimal) == [
-            {"id": 1, "c": Decimal("1.00")},
-            {"id": 2, "c": Decimal("1.25")},
-        ]
-        assert json.loads(total, parse_float=Decimal) == [{"c": Decimal("2.25")}]
+        assert json.loads(mixed) == [{"id": 1, "c": "1.00"}, {"id": 2, "c": "1.25"}]
+        assert json.loads(total) == [{"c": "2.25"}]
         assert found.tasks["executed"] == 3  # both files of mixed, whose type is another one now, and the total
         after = "SELECT DISTINCT dataset, hex(root) FROM states WHERE dataset IN ('old.fine', 'old.doubled')"
         assert sorted(workspace.query(after)) == sorted(before)
+        told = workspace.call("fsck", "--types", "--home", workspace.home, "--output", "json", code=1)
+        [finding] = json.loads(told)["findings"]
+        assert finding["code"] == "types-misread"
+        assert finding["where"].startswith("old.mixed, partition '2.parquet', ")
+        assert finding["what"] == "column c is DECIMAL(9,2) in the file, and was read as INT"

@@ -189,10 +189,11 @@ def test_each_value_of_parquet_is_the_value_of_the_dataset(lake: Lake) -> None:
 
 
 def test_each_value_of_orc_is_the_value_of_the_dataset(lake: Lake) -> None:
-    """Without what ORC does not have. Its days before 1582 are those of another calendar."""
+    """Without what ORC does not have. Its days before 1582 are those of another calendar, and Arrow writes times before
+    1970 as no reader knows them."""
     unknown = {"u8", "u16", "u32", "u64", "half", "huge", "time", "void", "fixed"}
     others = {"ntz_ms", "ntz_us", "ntz_ns", "tz_ms", "tz_ns"}
-    late = {"date": pa.array([date(1600, 1, 1), LAST.date(), None]), "tz_us": FILES["tz_ns"]}
+    late = {"date": pa.array([date(1600, 1, 1), LAST.date(), None]), "tz_us": FILES["tz_ns"].take([1, 1, 2])}
     late |= {name: FILES[name] for name in READ if name not in unknown | others | late.keys()}
     checked(lake, "orc", list(accepted(list(late))), [90], late)
 

@@ -17,6 +17,7 @@ from dataplane.contract.kinds import Kind
 from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of
+from tests.spark.test_file_types import test_nanoseconds_are_read_to_the_microsecond_or_refused  # noqa: F401
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
     HOSTILE,
     test_a_changed_or_vanished_object_voids_its_task_alone,
