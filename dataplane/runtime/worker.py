@@ -46,6 +46,7 @@ from dataplane.runtime.worker_rest import Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
+from dataplane.storage.refused_places import Places
 
 NOTICES: frozenset[Kind] = frozenset({"notify"})
 WAITS = (LOOKS | NOTICES) & WORKER_KINDS  # most of their time is waiting
@@ -160,7 +161,7 @@ def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult
     if claim["kind"] == "list":
         return _each(claim["tasks"], partial(_listed, claim, cache), orders)
     if claim["kind"] == "footers":
-        return _each(claim["tasks"], partial(_misread, claim), orders)
+        return [_look_at_footers(claim, task) for task in claim["tasks"] if not orders.fenced]
     if claim["kind"] == "connect":
         return _each(claim["tasks"], partial(_tried, claim), orders)
     if claim["kind"] == "notify":
@@ -203,10 +204,22 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
         return _listed_by(connector, job, lambda: file)
 
 
+def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
+    """What an earlier version may have misread in a task's files; void if they are others by now."""
+    from dataplane.connectors.files.earlier import are_others  # Arrow is loaded for it, and for no listing
+
+    result = result_of(task, partial(_misread, claim))
+    try:
+        is_void = are_others(claim["job"], task["objects"])
+    except Exception as e:  # noqa: BLE001  # a store that does not answer is this task's result
+        return _failed(task, e)
+    return {"task": task["task"], "epoch": task["epoch"], "state": "void"} if is_void else result
+
+
 def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
-    """What an earlier version may have misread in a task's files. Arrow is loaded for it, and for no listing."""
     from dataplane.connectors.files.earlier import misread_columns
 
+    Places.of(os.environ, claim["lake"]).check_objects(task["objects"])
     return {"misread": misread_columns(claim["job"], task)}
 
 

@@ -22,7 +22,7 @@ from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db
 from dataplane.contract.identity import Content
-from dataplane.contract.results import FileEntry
+from dataplane.contract.results import FileEntry, Misread
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, stored_job, task, trace
@@ -121,7 +121,7 @@ def test_all_is_well(world: World) -> None:
 
 
 def test_what_was_misread_is_told_where_it_is_asked_for(world: World) -> None:
-    misread = {"file": "/in/1.parquet", "column": "c", "have": "DECIMAL(9,2)", "read": "INT"}
+    misread: Misread = {"file": "/in/1.parquet", "column": "c", "have": "DECIMAL(9,2)", "read": "INT"}
     looks = [task(n, kind="footers", partition=f"{n}.parquet") for n in (1, 2, 3)]
     with world.begin() as tx:
         tx.put_job(d(0), stored_job())

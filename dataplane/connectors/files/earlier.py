@@ -5,16 +5,18 @@ A worker asks the footers once whether that gave the values of the file. Does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from dataplane.connectors.files.footers import footer_types
-from dataplane.connectors.files.verify import open_source, told_path
+from dataplane.connectors.files.verify import are_unchanged, local_file, open_source, told_path
 from dataplane.contract.claims import ParseTask
 from dataplane.contract.jobs import SourceJob
+from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import Misread
 from dataplane.contract.schemas import Schema
 from dataplane.contract.types import FileType, Refusal, in_words, refusal, was_read_exactly
-from dataplane.storage.source_stores import BUFFER_BYTES
+from dataplane.storage.source_stores import BUFFER_BYTES, is_remote
 
 MOST = 20  # columns that are told of one task
 
@@ -31,6 +33,19 @@ def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:
         if len(misread) >= MOST:
             break
     return misread[:MOST]
+
+
+def are_others(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
+    """Whether some objects are not those that were listed. Local files of the same size and time are not read."""
+    return not are_unchanged(job, [o for o in objects if is_remote(o["uri"]) or not _is_of_then(o)])
+
+
+def _is_of_then(source: SourceObject) -> bool:
+    try:
+        status = Path(local_file(source["uri"])).stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns // 1_000_000) == (source["size"], source["modified_ms"])
 
 
 def _misread(path: str, types: Mapping[str, FileType], schema: Schema) -> Iterator[Misread]:

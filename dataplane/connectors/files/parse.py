@@ -25,7 +25,7 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
-from dataplane.contract.types import NANOS, FileType, Refusal, held, in_words, refusal
+from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
@@ -249,11 +249,14 @@ def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[st
 
 
 def _unfit(place: Refusal) -> str:
-    have, want = in_words(place.file), in_words(place.dataset)
+    """What does not fit, and what to write."""
+    have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
     told = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
-    if held(place.file) is None:
+    if wide is None:
         return f"{told}; no type of a dataset holds {have}: write the file with another type"
-    return f"{told}. Correct the file, or declare in `schema:` a type that holds both"
+    if fit(place.dataset, wide) != "refused":
+        return f"{told}. Declare it as {in_words(wide)} in `schema:`, or correct the file"
+    return f"{told}. Declare a type that holds both in `schema:`, or correct the file"
 
 
 def _read_under(column: Field, types: Mapping[str, FileType]) -> Type:
