@@ -13,7 +13,7 @@ demo-orders: setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL a
 	@$(BIN)/python -m tests.demo_orders
 
 test: setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
+	@$(BIN)/python -m tests.rerun -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
 
 check: lint  ## what lint checks, unit and property tests; about a minute, and at its end how the code measures
 	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property

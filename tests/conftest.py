@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import order, slices
+from tests import order, rerun, slices
 
 TESTS = Path(__file__).parent
 LONG_MIN = 0.5  # files that take so long are told at the end
@@ -66,6 +66,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"minutes in long files: {_told(sorted(long.items(), key=lambda one: -one[1]))}")
     terminalreporter.write_line(f"minutes in tests: {_told(sorted(parts.items()))}")
     terminalreporter.write_line(f"the same slices of sweeps once more: {slices.NAME}={slices.TURN}")
+    rerun.write_failures(terminalreporter)
 
 
 def _told(minutes: Iterable[tuple[str, float]]) -> str:
