@@ -15,9 +15,10 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
+from controlplane.core.schema.widening import grow
 from dataplane.connectors.files.parse import other_types
 from dataplane.errors import TaskFailure
-from tests.spark.conftest import Lake, done, failed, read, schema_of
+from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
 FIRST, LAST = map(datetime.fromisoformat, ("0001-01-01", "9999-12-31T23:59:59.999"))
 OF_NANOS = list(map(datetime.fromisoformat, ("1678-01-01T00:00:00.123456", "2262-04-11T23:47:16.854775")))
@@ -225,6 +226,9 @@ MISREAD = {  # what Spark says of the second type when asked for the first one, 
 }
 
 
+TOGETHER = {"INT": "decimal(12,2)", "TINYINT": "integer"}
+
+
 def test_a_declared_type_that_a_file_does_not_have_is_told(lake: Lake) -> None:
     tasks = []
     for number, (kind, (values, _)) in enumerate(MISREAD.items()):
@@ -235,6 +239,9 @@ def test_a_declared_type_that_a_file_does_not_have_is_told(lake: Lake) -> None:
         error, path = failed(result), lake.sources / f"{number}.parquet"
         assert error["condition"] == "schema-retyped"
         assert error["message"].startswith(f"{path}: column c is {own} in the file, and {kind.strip()} in the dataset")
+        have, found = schema_of(lake.spark, f"c {kind}")["fields"][0]["type"], told_types(result)["c"]
+        wide, conflicts = grow("c", have, found, is_text=False)  # as the planner does where the type was inferred
+        assert ("" if conflicts else wide) == TOGETHER.get(kind, "")
 
 
 def test_nanoseconds_are_read_to_the_microsecond_or_refused(lake: Lake) -> None:

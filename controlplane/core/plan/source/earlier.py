@@ -41,10 +41,12 @@ class Earlier:
     def note(
         self, logic: bytes, parts: Mapping[str, tuple[SourcePartition, Mapping[str, bytes]]], salt_of: salts.SaltOf
     ) -> None:
-        """The keys of these partitions' tasks under earlier logic; `parts` with the slots that they have besides their
-        objects."""
-        for key, (part, slots) in parts.items():
-            self._keys[key] = task_key(logic, {"objects": part.source, **slots}, salt_of(part.key))
+        """The keys of these partitions' tasks under earlier logic, in place of those before. `parts`: with the slots
+        that they have besides their objects."""
+        self._keys = {
+            key: task_key(logic, {"objects": part.source, **slots}, salt_of(part.key))
+            for key, (part, slots) in parts.items()
+        }
 
     def elsewhere(self, missing: Mapping[str, Task]) -> Deciding[tuple[Hits, dict[str, Task]]]:
         """Earlier results that are right, and what is to be asked for: tasks, or looks at footers in their place."""
