@@ -15,8 +15,8 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from controlplane.core.schema.widening import grow
 from dataplane.connectors.files.parse import other_types
+from dataplane.contract.joins import grow
 from dataplane.errors import TaskFailure
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 

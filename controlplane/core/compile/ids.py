@@ -129,7 +129,7 @@ def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
 
 
 def inference_key(format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]) -> bytes:
-    return digest("inference/1", format=format, options=options, timezone=timezone, sources=sorted(sources))
+    return digest("inference/2", format=format, options=options, timezone=timezone, sources=sorted(sources))
 
 
 def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:

@@ -85,6 +85,7 @@ class ParseSpec(TypedDict):
     columns: Schema
     listing: str
     lacking: NotRequired[Schema]
+    inferred: NotRequired[list[str]]
 
 
 class FollowingSpec(TypedDict):

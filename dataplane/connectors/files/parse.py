@@ -7,6 +7,7 @@ Does not belong here: listing, inference, looking at bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -14,12 +15,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dataplane.connectors.files.checked_numbers import CheckedNumbers
 from dataplane.connectors.files.exact import NANOS_AS_LONG, TOO_FINE, exact, read_type
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
+from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
 from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
-from dataplane.connectors.files.verify import open_source, told_path
+from dataplane.connectors.files.verify import one_of, open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
@@ -62,7 +65,7 @@ def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in alike(attempt.claim["tasks"]):
-        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
+        batch = _Batch(attempt, tasks[0])
         refused = batch.refused(tasks)
         readable = [t for t in tasks if task_label(t) not in refused]
         outcomes |= refused
@@ -74,7 +77,7 @@ def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> di
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     found: dict[str, TaskError] = {}
     for some in alike(tasks):
-        batch = _Batch(attempt, canonical_schema(some[0]["columns"]), some[0].get("lacking") or NO_COLUMNS)
+        batch = _Batch(attempt, some[0])
         found |= batch.times_of_day(some)
     return found
 
@@ -95,23 +98,28 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
     """Tasks whose fragments have the same columns."""
     groups: dict[str, list[ParseTask]] = {}
     for task in tasks:
-        groups.setdefault(json.dumps([task["columns"], task.get("lacking")]), []).append(task)
+        groups.setdefault(json.dumps([task["columns"], task.get("lacking"), task.get("inferred")]), []).append(task)
     yield from groups.values()
 
 
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt[ParseClaim], schema: Schema, lacking: Schema) -> None:
-        self._attempt, self._schema, self._lacking = attempt, schema, lacking
+    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask) -> None:
+        self._attempt = attempt
+        self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
-        self._result = _with_metadata(schema, attempt.claim["job"]["metadata"])
+        self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
+        self._numbers = CheckedNumbers.of(attempt.claim["job"], task)
         self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
 
     def explain(self, error: BaseException) -> TaskError:
         record = explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
-        is_of_ours = record["condition"] == "USER_RAISED_EXCEPTION" and TOO_FINE in record["message"]
-        return {**record, "condition": "time-too-fine"} if is_of_ours else record
+        if record["condition"] != "USER_RAISED_EXCEPTION":
+            return record
+        words = {TOO_FINE: "time-too-fine", NOT_HELD: NUMBER_NOT_HELD}
+        condition = next((own for word, own in words.items() if word in record["message"]), record["condition"])
+        return {**record, "condition": condition}
 
     def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         """Errors of tasks whose files have types that the dataset's do not hold: Spark would misread some of them
@@ -162,7 +170,7 @@ class _Batch:
                 for column, value in zip(columns, times, strict=True):
                     if value is not None:
                         found.setdefault(
-                            label, error(_one_of([o for of, o in scan.objects if of == label]), column, value)
+                            label, error(one_of([o for of, o in scan.objects if of == label]), column, value)
                         )
         return found
 
@@ -206,13 +214,16 @@ class _Batch:
         rows = loaded_labelled(
             self._attempt, session, source, scan.objects, schema, numbered=bool(metadata), located=scan.has_nanos
         )
+        rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
+        self._attempt.rename(_path_of_label(scan.objects))
         return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
         kinds = {f["name"]: _read_under(f, scan.types) for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
-        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra
+        texts = self._numbers.kinds
+        columns = {n: "string" if n in texts else kinds.get(n, "string") for n in scan.columns} | extra
         return canonical_schema(struct_of(field_of(n, t) for n, t in columns.items()))
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
@@ -228,6 +239,18 @@ class _Batch:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return own
         return _absent(column)
+
+
+def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:
+    """Puts the path of a task's files in place of its label."""
+    of: dict[str, list[SourceObject]] = {}
+    for label, found in objects:
+        of.setdefault(label, []).append(found)
+
+    def renamed(text: str) -> str:
+        return re.sub(rf"(?<![/\w]){LABEL}=([0-9a-f]{{32}})", lambda m: one_of(of[m[1]]) if m[1] in of else m[0], text)
+
+    return renamed
 
 
 def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[str, FileType]:
@@ -274,11 +297,6 @@ def _refusing(column: str) -> Callable[[Column, Column], Column]:
         return F.raise_error(F.concat(path, F.lit(f": column {column} has "), value, F.lit(advice)))
 
     return refuse
-
-
-def _one_of(objects: Sequence[SourceObject]) -> str:
-    first = told_path(objects[0])
-    return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
 
 
 def _absent(column: Field) -> Column:
