@@ -58,6 +58,7 @@ def fsck(
     files: Annotated[bool, typer.Option("--files", help="Also look for every file in the lake.")] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Also read all rows, and compare them.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Have what is lost, or found damaged, made again.")] = False,
+    types: Annotated[bool, typer.Option("--types", help="Also tell what an earlier version misread.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -66,7 +67,7 @@ def fsck(
     if dataset is not None and not contents:
         raise typer.BadParameter("goes with --contents", param_hint="FLOW.DATASET")
     with session.connect(home) as client:
-        value = client.fsck(files=files, contents=contents, dataset=dataset, repair=repair)
+        value = client.fsck(files=files, contents=contents, dataset=dataset, repair=repair, types=types)
     show(value, views.findings(value), session.output)
     raise typer.Exit(failures.ERROR if value["findings"] else 0)
 

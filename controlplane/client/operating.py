@@ -105,12 +105,20 @@ class Operating(Connection):
         return cast("CollectAnswer", self._at_length("/v1/gc", {"packs": True} if packs else None))
 
     def fsck(
-        self, *, files: bool = False, contents: bool = False, dataset: str | None = None, repair: bool = False
+        self,
+        *,
+        files: bool = False,
+        contents: bool = False,
+        dataset: str | None = None,
+        repair: bool = False,
+        types: bool = False,
     ) -> FsckAnswer:
         """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `contents`:
         all rows are read, or those of one `dataset`, and compared with what was written. `repair`: what is lost, or
-        found damaged, is made again; of that tells `repaired`."""
+        found damaged, is made again; of that tells `repaired`. `types`: also what an earlier version misread."""
         body: dict[str, bool | str | None] = {"files": files, "repair": repair}
         if contents:
             body |= {"contents": True, "dataset": dataset}
+        if types:
+            body["types"] = True
         return cast("FsckAnswer", self._at_length("/v1/fsck", body))

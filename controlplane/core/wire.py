@@ -117,7 +117,7 @@ def _result(found: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResul
                 _record({"result": _record({"schema": schema})})(found, place)
             return {**found, "error": readable(found["error"])}
         case "void":
-            _require(kind in ("parse", "infer"), place, "a result of work that reads no source objects")
+            _require(kind in ("parse", "infer", "footers"), place, "a result of work that reads no source objects")
         case _:
             assert_never(found["state"])
     return found
@@ -423,6 +423,7 @@ _LINEAGE: Final = _record(
 
 _RESULTS: Final[Mapping[Kind, Check]] = {
     "list": _LISTING,
+    "footers": _record({"misread": _list(_record(dict.fromkeys(("file", "column", "have", "read"), _TEXT)))}),
     "infer": _record({"schema": schema}),
     "analyse": _record({"schema": _nullable(schema)}, {"lineage": _LINEAGE}),
     "index": _record({"keys": _mapping(_CONTENT)}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from controlplane.core.model.memos import Memo
 from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 
 
@@ -76,3 +77,6 @@ class Upkeep(Protocol):
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
         """(task, fragment) of traces that name a fragment that is not there."""
+
+    def footers(self) -> Iterator[tuple[str, str, Memo]]:
+        """(dataset, partition, answer) of looks at footers that are remembered."""

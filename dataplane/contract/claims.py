@@ -10,6 +10,7 @@ from dataplane.contract.jobs import (
     AnalyseJob,
     CheckJob,
     ConnectJob,
+    FootersJob,
     IndexJob,
     InferJob,
     ListJob,
@@ -47,6 +48,7 @@ class ObjectsTask(TaskSpec):
 class ParseTask(ObjectsTask):
     columns: Schema  # the objects' own columns, in dataset order
     lacking: NotRequired[Schema]  # columns that rows are dropped by, and that the objects do not have
+    inferred: NotRequired[list[str]]  # columns whose type is inferred from texts: what it does not hold is an error
 
 
 class FilesTask(TaskSpec):
@@ -116,6 +118,12 @@ class ListClaim(_Claim):
     tasks: list[TaskSpec]
 
 
+class FootersClaim(_Claim):
+    kind: Literal["footers"]
+    job: FootersJob
+    tasks: list[ParseTask]
+
+
 class ConnectClaim(_Claim):
     kind: Literal["connect"]
     job: ConnectJob
@@ -176,7 +184,7 @@ class PackClaim(_Claim):
     tasks: list[PackTask]
 
 
-WorkerClaim: TypeAlias = ListClaim | ConnectClaim | NotifyClaim | WriteClaim
+WorkerClaim: TypeAlias = ListClaim | FootersClaim | ConnectClaim | NotifyClaim | WriteClaim
 DriverClaim: TypeAlias = InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
 Claim: TypeAlias = WorkerClaim | DriverClaim
 SourceClaim: TypeAlias = InferClaim | ParseClaim  # of tasks that read source objects

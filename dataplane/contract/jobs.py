@@ -149,6 +149,10 @@ class InferJob(SourceJob):
     """Of a task that finds the schema of source objects."""
 
 
+class FootersJob(SourceJob):
+    """Of tasks that ask whether source objects were read as they are by a version without the table of types."""
+
+
 class ParseJob(SourceJob, FragmentJob):
     metadata: list[str]
     on_bad_record: OnBadRecord

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect", "notify"
+    "list", "footers", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect", "notify"
 ]
 
 
@@ -25,6 +25,7 @@ class KindTraits(NamedTuple):
 # The one table of kinds. A new kind has a row here, and mypy names each `match` that does not know it.
 KINDS: Mapping[Kind, KindTraits] = {
     "list": KindTraits("worker", has_manifest=False, remembered_as="listing"),
+    "footers": KindTraits("worker", has_manifest=False, remembered_as="memo"),
     "write": KindTraits("worker", has_manifest=False, remembered_as="target"),
     "connect": KindTraits("worker", has_manifest=False, remembered_as="memo"),
     "notify": KindTraits("worker", has_manifest=False, remembered_as="memo"),
@@ -37,5 +38,7 @@ KINDS: Mapping[Kind, KindTraits] = {
     "pack": KindTraits("driver", has_manifest=True, remembered_as="pack"),
 }
 WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "worker")
-LOOKS: frozenset[Kind] = frozenset({"list", "connect", "analyse"})  # work that makes nothing, and changes no place
+LOOKS: frozenset[Kind] = frozenset(
+    {"list", "footers", "connect", "analyse"}
+)  # work that makes nothing, and changes no place
 DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "driver")

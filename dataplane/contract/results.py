@@ -58,6 +58,19 @@ class SchemaAnswer(TypedDict):
     lineage: NotRequired[ColumnLineage]  # of analyse
 
 
+class Misread(TypedDict):
+    """A column whose values an earlier version may have read as others; both types in words."""
+
+    file: str
+    column: str
+    have: str  # in the file
+    read: str  # in the dataset
+
+
+class FootersAnswer(TypedDict):
+    misread: list[Misread]  # a few of them; none: what was read is right
+
+
 class IndexAnswer(TypedDict):
     keys: dict[str, list[int]]  # the content of the rows with each key
 
@@ -88,7 +101,14 @@ class WriteAnswer(TypedDict):
 
 
 TaskAnswer: TypeAlias = (
-    SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | NotifyAnswer | WriteAnswer | ListingResult
+    SchemaAnswer
+    | FootersAnswer
+    | IndexAnswer
+    | CheckAnswer
+    | ConnectAnswer
+    | NotifyAnswer
+    | WriteAnswer
+    | ListingResult
 )
 
 
@@ -105,7 +125,7 @@ class TaskResult(TypedDict):
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
     then: NotRequired[list[FollowingResult]]  # of a fold: in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
-    result: NotRequired[TaskAnswer]  # of list, infer, analyse, index, check, connect, notify and write
+    result: NotRequired[TaskAnswer]  # of list, footers, infer, analyse, index, check, connect, notify and write
     error: NotRequired[TaskError]
     metrics: NotRequired[Metrics]
 

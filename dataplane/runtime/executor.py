@@ -22,10 +22,11 @@ from typing import TypeVar, cast
 from pyspark.sql import SparkSession
 
 from dataplane.connectors.files.infer import infer
+from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
 from dataplane.connectors.files.options import encoding_of
 from dataplane.connectors.files.parse import parse, times_of_day
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
-from dataplane.connectors.files.verify import are_unchanged, misread
+from dataplane.connectors.files.verify import LONG_NUMBERS, are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
 from dataplane.connectors.registry import SourceReader
 from dataplane.contract.claims import (
@@ -48,7 +49,7 @@ from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import ParseJob
 from dataplane.contract.profiles import as_text
 from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, SchemaAnswer, TaskError, TaskResult
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import Schema, select_columns
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Attempt, Cancelled, Explain, Failed, task_label
 from dataplane.fragments.checks import check
@@ -170,6 +171,7 @@ class Executor:
         seen = {label: look.result() for label, look in looks.items()}
         fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
         seen |= _misdated(attempt, fine, began)
+        seen |= _lossy(attempt, [label for label, look in seen.items() if look == LONG_NUMBERS], measured)
         for label, written in outcomes.items():
             if isinstance(written, Written) and seen[label] is not None:
                 for one in filter(None, (written, written.taken_out)):
@@ -308,7 +310,8 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
     ):
         return result
     try:
-        found = infer(attempt, task)
+        under = select_columns(task["columns"], task.get("inferred", ()))
+        found = infer(attempt, task, under)
         return (
             {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )
@@ -333,7 +336,14 @@ def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
     encoding = encoding_of(job["format"], job["options"])
     if encoding is None:
         return None
-    return next(filter(None, (misread(job, found, encoding) for found in task["objects"])), None)
+    sees_numbers = bool(checked_paths(job, task))
+    doubt: str | None = None
+    for found in task["objects"]:
+        seen = misread(job, found, encoding, sees_numbers=sees_numbers)
+        if isinstance(seen, dict):
+            return seen
+        doubt = seen or doubt
+    return doubt
 
 
 def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
@@ -350,6 +360,23 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
         attempt.check()
         fault: TaskError = {**_explain_reading(attempt, e), "kind": "infrastructure"}
         return {task_label(t): fault for t in doubtful}
+
+
+def _lossy(
+    attempt: Attempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
+) -> dict[str, TaskError | None]:
+    """What comes of tasks whose files have long numbers, by label: an error where one is not held."""
+    errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
+    for task in attempt.claim["tasks"]:
+        label = task_label(task)
+        if label not in errors or not isinstance(measured[label], Fragment):
+            continue
+        try:
+            errors[label] = check_numbers(attempt, task)
+        except Exception as e:  # noqa: BLE001  # the outcome of this task
+            attempt.check()
+            errors[label] = _explain_reading(attempt, e)
+    return errors
 
 
 def _measured(

@@ -11,6 +11,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,27 @@ from tests.e2e.workspace import Workspace
 
 HOMES = Path(__file__).with_name("homes")
 PLACE = Path("/tmp/headgate-earlier-home")  # where it was made
+OF_TYPES = Path(__file__).with_name("home_of_types.tar.gz")
+PLACE_OF_TYPES = Path("/tmp/headgate-types-home")
 
 
 @pytest.fixture(params=sorted(path.name.removesuffix(".tar.gz") for path in HOMES.iterdir()))
 def earlier(request: pytest.FixtureRequest) -> Iterator[Workspace]:
-    shutil.rmtree(PLACE, ignore_errors=True)
-    PLACE.mkdir()
-    with tarfile.open(HOMES / f"{request.param}.tar.gz") as archive:
-        archive.extractall(PLACE, filter="data")
-    workspace = Workspace(PLACE)
+    with opened(HOMES / f"{request.param}.tar.gz", PLACE) as workspace:
+        yield workspace
+
+
+@contextmanager
+def opened(home: Path, place: Path) -> Iterator[Workspace]:
+    """A workspace of an archive, where it was made."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    with tarfile.open(home) as archive:
+        archive.extractall(place, filter="data")
+    workspace = Workspace(place)
     yield workspace
     workspace.end_all()
-    shutil.rmtree(PLACE)
+    shutil.rmtree(place)
 
 
 def test_nothing_of_it_is_computed_again(earlier: Workspace) -> None:
@@ -51,3 +61,24 @@ def test_it_goes_on_from_there(earlier: Workspace) -> None:
     assert (
         found.tasks["executed"] == 6
     )  # the new file, its rows doubled, one key of its index, key 2, the total, Python's
+
+
+def test_what_was_misread_is_read_anew_and_nothing_else() -> None:
+    """A home of the last commit that read Parquet under the dataset's types: 1.25 of a file is 125 in it."""
+    with opened(OF_TYPES, PLACE_OF_TYPES) as workspace:
+        before = workspace.query("SELECT dataset, hex(root) FROM states WHERE dataset IN ('old.fine', 'old.doubled')")
+        found = workspace.run("flow.yaml")
+        found.assert_up_to_date()
+        mixed, total = (
+            workspace.call("records", f"old.{name}", "--home", workspace.home) for name in ("mixed", "total")
+        )
+        assert json.loads(mixed) == [{"id": 1, "c": "1.00"}, {"id": 2, "c": "1.25"}]
+        assert json.loads(total) == [{"c": "2.25"}]
+        assert found.tasks["executed"] == 3  # both files of mixed, whose type is another one now, and the total
+        after = "SELECT DISTINCT dataset, hex(root) FROM states WHERE dataset IN ('old.fine', 'old.doubled')"
+        assert sorted(workspace.query(after)) == sorted(before)
+        told = workspace.call("fsck", "--types", "--home", workspace.home, "--output", "json", code=1)
+        [finding] = json.loads(told)["findings"]
+        assert finding["code"] == "types-misread"
+        assert finding["where"].startswith("old.mixed, partition '2.parquet', ")
+        assert finding["what"] == "column c is DECIMAL(9,2) in the file, and was read as INT"

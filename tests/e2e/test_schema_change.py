@@ -1,9 +1,14 @@
-"""A new file with one more column, under `schema_change: append`."""
+"""Schemas that follow their files: a new column under `schema_change: append`, and types of all files together."""
 
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from tests.e2e.conftest import ways
@@ -45,5 +50,79 @@ def test_children_that_take_everything_read_it_and_others_only_the_new_file(work
     ]
     assert json.loads(workspace.call("records", "shops.total", "--home", workspace.home)) == [{"amount": 6}]
     assert workspace.run("shops.yaml").tasks == {}
+    workspace.assert_tidy()
+    workspace.assert_alone()
+
+
+INFERRED = """\
+dataflow: types
+components:
+  headers: {read: {connector: files, path: "data/headers/*.csv", format: csv, options: {header: true}}}
+  codes: {read: {connector: files, path: "data/codes/*.csv", format: csv, options: {header: true}}}
+  int_long: {read: {connector: files, path: "data/int_long/*.parquet", format: parquet}}
+  float_double: {read: {connector: files, path: "data/float_double/*.parquet", format: parquet}}
+  decimals: {read: {connector: files, path: "data/decimals/*.parquet", format: parquet}}
+  structs: {read: {connector: files, path: "data/structs/*.parquet", format: parquet}}
+  notes: {read: {connector: files, path: "data/notes/*.parquet", format: parquet}}
+  alone: {read: {connector: files, path: "data/alone/*.parquet", format: parquet}}
+"""
+STRUCTS = pa.struct([("n", pa.int32())]), pa.struct([("n", pa.int64())])
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "int_long": (pa.array([1], pa.int32()), pa.array([2**40], pa.int64())),
+    "float_double": (pa.array([1.5], pa.float32()), pa.array([2.5], pa.float64())),
+    "decimals": (
+        pa.array([Decimal("1.25")], pa.decimal128(10, 2)),
+        pa.array([Decimal("12.3456")], pa.decimal128(14, 4)),
+    ),
+    "structs": (pa.array([{"n": 1}], STRUCTS[0]), pa.array([{"n": 2**40}], STRUCTS[1])),
+}
+WIDE: dict[str, list[Any]] = {
+    "int_long": [1, 2**40],
+    "float_double": [1.5, 2.5],
+    "decimals": ["1.2500", "12.3456"],
+    "structs": [{"n": 1}, {"n": 2**40}],
+}
+
+
+def parquet(**columns: Any) -> bytes:
+    target = BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("workspace", ways(1), indirect=True)
+def test_a_first_listing_and_later_ones_give_the_type_of_all_files(workspace: Workspace) -> None:
+    def rows(dataset: str) -> list[list[Any]]:
+        told = json.loads(workspace.call("records", f"types.{dataset}", "--home", workspace.home))
+        return sorted(([*row.values()] for row in told), key=lambda row: str(row[0]))
+
+    workspace.write("types.yaml", INFERRED)
+    workspace.write("data/headers/a.csv", "id,x\n1,2\n")
+    workspace.write("data/headers/b.csv", "id,y\n12345678901234567890,2\n")
+    workspace.write("data/codes/a.csv", "zip,part,n\n02134,1d,1\n00501,2f,2\n")
+    for name, (one, two) in PAIRS.items():
+        workspace.write(f"data/{name}/1.parquet", parquet(id=[1], c=one))
+        workspace.write(f"data/{name}/2.parquet", parquet(id=[2], c=two))
+    workspace.write("data/notes/1.parquet", parquet(id=[1, 2], note=pa.nulls(2)))
+    workspace.write("data/notes/2.parquet", parquet(id=[3, 4], note=["x", "y"]))
+    workspace.write("data/alone/1.parquet", parquet(id=[1], note=pa.nulls(1)))
+    workspace.run("types.yaml").assert_up_to_date()
+    assert [str(cell) for row in rows("headers") for cell in row] == [
+        *("1", "2", "None"),
+        *("12345678901234567890", "None", "2"),
+    ]
+    assert rows("codes") == [["00501", "2f", 2], ["02134", "1d", 1]]
+    for name, values in WIDE.items():
+        assert [row[1] for row in rows(name)] == values
+    assert rows("notes") == [[1, None], [2, None], [3, "x"], [4, "y"]]
+    assert rows("alone") == [[1]]
+    assert "no object has a value in the column note" in workspace.call("status", "--home", workspace.home)
+
+    workspace.write("data/codes/b.csv", "zip,part,n\n10001,3,03\n")
+    workspace.write("data/alone/2.parquet", parquet(id=[2], note=[0.5]))
+    workspace.run("types.yaml").assert_up_to_date()
+    assert rows("codes") == [["00501", "2f", "2"], ["02134", "1d", "1"], ["10001", "3", "03"]]
+    assert rows("alone") == [[1, None], [2, 0.5]]
+    assert "no object has a value" not in workspace.call("status", "--home", workspace.home)
     workspace.assert_tidy()
     workspace.assert_alone()

@@ -17,18 +17,21 @@ from dataplane.contract.kinds import Kind
 from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of
+from tests.spark.test_file_types import test_nanoseconds_are_read_to_the_microsecond_or_refused  # noqa: F401
+from tests.spark.test_infer import (  # noqa: F401  # these run here on the sources below
+    test_a_schema_of_files_that_changed_meanwhile_is_void,
+    test_csv_types_hold_for_all_files,
+    test_other_formats_are_inferred_in_order_of_appearance,
+    test_what_cannot_be_inferred_fails_in_words,
+)
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
     HOSTILE,
     test_a_changed_or_vanished_object_voids_its_task_alone,
-    test_a_schema_of_files_that_changed_meanwhile_is_void,
     test_bad_records_can_be_dropped_and_are_counted,
-    test_csv_types_hold_for_all_files,
     test_csv_with_a_header_is_matched_by_name,
     test_nothing_is_ordinary,
     test_only_what_is_broken_fails,
-    test_other_formats_are_inferred_in_order_of_appearance,
     test_text_binary_and_compressed_files,
-    test_what_cannot_be_inferred_fails_in_words,
 )
 
 ROOT = "s3://lake"

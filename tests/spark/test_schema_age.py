@@ -14,7 +14,8 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from controlplane.core.schema.widening import can_stay, grow
+from controlplane.core.schema.widening import can_stay
+from dataplane.contract.joins import grow
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of, told_types
 
 # delivered, the type that the dataset has by now, what the row reads as

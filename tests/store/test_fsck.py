@@ -22,10 +22,10 @@ from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db
 from dataplane.contract.identity import Content
-from dataplane.contract.results import FileEntry
+from dataplane.contract.results import FileEntry, Misread
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, stored_job, trace
+from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, stored_job, task, trace
 from tests.store.planner import check_everything
 
 PARTITIONS = 1500
@@ -118,6 +118,19 @@ def test_all_is_well(world: World) -> None:
         fill(tx)
     assert fsck(world.store, world.namespace) == ()
     check_everything(world)
+
+
+def test_what_was_misread_is_told_where_it_is_asked_for(world: World) -> None:
+    misread: Misread = {"file": "/in/1.parquet", "column": "c", "have": "DECIMAL(9,2)", "read": "INT"}
+    looks = [task(n, kind="footers", partition=f"{n}.parquet") for n in (1, 2, 3)]
+    with world.begin() as tx:
+        tx.put_job(d(0), stored_job())
+        tx.enqueue("main", "flights.daily", looks)
+        tx.put_memos({d(1): {"misread": [misread]}, d(2): {"misread": []}, d(4): {"misread": [misread]}})
+    assert fsck(world.store, world.namespace) == ()
+    [finding] = fsck(world.store, world.namespace, types=True)
+    assert finding.where == "flights.daily, partition '1.parquet', /in/1.parquet"
+    assert finding.what == "column c is DECIMAL(9,2) in the file, and was read as INT"
 
 
 def test_all_is_well_in_the_lake(place: Place) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model.pins import Pin, Widening
+from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.store.memory.store import MemoryStore
 from tests.store.conftest import World
 from tests.store.examples import (
@@ -82,6 +82,9 @@ def test_pinned_schemas(world: World) -> None:
         widened = Widening("n", "INT", "DOUBLE", (("3.csv", d(3)), ("", d(4))))
         tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA, (widened,)))
         assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA, (widened,))}
+        seen = Pin(d(1), SCHEMA, (widened,), ColumnHistory({"n": ("1.csv", 0), "s\x1fx": ("2.csv", 3)}, frozenset("n")))
+        tx.pin_schema("main", "flights.raw", seen)
+        assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": seen}
         tx.pin_schema("main", "flights.raw", Pin(d(2), SCHEMA))
         assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
 

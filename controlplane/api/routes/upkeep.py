@@ -18,11 +18,13 @@ router = auth.router("admin")
 class Check(BaseModel):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
     `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
+    `types` also tells which columns of files an earlier version misread.
     `repair` does so beforehand, and has what is lost or damaged made again."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     files: bool = False
     contents: bool = False
+    types: bool = False
     dataset: str | None = None
     repair: bool = False
 
@@ -56,5 +58,5 @@ def _checked(context: Context, services: Services, wish: Check) -> FsckAnswer:
     lake = services.lake
     reading = RowCheck(services.damages, wish.dataset) if wish.contents else None
     if not wish.repair:
-        return requests.check_now(context, lake if wish.files else None, reading)
+        return requests.check_now(context, lake if wish.files else None, reading, types=wish.types)
     return requests.repair_now(context, lake, reading)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, Read, SqlTransform, Write
@@ -52,10 +53,19 @@ class Named:
 
 def source(named: Named, read: Read, location: str, declared: Schema | None, checks: tuple[Check, ...]) -> Source:
     options = connectors.logic_options(read)
-    unfiltered = ids.parse_logic(
-        read.format, options, tuple(read.metadata), read.on_bad_record, named.timezone, named.semantics
+    parse_logic = partial(
+        ids.parse_logic,
+        read.format,
+        options,
+        tuple(read.metadata),
+        read.on_bad_record,
+        named.timezone,
+        named.semantics,
     )
-    parse = of_checks.filtered_logic(unfiltered, checks)
+    unfiltered = parse_logic()
+    first = of_checks.filtered_logic(unfiltered, checks)
+    has_footers = connectors.is_files(read) and read.format in ids.FOOTERS
+    parse = of_checks.filtered_logic(parse_logic(tag="parse/2"), checks) if has_footers else first
     logic = ids.read_logic(parse, declared, read.schema_change)
     feed = connectors.feed_of(read, named.namespace)
     if feed is None:
@@ -72,6 +82,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
         location=location,
         listing=listing,
         parse=parse,
+        earlier=first if has_footers else None,
         logic=logic,
         lineage=ids.lineage_id(logic, {"": listing}),
         declared=declared,

@@ -15,6 +15,7 @@ from dataplane.contract.jobs import Parameters, SparkSettings
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Schema
 
+FOOTERS = ("parquet", "orc")  # formats whose files have types of their own, which parsing asks since "parse/2"
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
 
@@ -44,10 +45,11 @@ def parse_logic(
     on_bad_record: str,
     timezone: str,
     semantics: int,
+    tag: str = "parse/1",
 ) -> bytes:
     """How bytes of one source object become rows; its location and the dataset's schema are not part of it."""
     return digest(
-        "parse/1",
+        tag,
         format=format,
         options=options,
         metadata=sorted(metadata),
@@ -56,6 +58,11 @@ def parse_logic(
         spark=SPARK_LINE,
         semantics=semantics,
     )
+
+
+def footers_key(task: bytes) -> bytes:
+    """Whether what an earlier version parsed is right in place of this task's result."""
+    return digest("footers/1", task=task)
 
 
 def read_logic(parse: bytes, declared: Schema | None, schema_change: str) -> bytes:
@@ -122,7 +129,7 @@ def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
 
 
 def inference_key(format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]) -> bytes:
-    return digest("inference/1", format=format, options=options, timezone=timezone, sources=sorted(sources))
+    return digest("inference/2", format=format, options=options, timezone=timezone, sources=sorted(sources))
 
 
 def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:

@@ -68,8 +68,9 @@ class Source:
     declared: Schema | None
     timezone: str
     spark: SparkSettings
-    reading: bytes  # the logic without the rows that it drops
+    reading: bytes  # the logic without the rows that it drops, whatever the version
     checks: tuple[Check, ...] = ()
+    earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
     output: str = ""  # of its tasks
     feed: FeedAddress | None = None  # what is read where it is no place but a feed: nothing is listed or parsed
 

@@ -12,6 +12,7 @@ from dataplane.contract.jobs import (
     AnalyseJob,
     CheckQuestion,
     ConnectJob,
+    FootersJob,
     IndexJob,
     InferJob,
     ListJob,
@@ -46,6 +47,7 @@ StoredJob: TypeAlias = (
     | ConnectJob
     | NotifyJob
     | WriteJob
+    | FootersJob
     | InferJob
     | ParseJob
     | AnalyseJob
@@ -83,6 +85,7 @@ class ParseSpec(TypedDict):
     columns: Schema
     listing: str
     lacking: NotRequired[Schema]
+    inferred: NotRequired[list[str]]
 
 
 class FollowingSpec(TypedDict):

@@ -12,7 +12,7 @@ from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.check_results import CheckFinding, CheckResult
 from dataplane.contract.identity import Content
 from dataplane.contract.lineage import ColumnLineage
-from dataplane.contract.results import IndexAnswer, SchemaAnswer, TaskAnswer
+from dataplane.contract.results import FootersAnswer, IndexAnswer, Misread, SchemaAnswer, TaskAnswer
 from dataplane.contract.schemas import Schema
 
 # Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
@@ -36,6 +36,11 @@ def known_schema_in(memo: Memo) -> Schema:
     schema = schema_in(memo)
     assert schema is not None
     return schema
+
+
+def misread_in(memo: Memo) -> list[Misread]:
+    """Of a look at footers: what an earlier version may have misread."""
+    return cast("FootersAnswer", memo)["misread"]
 
 
 def contents_in(memo: Memo) -> list[tuple[str, Content]]:

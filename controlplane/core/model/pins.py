@@ -5,6 +5,7 @@ Does not belong here: finding them (plan.source.schema).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -25,12 +26,26 @@ class Widening:
     causes: tuple[tuple[str, bytes], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnHistory:
+    """What the files that were seen since a schema was last inferred had, beyond the types of its columns.
+
+    `places`: of each column and nested field, also of those without a value, the first file in the order of names and
+    the place in it. `empty`: columns of text that no file has a value of; they are STRING until one has.
+    """
+
+    places: Mapping[str, tuple[str, int]]
+    empty: frozenset[str] = frozenset()
+
+
 class Pin(NamedTuple):
-    """A schema, and the digest of the settings that it was found under."""
+    """A schema, and the digest of the settings that it was found under. Pins of versions before have no history: their
+    columns stay as they are, and grow at the end."""
 
     settings: bytes
     schema: Schema
     widened: tuple[Widening, ...] = ()
+    history: ColumnHistory | None = None
 
     @property
     def is_taken_back(self) -> bool:

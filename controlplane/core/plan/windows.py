@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.model.jobs import StoredJob
@@ -24,13 +25,15 @@ CHUNKS = 40  # that one pass looks at, at most
 UNDER_WAY = ("queued", "running")
 
 TasksOf = Callable[[Sequence[str]], Deciding[dict[str, Task]]]
+Hits: TypeAlias = dict[str, tuple[bytes, Trace]]  # partition -> its task and trace
+Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]  # what has no trace of its own
 
 
 @dataclass(slots=True)
 class Window:
     """What looking at some partitions found out."""
 
-    hits: dict[str, tuple[bytes, Trace]] = field(default_factory=dict)  # partition -> its task and trace
+    hits: Hits = field(default_factory=dict)
     missing: dict[str, Task] = field(default_factory=dict)  # partition -> its task
     known: dict[bytes, Task] = field(default_factory=dict)  # those of them that are on the queue, or failed
     is_whole: bool = True  # all partitions were looked at
@@ -91,21 +94,24 @@ def _outputs(key: str, trace: Trace, output: str) -> Iterator[tree.Entry]:
             yield tree.Entry(name.removeprefix(DEALT), fragment, trace.contents[name])
 
 
-def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -> Deciding[Window]:
-    """Look partitions up in memory until `limit` tasks are open."""
+def look(
+    keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "", elsewhere: Elsewhere | None = None
+) -> Deciding[Window]:
+    """Look partitions up in memory until `limit` tasks are open. `elsewhere`: looks for results of tasks that memory
+    does not have, and may put other tasks in their place."""
     window, rest = Window(output=output), iter(keys)
     for _ in range(CHUNKS):
         chunk = list(islice(rest, CHUNK))
         if not chunk:
             return window
-        yield from _look(window, (yield from tasks_of(chunk)))
+        yield from _look(window, (yield from tasks_of(chunk)), elsewhere)
         if window.open >= limit:
             break
     window.is_whole = next(rest, None) is None
     return window
 
 
-def _look(window: Window, tasks: Mapping[str, Task]) -> Deciding[None]:
+def _look(window: Window, tasks: Mapping[str, Task], elsewhere: Elsewhere | None) -> Deciding[None]:
     traces = yield from lookups.traces([task.key for task in tasks.values()])
     missing: dict[str, Task] = {}
     for key, task in tasks.items():
@@ -113,6 +119,9 @@ def _look(window: Window, tasks: Mapping[str, Task]) -> Deciding[None]:
             window.hits[key] = task.key, traces[task.key]
         else:
             missing[key] = task
+    if missing and elsewhere is not None:
+        hits, missing = yield from elsewhere(missing)
+        window.hits.update(hits)
     if missing:
         yield from window.lack(missing)
 

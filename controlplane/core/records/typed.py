@@ -15,9 +15,9 @@ from typing import Final, Literal, TypeAlias
 
 from controlplane.core.records.problems import bad_condition
 from controlplane.core.records.texts import date_text, instant_text, local_text
-from controlplane.core.schema.widening import in_words
 from dataplane.contract.predicates import Call, Column, Condition, Kind, Name, Value
 from dataplane.contract.schemas import Field, Schema, Type
+from dataplane.contract.types import in_words
 
 Family: TypeAlias = Literal["number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "other"]
 DIGITS: Final = 38  # of a decimal

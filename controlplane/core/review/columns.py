@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from controlplane.core.review.values import ColumnChanges, Impact, KnownSchema, Retyped
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, struct, types
-from controlplane.core.schema.widening import in_words, is_grown
 from controlplane.core.sql import UNKNOWN
+from dataplane.contract.joins import is_held
 from dataplane.contract.schemas import Schema, Type
+from dataplane.contract.types import in_words
 
 NOT_TOLD: Type = UNKNOWN.lower()  # the type of a column of which only the name is known
 NO_CHANGES = ColumnChanges()
@@ -28,7 +29,7 @@ def compare(before: Schema, after: Schema, *, case_sensitive: bool = False) -> C
             continue
         new = has[key][1]
         if _differ(old, new):
-            retyped.append(Retyped(name, in_words(old), in_words(new), is_grown(old, new)))
+            retyped.append(Retyped(name, in_words(old), in_words(new), is_held(old, new, is_text=False)))
     return ColumnChanges(added, removed, tuple(retyped))
 
 

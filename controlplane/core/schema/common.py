@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controlplane.core.schema.schemas import struct, types
-from controlplane.core.schema.widening import grow, in_words
+from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Schema, Type
+from dataplane.contract.types import in_words
 
 
 @dataclass(frozen=True, slots=True)

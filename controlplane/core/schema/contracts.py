@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controlplane.core.schema.schemas import types
-from controlplane.core.schema.widening import grow, in_words
+from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Schema
+from dataplane.contract.types import in_words
 
 
 def breaches(contract: Schema, found: Schema) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import DATAFLOWS, FEED_NAME, Feed, FeedAddress, FeedGrant
 from controlplane.core.schema.contracts import breaches, broken_promises
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, types
-from controlplane.core.schema.widening import in_words
 from controlplane.operations.context import Context
 from controlplane.operations.desired.namespaces import names
 from controlplane.operations.feeds import readers
@@ -33,6 +32,7 @@ from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
+from dataplane.contract.types import in_words
 
 
 def create(ctx: Context, name: str, dataset: str, columns: str | None = None) -> FeedEntry:

@@ -16,6 +16,7 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.examples.inputs import MixedTypes, declared, inferred
 from controlplane.core.plan.transform.jobs import logic_job
 from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.widening import with_values
 from controlplane.ports.examples import ExampleRunner
 from dataplane.contract.examples import FileOfRows, error_in, schema_in
 from dataplane.contract.results import TaskError
@@ -84,7 +85,7 @@ class Columns:
             raise ExampleRefused(f"{slot.name}: {error['message']}")
         schema = schema_in(answer)
         assert schema is not None
-        return schema
+        return with_values(schema, file["source"]["format"])[0]
 
     def _unknown(self, slot: Slot) -> str:
         known = self.errors.get(slot.dataset)

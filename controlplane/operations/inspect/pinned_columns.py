@@ -1,4 +1,4 @@
-"""Where the pinned schema of a read component is wider than its source objects.
+"""Where the pinned schema of a read component is wider than its source objects, or lacks a column without any value.
 
 A column is told if no object has it any more, or if its type became wider for objects that are gone. Others that came
 later may need the type; whether they do is found by inferring it anew. Types of the first listing have no such cause,
@@ -15,6 +15,7 @@ from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.schema.schemas import own_columns, types
 from controlplane.ports.store import Tx
+from dataplane.contract.listings import NESTED
 
 _REMEDY = "`headgate refresh --schema` infers it again"
 
@@ -30,7 +31,7 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[s
     for node in inferred:
         pin, listing = pins.get(node.dataset), listings.get(node.listing)
         if pin is not None and listing is not None and listing.root is not None:
-            told = [*_vanished(node, pin, listing), *_widened(tx, pin, listing)]
+            told = [*_vanished(node, pin, listing), *_widened(tx, pin, listing), *_empty(pin, listing)]
             if told:
                 found[node.dataset] = told
     return found
@@ -54,6 +55,16 @@ def _widened(tx: Tx, pin: Pin, listing: Listing) -> Iterable[str]:
         if not any(_is_there(key, source, present) for key, source in one.causes):
             cause = f"because of {_named(one)}, which {_verb(one)} gone"
             yield f"{one.column} is {one.after} {cause}; it was {one.before}; {_REMEDY}"
+
+
+def _empty(pin: Pin, listing: Listing) -> Iterable[str]:
+    """Columns that were seen, and that no object had a value of."""
+    present = {name for kind in listing.columns for name in kind or () if NESTED not in name}
+    for name in pin.history.places if pin.history else ():
+        if name in present and name not in types(pin.schema):
+            column = name if name.isidentifier() else f"`{name}`"
+            remedy = f"declare its type to have it now, for example `schema: {column} STRING`"
+            yield f"no object has a value in the column {name}, so it is left out until one has; {remedy}"
 
 
 def _is_there(key: str, source: bytes, present: Mapping[str, SourcePartition]) -> bool:

@@ -18,6 +18,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.kinds import KINDS
 
 AGAIN_S = 1.0
 BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less than any that a blueprint gives
@@ -334,7 +335,8 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
     keys = [t.key for t in tasks]
     match decision.step:
         case Compute():
-            known = set(tx.memos(keys) if any(t.kind == "index" for t in tasks) else tx.traces(keys))
+            is_memo = any(KINDS[t.kind].remembered_as == "memo" for t in tasks)
+            known = set(tx.memos(keys) if is_memo else tx.traces(keys))
         case Learn() | RunChecks():
             known = set(tx.memos(keys))
         case Sync() | Keep() | Commit():  # what a copy holds is asked of its target

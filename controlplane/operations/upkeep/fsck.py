@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
+from controlplane.core.model.memos import misread_in
 from controlplane.core.model.retention import Files, Pointer, PointerKind, Stored
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.orphans import unknown_tables
@@ -40,6 +41,7 @@ FIXES = {
     "source-missing": "headgate refresh DATASET: the next listing writes it again",
     "table-unknown": "delete the folder; or nothing: it goes when a service starts after a crash",
     "totals-differ": RESTORE,
+    "types-misread": "nothing: it has been read anew since, or could not be, which `headgate status` says",
     "trace-without-fragment": "nothing: the task runs again when its result is wanted",
 }
 REPAIRED = frozenset(code for code, fix in FIXES.items() if fix == AGAIN)
@@ -82,14 +84,16 @@ def fsck(
     *,
     limit: int = LIMIT,
     reading: RowCheck | None = None,
+    types: bool = False,
 ) -> tuple[Finding, ...]:
     """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
-    `reading` their rows are compared with what was measured when they were written."""
+    `reading` their rows are compared with what was measured when they were written. `types`: also what an earlier
+    version misread."""
     known: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
         of_lake = (_files(tx, lake), _tables(tx, lake, namespace))
-        found = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading))
+        found = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
         return tuple(islice(found, limit))
 
 
@@ -184,6 +188,13 @@ def _others(tx: Tx, known: set[int]) -> Iterator[Finding]:
 def _traces(tx: Tx) -> Iterator[Finding]:
     for task, fragment in tx.loose_outputs():
         yield _found("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
+
+
+def _misread(tx: Tx, *, types: bool) -> Iterator[Finding]:
+    for dataset, partition, answer in tx.footers() if types else ():
+        for column in misread_in(answer):
+            what = f"column {column['column']} is {column['have']} in the file, and was read as {column['read']}"
+            yield _found("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
 
 
 def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:

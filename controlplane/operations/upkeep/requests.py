@@ -56,9 +56,12 @@ def _give_up(ctx: Context) -> int:
     return count
 
 
-def check_now(ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None) -> FsckAnswer:
-    """What a check finds, with a lake also of its files. Changes nothing, so nothing is noted."""
-    found = fsck(ctx.store, ctx.namespace, lake, reading=reading)
+def check_now(
+    ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None, *, types: bool = False
+) -> FsckAnswer:
+    """What a check finds, with a lake also of its files, with `types` also what an earlier version misread. Changes
+    nothing, so nothing is noted."""
+    found = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
     return {"findings": _findings(found), "complete": len(found) < LIMIT}
 
 

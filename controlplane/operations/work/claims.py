@@ -152,7 +152,7 @@ def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], nam
             return _transform_job(tx, cast("StoredTransformJob", stored), named)
         case "check":
             return _check_job(tx, cast("StoredCheckJob", stored), named)
-        case "infer" | "parse" | "analyse" | "index" | "pack" | "connect" | "notify":
+        case "footers" | "infer" | "parse" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)

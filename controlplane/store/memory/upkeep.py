@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from typing import cast
 
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.memos import Memo
 from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
 from controlplane.store.memory.queue import pick
@@ -178,6 +179,10 @@ class MemoryCollected(MemorySnapshots):
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         """A state is the newest by being the last: there are no heads apart from it."""
         return iter(())
+
+    def footers(self) -> Iterator[tuple[str, str, Memo]]:
+        looks = (t for t in self._space.tasks.values() if t.kind == "footers" and t.key in self._space.memos)
+        return ((t.dataset, t.partition, self._space.memos[t.key]) for t in looks)
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
         outputs = ((t.task, fragment) for t in self._space.traces.values() for fragment in t.outputs.values())

@@ -14,7 +14,7 @@ from sqlalchemy import Row, Select, and_, cast, delete, null, select, union_all,
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
-from controlplane.core.model.pins import Pin, Widening
+from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
@@ -148,7 +148,7 @@ class SqlStates(SqlSnapshots):
             before = self._row(self._select(db.pins, branch=MAIN, dataset=dataset))
             self._note_move("pin", MAIN, dataset, _pin_told(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
-        told = {"schema": dump(pin.schema), "widened": _widened_text(pin.widened)}
+        told = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
         self._upsert(db.pins, [{**row, **told}])
 
     # --- half-built datasets
@@ -255,7 +255,7 @@ def _newest() -> Select[Any]:
 
 
 def _pin(row: Row[Any]) -> Pin | None:
-    return Pin(row.settings, json.loads(row.schema), _widened(row.widened))
+    return Pin(row.settings, json.loads(row.schema), *_pin_parts(row.widened))
 
 
 def _pin_told(row: Row[Any] | None) -> JsonValue:
@@ -264,7 +264,7 @@ def _pin_told(row: Row[Any] | None) -> JsonValue:
 
 
 def _pin_of(told: Any) -> Pin | None:
-    return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), _widened(told[2]))
+    return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), *_pin_parts(told[2]))
 
 
 def _inputs(text: str) -> dict[str, Consumed]:
@@ -398,14 +398,24 @@ def _target_row(target: Target) -> dict[str, Any]:
     }
 
 
-def _widened_text(widened: Iterable[Widening]) -> str | None:
-    told = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in widened]
-    return dump(told) if told else None
+def _pin_text(pin: Pin) -> str | None:
+    """What made types wider, and the history, if there is one."""
+    widened = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in pin.widened]
+    if pin.history is None:
+        return dump(widened) if widened else None
+    places = [[path, name, at] for path, (name, at) in pin.history.places.items()]
+    return dump({"widened": widened, "places": places, "empty": sorted(pin.history.empty)})
 
 
-def _widened(text: str | None) -> tuple[Widening, ...]:
-    """Pins of versions before have none."""
-    found = []
-    for column, before, after, causes in json.loads(text) if text else ():
-        found.append(Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes)))
-    return tuple(found)
+def _pin_parts(text: str | None) -> tuple[tuple[Widening, ...], ColumnHistory | None]:
+    """Pins of versions before have a list of what made types wider, or nothing."""
+    parts = json.loads(text) if text else []
+    if isinstance(parts, list):
+        return tuple(_widened(parts)), None
+    places = {path: (name, at) for path, name, at in parts["places"]}
+    return tuple(_widened(parts["widened"])), ColumnHistory(places, frozenset(parts["empty"]))
+
+
+def _widened(parts: Iterable[Any]) -> Iterator[Widening]:
+    for column, before, after, causes in parts:
+        yield Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes))

@@ -95,6 +95,12 @@ class SqlTraces(Part):
         rows = self._paged(loose, output.task, output.suffix)
         return ((row.task, row.fragment) for row in rows)
 
+    def footers(self) -> Iterator[tuple[str, str, Memo]]:
+        task, memo = db.tasks.c, db.memos.c
+        looks = select(task.key, task.dataset, task.partition, memo.value)
+        looks = looks.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
+        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(looks, task.key))
+
     def _write_traces(self) -> None:
         for traces, fragments in self._new_traces:
             self._store_traces(firsts((trace.task, trace) for trace in traces))

@@ -1,79 +1,207 @@
 """The `infer` kind of work: the schema of source files, from all of their data.
 
+It is the join of the files' types, so neither the order of files nor what Spark reads together counts. Parquet and ORC
+say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values; which type numbers have
+is looked up in their texts (numbers). `void` stands for columns without any value.
+
 Does not belong here: what a dataset makes of it (pinning, appending).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
+from dataplane.connectors.files import footers, json_numbers
+from dataplane.connectors.files.json_numbers import lost_numbers, number_paths, type_at
 from dataplane.connectors.files.loading import loaded
+from dataplane.connectors.files.numbers import NumberFacts, facts_of, is_number, read_facts
 from dataplane.connectors.files.options import has_header, reader
-from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_times
-from dataplane.connectors.files.verify import open_source, plain
+from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_time
+from dataplane.connectors.files.verify import open_source, plain, told_path
 from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
-from dataplane.contract.listings import SourceObject
-from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
+from dataplane.contract.joins import STRING, field_types, grow, join
+from dataplane.contract.listings import NESTED, SourceObject
+from dataplane.contract.schemas import Json, Schema, Type, canonical_schema, field_of, select_columns, struct_of
+from dataplane.contract.types import NOTHING, held, in_words
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt
+from dataplane.fragments.attempt import Attempt, Cancelled, Failed
+from dataplane.fragments.content import quoted
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
 _FIXED = {"text": [("value", "string")], "binary": [("content", "binary"), ("length", "long")]}
-_LADDER = ("byte", "short", "integer", "long", "float", "double")  # each holds the ones before it well enough
+T = TypeVar("T")
 _HEADER = 1 << 22
+_NO_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
-def infer(attempt: Attempt[SourceClaim], task: ObjectsTask) -> Schema:
-    """The union of the files' columns, in order of first appearance."""
+def infer(attempt: Attempt[SourceClaim], task: ObjectsTask, under: Schema = _NO_SCHEMA) -> Schema:
+    """The union of the files' columns, in order of first appearance. `under`: inferred types that the files could not
+    be read under: a number that such a type does not hold is a text."""
     attempt.enter()
     job, objects = attempt.claim["job"], task["objects"]
     if job["format"] in _FIXED:
         return _struct(dict(_FIXED[job["format"]]))
-    session = reading_session(attempt.spark, job["timezone"])
+    if job["format"] in footers.FORMATS:
+        return _struct(_of_footers(attempt, objects))
+    types = _of_texts(attempt, objects, field_types(under))
+    order = dict.fromkeys(name for o in objects for name in o["columns"] or () if NESTED not in name)
+    return _struct({name: types.get(name, NOTHING) for name in dict.fromkeys([*order, *types])})
+
+
+def _struct(types: Mapping[str, Type]) -> Schema:
+    return canonical_schema(struct_of(field_of(n, t) for n, t in types.items()))
+
+
+# --- footers --------------------------------------------------------------------------------------
+
+
+def _of_footers(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) -> dict[str, Type]:
+    """The join of the files' types. TaskFailure with file, column and both types where no type holds two."""
     types: dict[str, Type] = {}
+    first: dict[str, str] = {}  # the file that first had a column
+    for path, own in attempt.threads.map(lambda found: _held_types(attempt, found), objects):
+        for name, kind in own.items():
+            types[name], conflicts = grow(name, types.get(name, kind), kind, is_text=False)
+            for one in conflicts:
+                told = f"column {one.name} is {in_words(one.found)} there, and {in_words(one.have)} in {first[name]}"
+                remedy = "correct one of the files, or give the column a type in `schema:`"
+                raise TaskFailure("schema-retyped", f"{path}: {told}; no type safely holds both: {remedy}", file=path)
+            first.setdefault(name, path)
+    return types
+
+
+def _held_types(attempt: Attempt[SourceClaim], found: SourceObject) -> tuple[str, dict[str, Type]]:
+    attempt.check()
+    job, path = attempt.claim["job"], told_path(found)
+    with open_source(job, found, BUFFER_BYTES) as file:
+        types = footers.footer_types(file, path, job["format"])
+    own: dict[str, Type] = {}
+    for name, kind in types.items():
+        dataset_type = held(kind)
+        if dataset_type is None:
+            told = f"{path}: column {name} is {in_words(kind)}, which no type of a dataset holds"
+            raise TaskFailure(
+                "schema-retyped", f"{told}: leave it out of the file, or write it as another type", file=path
+            )
+        own[name] = dataset_type
+    return path, own
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _of_texts(
+    attempt: Attempt[SourceClaim], objects: Sequence[SourceObject], under: Mapping[str, Type]
+) -> dict[str, Type]:
+    job = attempt.claim["job"]
+    session = reading_session(attempt.spark, job["timezone"])
+    if job["format"] != "csv":
+        return _blaming(attempt, objects, lambda some: _of_json(attempt, session, some, under))
+    facts: dict[str, NumberFacts] = {}
     for some in _alike(job, objects):
-        types = merged(types, _inferred(attempt, session, some))
-    order = dict.fromkeys(name for o in objects for name in o["columns"] or ())
-    return _struct({name: types[name] for name in dict.fromkeys([*order, *types]) if name in types})
+        for name, own in _blaming(attempt, some, lambda some: _of_csv(attempt, session, some)).items():
+            facts[name] = facts.get(name, NumberFacts()).plus(own)
+    return {name: _type_of(own, under.get(name)) for name, own in facts.items()}
 
 
-def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> dict[str, Type]:
+def _type_of(facts: NumberFacts, under: Type | None) -> Type:
+    """The least type for these values; text where the type that they are to be read under does not hold a number."""
+    is_held = under is None or not is_number(under) or facts.plus(NumberFacts((under,))).type != STRING
+    return facts.type if is_held else STRING
+
+
+def _blaming(
+    attempt: Attempt[SourceClaim], objects: Sequence[SourceObject], work: Callable[[Sequence[SourceObject]], T]
+) -> T:
+    """The work over all objects. Where it fails over several, the error is that of the first one that fails alone."""
+    try:
+        return work(objects)
+    except (Cancelled, Failed):
+        raise
+    except Exception as e:
+        attempt.check()
+        error = explain(e, ErrorSource(reads="sources", renamed=attempt.renamed))
+        if error["kind"] != "user":
+            raise
+        if len(objects) > 1:
+            middle = len(objects) // 2
+            for half in (objects[:middle], objects[middle:]):
+                _blaming(attempt, half, work)
+            raise
+        path = told_path(objects[0])
+        message = error["message"] if path in error["message"] else f"{path}: {error['message']}"
+        raise Failed({**error, "message": message, "file": path}) from e
+
+
+def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
+    """As Spark infers it. Of JSON without the fields that have no value."""
     job = attempt.claim["job"]
-    source = reader(session, job["format"], job["options"]).option("inferSchema", "true").option("mergeSchema", "true")
-    schema = schema_of(loaded(attempt, session, source, objects))
-    types = {f["name"]: _without_void(f["type"]) for f in schema["fields"]}
-    return types | dict.fromkeys(_of_day(attempt, session, objects, schema), "string")
+    source = reader(session, job["format"], job["options"]).option("inferSchema", "true")
+    return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
 
 
-def _of_day(
-    attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject], schema: Schema
-) -> Iterator[str]:
-    """Columns that Spark takes for times, and have times of day."""
+def _of_csv(
+    attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]
+) -> dict[str, NumberFacts]:
     job = attempt.claim["job"]
-    columns = clock_columns(job["format"], job["options"], schema)
-    if columns:
-        source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
-        rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
-        [found] = first_times(rows, columns).collect()
-        yield from (name for name, value in zip(columns, found, strict=True) if value is not None)
+    schema = _inferred(attempt, session, objects)
+    types = field_types(schema)
+    clocks = clock_columns(job["format"], job["options"], schema)
+    source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
+    rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
+    looks = {name: _looks(F.col(quoted(name)), kind, job, is_clock=name in clocks) for name, kind in types.items()}
+    columns = [column for some in looks.values() for column in some]
+    [row] = rows.agg(*columns).collect() if columns else [()]
+    values = iter(row)
+    return {name: _facts(types[name], [next(values) for _ in some]) for name, some in looks.items()}
 
 
-def _without_void(kind: Type) -> Type:
-    return "string" if kind == "void" else kind
+def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
+    """What is to be known of the texts of a column that Spark takes for this type; `_facts` reads it."""
+    if is_number(kind):
+        return facts_of(text, job["options"])
+    if kind == STRING:
+        return [F.max(text.isNotNull())]
+    return [first_time(text)] if is_clock else []
+
+
+def _facts(kind: Type, values: Sequence[Json]) -> NumberFacts:
+    if is_number(kind):
+        return read_facts(values)
+    if kind == STRING:
+        return NumberFacts((STRING,) if values[0] else ())
+    return NumberFacts((STRING if values and values[0] is not None else kind,))
+
+
+def _of_json(
+    attempt: Attempt[SourceClaim],
+    session: SparkSession,
+    objects: Sequence[SourceObject],
+    under: Mapping[str, Type],
+) -> dict[str, Type]:
+    """As Spark has it, with texts where DOUBLE would not hold a number."""
+    schema = _inferred(attempt, session, objects)
+    types = field_types(schema)
+    wide = {name: join(kind, under.get(name, kind), is_text=True) for name, kind in types.items()}
+    paths = [path for path in number_paths(types) if type_at(wide, path) == "double"]
+    lost = lost_numbers(attempt, session, objects, select_columns(schema, {p[0] for p in paths}), paths)
+    return field_types(json_numbers.as_texts(schema, lost))
 
 
 def _alike(job: SourceJob, objects: Sequence[SourceObject]) -> Iterator[list[SourceObject]]:
-    """Files that Spark may infer together. It takes the first CSV file's header line for that of all."""
+    """CSV files that Spark may infer together: it takes the first one's header line for that of all."""
     groups: dict[object, list[SourceObject]] = {}
     for found in objects:
-        columns = tuple(found["columns"] or ())
         line = _first_line(job, found) if has_header(job["format"], job["options"]) else b""
-        groups.setdefault((columns, line) if job["format"] == "csv" else None, []).append(found)
+        groups.setdefault((tuple(found["columns"] or ()), line), []).append(found)
     yield from groups.values()
 
 
@@ -84,25 +212,3 @@ def _first_line(job: SourceJob, found: SourceObject) -> bytes:
             return plain(file, found["uri"]).readline(_HEADER).rstrip(b"\r\n")
     except (OSError, EOFError, TaskFailure):
         return found["uri"].encode()  # alike to no other; Spark will say what is wrong
-
-
-def merged(left: Mapping[str, Type], right: Mapping[str, Type]) -> dict[str, Type]:
-    """The columns of both; a column of both gets a type that holds both."""
-    both = {n: wider(left[n], right[n]) for n in left if n in right}
-    return {**left, **right, **both}
-
-
-def wider(one: Type, other: Type) -> Type:
-    """The least simple type that holds values of both; text if there is none."""
-    if one == other:
-        return one
-    if isinstance(one, str) and isinstance(other, str):
-        if one in _LADDER and other in _LADDER:
-            return max(one, other, key=_LADDER.index)
-        if {one, other} <= {"date", "timestamp", "timestamp_ntz"}:
-            return "timestamp" if "timestamp" in (one, other) else "timestamp_ntz"
-    return "string"
-
-
-def _struct(types: Mapping[str, Type]) -> Schema:
-    return canonical_schema(struct_of(field_of(n, t) for n, t in types.items()))

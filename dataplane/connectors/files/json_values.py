@@ -18,6 +18,7 @@ from dataplane.contract.results import TaskError
 # Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a quarter of the time.
 _IN_A_LINE = re.compile(r"}[ \t]*[{\[]"), re.compile(r"\][ \t]*[{\[]")
 _ANYWHERE = re.compile(r"}\s*[{\[]"), re.compile(r"\]\s*[{\[]")
+_LONG_NUMBER = re.compile(r"\d[\d.]{15}|\d[eE][+-]?\d{3}")  # one that DOUBLE may not hold
 _TAIL = 256  # characters of a piece that are looked at once more with the next one
 _TOKEN = re.compile(r""""(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|[{}\[\]]""", re.DOTALL)
 _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
@@ -25,14 +26,20 @@ _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 @dataclass(slots=True)
 class ValueLook:
-    """What was seen of a file's text, piece by piece. `options` are those of its reader, with lower-case names."""
+    """What was seen of a file's text, piece by piece. `options` are those of its reader, with lower-case names.
+    `sees_numbers`: whether to look for long numbers, too."""
 
     options: Mapping[str, str]
+    sees_numbers: bool = False
     is_doubtful: bool = False
+    has_long_numbers: bool = False
     _tail: str = ""
 
     def see(self, piece: str) -> None:
-        self.is_doubtful = self.is_doubtful or self._meet(self._tail + piece)
+        text = self._tail + piece
+        self.is_doubtful = self.is_doubtful or self._meet(text)
+        if self.sees_numbers and not self.has_long_numbers:
+            self.has_long_numbers = _LONG_NUMBER.search(text) is not None
         self._tail = piece[-_TAIL:]
 
     def passed_over(self, file: BinaryIO, path: str, encoding: str) -> TaskError | None:

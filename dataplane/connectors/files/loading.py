@@ -18,6 +18,7 @@ from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT, with_label
 from dataplane.spark.schemas import spark_type
 
+PATH = "__headgate_path"
 _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata": {}}
 
 
@@ -41,12 +42,13 @@ def loaded_labelled(
     schema: Schema | None,
     *,
     numbered: bool,
+    located: bool = False,
 ) -> DataFrame:
     """The columns of `schema` (None: what the format fixes), the label that stands before each object; with `numbered`
-    its place in the sequence, too."""
+    its place in the sequence, with `located` its URI as PATH, too."""
     if remote := Remote.of(attempt, [found for _, found in objects]):
         source = remote.reader(session, source if schema is None else source.schema(spark_type(schema)))
-        rows = source.load(remote.paths(found for _, found in objects))
+        rows = _located(source.load(remote.paths(found for _, found in objects)), located=located)
         return remote.labelled(session, rows, objects, numbered=numbered)
     links = attempt.links()
     for number, (label, found) in enumerate(objects):
@@ -55,4 +57,8 @@ def loaded_labelled(
         named = with_label(schema)
         fields = [*named["fields"], *([_NUMBER] if numbered else [])]
         source = source.schema(spark_type({**named, "fields": fields}))
-    return source.load(str(links.folder))
+    return _located(source.load(str(links.folder)), located=located)
+
+
+def _located(rows: DataFrame, *, located: bool) -> DataFrame:
+    return rows.withColumn(PATH, rows.metadataColumn("_metadata")["file_path"]) if located else rows

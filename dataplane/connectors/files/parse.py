@@ -7,22 +7,29 @@ Does not belong here: listing, inference, looking at bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dataplane.connectors.files.loading import loaded, loaded_labelled
+from dataplane.connectors.files.checked_numbers import CheckedNumbers
+from dataplane.connectors.files.exact import NANOS_AS_LONG, TOO_FINE, exact, read_type
+from dataplane.connectors.files.footers import FORMATS, footer_types
+from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
+from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
 from dataplane.connectors.files.options import CORRUPT, has_header, reader
-from dataplane.connectors.files.orc import check_orc
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
-from dataplane.connectors.files.verify import open_source, told_path
+from dataplane.connectors.files.verify import one_of, open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
+from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, Metrics, TaskError
-from dataplane.contract.schemas import Field, Json, Schema, canonical_schema, column_names, field_of, struct_of
+from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
+from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
+from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
@@ -40,17 +47,25 @@ _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified"
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Files that one reader reads together, with the labels of their tasks: all hold these columns in this order."""
+    """Files that one reader reads together, with the labels of their tasks: all hold these columns in this order.
+
+    `types` are those of the files, of columns that are read under another type than the dataset's.
+    """
 
     columns: tuple[str, ...]
+    types: Mapping[str, FileType]
     objects: list[tuple[str, SourceObject]] = field(default_factory=list)
+
+    @property
+    def has_nanos(self) -> bool:
+        return any(name in json.dumps(self.types) for name in NANOS)
 
 
 def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in alike(attempt.claim["tasks"]):
-        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
+        batch = _Batch(attempt, tasks[0])
         refused = batch.refused(tasks)
         readable = [t for t in tasks if task_label(t) not in refused]
         outcomes |= refused
@@ -62,7 +77,7 @@ def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> di
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     found: dict[str, TaskError] = {}
     for some in alike(tasks):
-        batch = _Batch(attempt, canonical_schema(some[0]["columns"]), some[0].get("lacking") or NO_COLUMNS)
+        batch = _Batch(attempt, some[0])
         found |= batch.times_of_day(some)
     return found
 
@@ -83,38 +98,54 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
     """Tasks whose fragments have the same columns."""
     groups: dict[str, list[ParseTask]] = {}
     for task in tasks:
-        groups.setdefault(json.dumps([task["columns"], task.get("lacking")]), []).append(task)
+        groups.setdefault(json.dumps([task["columns"], task.get("lacking"), task.get("inferred")]), []).append(task)
     yield from groups.values()
 
 
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt[ParseClaim], schema: Schema, lacking: Schema) -> None:
-        self._attempt, self._schema, self._lacking = attempt, schema, lacking
+    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask) -> None:
+        self._attempt = attempt
+        self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
-        self._result = _with_metadata(schema, attempt.claim["job"]["metadata"])
+        self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
+        self._numbers = CheckedNumbers.of(attempt.claim["job"], task)
+        self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
 
     def explain(self, error: BaseException) -> TaskError:
-        return explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
+        record = explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
+        if record["condition"] != "USER_RAISED_EXCEPTION":
+            return record
+        words = {TOO_FINE: "time-too-fine", NOT_HELD: NUMBER_NOT_HELD}
+        condition = next((own for word, own in words.items() if word in record["message"]), record["condition"])
+        return {**record, "condition": condition}
 
     def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
-        """Errors of tasks whose files Spark would misread without a word."""
-        found: dict[str, TaskError] = {}
-        for task in tasks if self._format == "orc" else ():
-            try:
-                for one in task["objects"]:
-                    with open_source(self._attempt.claim["job"], one, BUFFER_BYTES) as file:
-                        check_orc(file, told_path(one), self._schema)
-            except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
-                found[task_label(task)] = self.explain(e)
-        return found
+        """Errors of tasks whose files have types that the dataset's do not hold: Spark would misread some of them
+        without a word."""
+        if self._format not in FORMATS:
+            return {}
+        outcomes = self._attempt.threads.map(self._looked_at, tasks)
+        return {task_label(task): error for task, error in zip(tasks, outcomes, strict=True) if error}
+
+    def _looked_at(self, task: ParseTask) -> TaskError | None:
+        try:
+            for source in task["objects"]:
+                types = other_types(self._attempt.claim["job"], source, self._schema)
+                if types:
+                    self._types[source["uri"]] = types
+        except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
+            return self.explain(e)
+        return None
 
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
         attempt, labels = self._attempt, [task_label(t) for t in tasks]
         attempt.enter()
         session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
+        for name, value in NANOS_AS_LONG.items():
+            session.conf.set(name, value)
         scans = self._scans(session, tasks)
         if not scans or not self._result["fields"]:
             return {label: nothing_written(attempt, self._result) for label in labels}
@@ -139,7 +170,7 @@ class _Batch:
                 for column, value in zip(columns, times, strict=True):
                     if value is not None:
                         found.setdefault(
-                            label, error(_one_of([o for of, o in scan.objects if of == label]), column, value)
+                            label, error(one_of([o for of, o in scan.objects if of == label]), column, value)
                         )
         return found
 
@@ -150,11 +181,12 @@ class _Batch:
     # what is read together
 
     def _scans(self, session: SparkSession, tasks: Sequence[ParseTask]) -> list[Scan]:
-        scans: dict[tuple[str, ...], Scan] = {}
+        scans: dict[tuple[tuple[str, ...], str], Scan] = {}
         for task in tasks:
             for found in task["objects"]:
-                columns = self._columns_in(session, found)
-                scans.setdefault(columns, Scan(columns)).objects.append((task_label(task), found))
+                columns, types = self._columns_in(session, found), self._types.get(found["uri"], {})
+                scan = scans.setdefault((columns, json.dumps(types, sort_keys=True)), Scan(columns, types))
+                scan.objects.append((task_label(task), found))
         return list(scans.values())
 
     def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
@@ -179,14 +211,19 @@ class _Batch:
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
         schema = None if self._format == "binary" else self._typed(scan)
-        rows = loaded_labelled(self._attempt, session, source, scan.objects, schema, numbered=bool(metadata))
+        rows = loaded_labelled(
+            self._attempt, session, source, scan.objects, schema, numbered=bool(metadata), located=scan.has_nanos
+        )
+        rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
+        self._attempt.rename(_path_of_label(scan.objects))
         return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
-        kinds = {f["name"]: f["type"] for f in self._schema["fields"]}
+        kinds = {f["name"]: _read_under(f, scan.types) for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
-        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra
+        texts = self._numbers.kinds
+        columns = {n: "string" if n in texts else kinds.get(n, "string") for n in scan.columns} | extra
         return canonical_schema(struct_of(field_of(n, t) for n, t in columns.items()))
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
@@ -195,14 +232,71 @@ class _Batch:
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
+        own = F.col(quoted(column["name"]))
+        if column["name"] in scan.types:
+            refuse = _refusing(column["name"])
+            return exact(own, scan.types[column["name"]], column["type"], refuse).alias(column["name"])
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
-            return F.col(quoted(column["name"]))
+            return own
         return _absent(column)
 
 
-def _one_of(objects: Sequence[SourceObject]) -> str:
-    first = told_path(objects[0])
-    return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
+def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:
+    """Puts the path of a task's files in place of its label."""
+    of: dict[str, list[SourceObject]] = {}
+    for label, found in objects:
+        of.setdefault(label, []).append(found)
+
+    def renamed(text: str) -> str:
+        return re.sub(rf"(?<![/\w]){LABEL}=([0-9a-f]{{32}})", lambda m: one_of(of[m[1]]) if m[1] in of else m[0], text)
+
+    return renamed
+
+
+def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[str, FileType]:
+    """The types that a file has of columns which are read under another type than that of `schema`. TaskFailure for
+    one whose values that may not hold."""
+    path = told_path(source)
+    with open_source(job, source, BUFFER_BYTES) as file:
+        types = footer_types(file, path, job["format"])
+    others = dict[str, FileType]()
+    for column in schema["fields"]:
+        name, kind = column["name"], column["type"]
+        if name not in types:
+            continue
+        if place := refusal(name, types[name], kind):
+            raise TaskFailure("schema-retyped", f"{path}: {_unfit(place)}", file=path)
+        if read_type(types[name], kind) != kind:
+            others[name] = types[name]
+    return others
+
+
+def _unfit(place: Refusal) -> str:
+    """What does not fit, and what to write."""
+    have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
+    told = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
+    if wide is None:
+        return f"{told}; no type of a dataset holds {have}: write the file with another type"
+    if fit(place.dataset, wide) != "refused":
+        return f"{told}. Declare it as {in_words(wide)} in `schema:`, or correct the file"
+    return f"{told}. Declare a type that holds both in `schema:`, or correct the file"
+
+
+def _read_under(column: Field, types: Mapping[str, FileType]) -> Type:
+    name, kind = column["name"], column["type"]
+    return read_type(types[name], kind) if name in types else kind
+
+
+def _refusing(column: str) -> Callable[[Column, Column], Column]:
+    """An error that names the file and the value, for a time that no microsecond is."""
+
+    def refuse(micros: Column, nanos: Column) -> Column:
+        value = F.concat(F.date_format(micros, "yyyy-MM-dd HH:mm:ss.SSSSSS"), F.lpad(nanos.cast("string"), 3, "0"))
+        advice = f", {TOO_FINE}: round it before the file is written"
+        path = F.regexp_replace(F.col(PATH), "^file:/+", "/")
+        return F.raise_error(F.concat(path, F.lit(f": column {column} has "), value, F.lit(advice)))
+
+    return refuse
 
 
 def _absent(column: Field) -> Column:

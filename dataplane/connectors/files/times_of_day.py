@@ -37,10 +37,11 @@ def as_texts(schema: Schema) -> Schema:
 
 def first_times(rows: DataFrame, columns: Sequence[str], *by: str) -> DataFrame:
     """Of rows of texts, by some columns: one time of day for each of `columns`, in their order, or NULL."""
-    return rows.groupBy(*by).agg(*(_first(F.col(quoted(name))).alias(f"t{i}") for i, name in enumerate(columns)))
+    return rows.groupBy(*by).agg(*(first_time(F.col(quoted(name))).alias(f"t{i}") for i, name in enumerate(columns)))
 
 
-def _first(text: Column) -> Column:
+def first_time(text: Column) -> Column:
+    """A time of day among the texts of a column, or NULL; to be aggregated."""
     return F.min(F.when(text.rlike(TIME_OF_DAY), text))
 
 

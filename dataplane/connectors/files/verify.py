@@ -26,6 +26,7 @@ from dataplane.contract.results import TaskError
 from dataplane.errors import TaskFailure, error_of
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
+LONG_NUMBERS = "long numbers"
 _CHUNK = 1 << 20
 _OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")  # compressed in ways that we do not look into
 
@@ -52,6 +53,12 @@ def told_path(found: SourceObject) -> str:
     return found["uri"] if is_remote(found["uri"]) else local_file(found["uri"])
 
 
+def one_of(objects: Sequence[SourceObject]) -> str:
+    """A task's file as users know it, or one of several."""
+    first = told_path(objects[0])
+    return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
+
+
 def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
     """Whether all source files of a task still are those that were listed."""
     if objects and is_remote(objects[0]["uri"]):
@@ -74,9 +81,13 @@ def is_unchanged(found: SourceObject) -> bool:
         return False
 
 
-def misread(job: SourceJob, found: SourceObject, encoding: str) -> TaskError | None:
-    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over."""
-    path, look = told_path(found), ValueLook(users_options(job["options"])) if job["format"] == "json" else None
+def misread(
+    job: SourceJob, found: SourceObject, encoding: str, *, sees_numbers: bool = False
+) -> TaskError | str | None:
+    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over. With
+    `sees_numbers` LONG_NUMBERS, where JSON may have numbers that DOUBLE does not hold."""
+    path = told_path(found)
+    look = ValueLook(users_options(job["options"]), sees_numbers) if job["format"] == "json" else None
     if path.endswith(_OPAQUE):
         return None
     try:
@@ -101,8 +112,9 @@ def misread(job: SourceJob, found: SourceObject, encoding: str) -> TaskError | N
             return None  # broken compression: Spark says so
     if look and look.is_doubtful:
         with open_source(job, found) as file:
-            return look.passed_over(plain(file, path), path, encoding)
-    return None
+            if error := look.passed_over(plain(file, path), path, encoding):
+                return error
+    return LONG_NUMBERS if look and look.has_long_numbers else None
 
 
 def _lines_in(job: SourceJob, found: SourceObject, chunks: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.ids import footers_key as ids_of_footers
 from controlplane.core.compile.nodes import Node, Source, Transform, settings_id
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.revisions import Revision
@@ -60,6 +61,8 @@ QUARANTINING = (
     "5d3eba5b4896cede",
     "08f80d9d439997c7",
 )
+PARQUET = ["6fb42bf8ee273abb", "209f317a41004602", "4acbc81d61d27670"]
+FOOTERS = "d4a953c165088114"
 
 
 def test_golden() -> None:
@@ -90,3 +93,14 @@ def test_a_condition_is_found_at_its_place() -> None:
         nodes("{check: v > 0}, {check: 'v > (SELECT 1)'}")
     (problem,) = found.value.problems
     assert (problem.code, problem.line) == ("not-a-condition", 6)
+
+
+def test_what_parses_files_with_types_has_a_new_identity_and_its_schema_stays() -> None:
+    """Results and pins of versions that did not ask files for their types are found under the ids that these had."""
+    text = TEXT.replace("csv, options: {header: true}", "parquet").replace("ORDERS", "").replace("LARGE", "")
+    revision = Revision("main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0)
+    source = compile_revisions([revision]).nodes["shop.orders"]
+    assert isinstance(source, Source)
+    assert source.earlier is not None
+    assert [id.hex()[:16] for id in (source.parse, source.earlier, settings_id(source))] == PARQUET
+    assert ids_of_footers(b"task").hex()[:16] == FOOTERS

@@ -9,9 +9,14 @@ import sys
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.parquet
+
+from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import WORKER_KINDS, Kind
@@ -199,3 +204,43 @@ def test_a_worker_loads_neither_spark_nor_arrow() -> None:
 def test_a_worker_asks_for_work_of_workers_alone() -> None:
     assert WAITS | WRITES == WORKER_KINDS
     assert not WAITS & WRITES
+
+
+def test_footers_of_what_an_earlier_version_parsed(tmp_path: Path) -> None:
+    """Right, misread, changed since it was listed, and no file of the format: one answer each, without Spark."""
+    tables = {
+        "right": pa.table({"id": pa.array([1], pa.int32()), "c": pa.array([1], pa.int16())}),
+        "misread": pa.table({"id": [1], "c": pa.array([Decimal("1.25")], pa.decimal128(9, 2))}),
+        "changed": pa.table({"id": [1]}),
+    }
+    tasks = []
+    for name, table in tables.items():
+        path = tmp_path / f"{name}.parquet"
+        pyarrow.parquet.write_table(table, path)
+        tasks.append({"objects": [_listed(path)], "columns": parse_ddl("id BIGINT, c INT, gone DATE")})
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1")
+    tasks.append({"objects": [_listed(broken)], "columns": parse_ddl("id BIGINT")})
+    (tmp_path / "changed.parquet").write_bytes(b"")
+    work = claim("footers", {"format": "parquet", "options": {}, "timezone": "UTC"}, *tasks)
+    work["lake"] = (tmp_path / "lake").as_uri()
+    right, misread, changed, failed = perform(work, Versions(), Orders())
+    assert right["result"] == {"misread": []}
+    place = {"file": str(tmp_path / "misread.parquet"), "column": "c"}
+    assert misread["result"] == {"misread": [{**place, "have": "DECIMAL(9,2)", "read": "INT"}]}
+    assert changed["state"] == "void"
+    assert failed["error"]["condition"] == "MALFORMED_FILE"
+
+
+def _listed(path: Path) -> Any:
+    data, status = path.read_bytes(), path.stat()
+    version = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    modified_ms = status.st_mtime_ns // 1_000_000
+    return {
+        "name": path.name,
+        "uri": path.as_uri(),
+        "size": len(data),
+        "modified_ms": modified_ms,
+        "version": version,
+        "columns": None,
+    }

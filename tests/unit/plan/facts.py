@@ -28,6 +28,7 @@ from dataplane.contract.schemas import Json, Schema
 
 BRANCH = "main"
 SCHEMA = parse_ddl("v INT")
+MISREAD = {"file": "/data/a", "column": "v", "have": "DECIMAL(9,2)", "read": "INT"}
 PASSES = 50
 DAY_S = 86_400.0
 
@@ -51,6 +52,7 @@ class Facts:
         self.queue: dict[bytes, Task] = {}
         self.known: dict[bytes, Trace] = {}
         self.contents: dict[bytes, Content] = {}  # of fragments
+        self.misread: frozenset[str] = frozenset()  # partitions
         self.builds: dict[bytes, tuple[bytes, Schema]] = {}
         self.memos: dict[bytes, Json] = {}
         self.targets: dict[str, Target] = {}
@@ -156,6 +158,8 @@ class Facts:
                 self.known[task.key] = Trace(task.key, {"": fragment}, contents={"": content})
             case "infer" | "analyse":
                 self.memos[task.key] = {"schema": SCHEMA}
+            case "footers":
+                self.memos[task.key] = {"misread": [MISREAD] if task.partition in self.misread else []}
             case "check":
                 self.memos[task.key] = {"rows": 1, "failing": bad_rows, "examples": []}
             case "write":

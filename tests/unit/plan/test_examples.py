@@ -13,6 +13,8 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Source
 from controlplane.core.model.states import LOST
 from controlplane.core.plan.checks.decide import WAITING
 from controlplane.core.plan.sink import anew
@@ -25,6 +27,7 @@ ORDERS = """dataflow: shop
 components:
   orders: {read: {connector: files, path: /data/orders, format: csv, options: {header: true}, schema: "v INT"}}
 """
+PARQUET = ORDERS.replace("csv, options: {header: true}", "parquet")
 PRICES = ORDERS.split("components:\n")[1].replace("orders", "prices")
 UNTYPED = ORDERS.replace(', schema: "v INT"', "")
 PLUS = "  plus: {transform: {sql: SELECT v + 1 AS v FROM orders}}\n"
@@ -161,6 +164,26 @@ def rows_overtake_writing(facts: Facts) -> None:
     facts.carry_out()
 
 
+def by_an_earlier_version(facts: Facts) -> None:
+    """What is decided now has the identities of a version that did not ask files for their types."""
+    node = facts.desired.nodes["shop.orders"]
+    assert isinstance(node, Source)
+    assert node.earlier is not None
+    logic = ids.read_logic(node.earlier, node.declared, node.read.schema_change)
+    lineage = ids.lineage_id(logic, {"": node.listing})
+    before = replace(node, parse=node.earlier, earlier=None, logic=logic, lineage=lineage)
+    facts.desired = replace(facts.desired, nodes={**facts.desired.nodes, "shop.orders": before})
+
+
+def misread(partition: str) -> Fact:
+    """Its file has another type than the dataset."""
+
+    def change(facts: Facts) -> None:
+        facts.misread |= {partition}
+
+    return change
+
+
 def few_at_a_time(facts: Facts) -> None:
     """More than two partitions are many, and are computed two at a time."""
     facts.exact = facts.window = 2
@@ -275,6 +298,53 @@ SOURCES: list[Example] = [
         "of many files, who only looks is told a number",
         [blueprint(ORDERS), only_counted, listed("a b c d")],
         ("orders", "stale", "Keep", "missing"),
+    ),
+]
+
+PARSED_BEFORE = [blueprint(PARQUET), by_an_earlier_version, listed("a b"), settled, blueprint(PARQUET)]
+EARLIER: list[Example] = [
+    (
+        "parsed by a version that did not ask files for their types: footers are looked at first",
+        PARSED_BEFORE,
+        ("orders", "stale", "Compute a b", "types not checked"),
+    ),
+    (
+        "somebody is looking",
+        [*PARSED_BEFORE, passed],
+        ("orders", "building", "Compute a b", "types not checked"),
+    ),
+    (
+        "all were read right: nothing is parsed, and no row changes",
+        [*PARSED_BEFORE, over(1)],
+        ("orders", "stale", "Commit", "logic"),
+    ),
+    (
+        "one was misread: it alone is parsed anew",
+        [*PARSED_BEFORE, misread("a"), over(1)],
+        ("orders", "stale", "Compute a", "logic"),
+    ),
+    (
+        "footers of one cannot be read: parsing says why",
+        [*PARSED_BEFORE, failed("b")],
+        ("orders", "failed", "Compute b", "1 of 1 tasks failed"),
+    ),
+    (
+        "a new file beside them has nothing to be taken over",
+        [*PARSED_BEFORE, listed("a b c"), over(1)],
+        ("orders", "stale", "Compute c", "logic"),
+    ),
+    (
+        "very many that were looked at are taken over",
+        [
+            blueprint(PARQUET),
+            by_an_earlier_version,
+            listed("a b c d"),
+            settled,
+            few_at_a_time,
+            blueprint(PARQUET),
+            settled,
+        ],
+        ("orders", "up_to_date", "Keep", ""),
     ),
 ]
 
@@ -609,7 +679,7 @@ RUNS: list[Example] = [
     ),
 ]
 
-GROUPS = (SOURCES, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, ANEW, RUNS)
+GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, ANEW, RUNS)
 
 
 @pytest.mark.parametrize(

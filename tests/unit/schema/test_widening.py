@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.schema.schemas import parse_ddl, types
-from controlplane.core.schema.widening import can_stay, grow, in_words, lacking_fields, own_paths
+from controlplane.core.schema.widening import can_stay, lacking_fields, own_paths
+from dataplane.contract.joins import grow
 from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Json
+from dataplane.contract.types import in_words
 
 # have, found, the least type that holds both where files have types of their own, and where values stand as text
 GROWTH = [
@@ -22,23 +24,23 @@ GROWTH = [
     ("DOUBLE", "BIGINT", None, "DOUBLE"),
     ("DECIMAL(10,2)", "DECIMAL(12,2)", "DECIMAL(12,2)", "DECIMAL(12,2)"),
     ("DECIMAL(10,2)", "DECIMAL(10,4)", "DECIMAL(12,4)", "DECIMAL(12,4)"),
-    ("DECIMAL(38,2)", "DECIMAL(38,4)", None, None),
+    ("DECIMAL(38,2)", "DECIMAL(38,4)", None, "STRING"),
     ("INT", "DECIMAL(5,2)", "DECIMAL(12,2)", "DECIMAL(12,2)"),
     ("BIGINT", "DECIMAL(20,0)", "DECIMAL(20,0)", "DECIMAL(20,0)"),
-    ("DECIMAL(20,0)", "DOUBLE", None, "DOUBLE"),
+    ("DECIMAL(20,0)", "DOUBLE", None, "STRING"),
     ("DATE", "TIMESTAMP_NTZ", "TIMESTAMP_NTZ", "TIMESTAMP_NTZ"),
     ("DATE", "TIMESTAMP", None, "TIMESTAMP"),
-    ("TIMESTAMP", "TIMESTAMP_NTZ", None, None),
-    ("INT", "STRING", None, None),
+    ("TIMESTAMP", "TIMESTAMP_NTZ", None, "TIMESTAMP"),
+    ("INT", "STRING", None, "STRING"),
     ("STRING", "INT", None, "STRING"),
-    ("BOOLEAN", "INT", None, None),
-    ("INT", "STRUCT<a: INT>", None, None),
+    ("BOOLEAN", "INT", None, "STRING"),
+    ("INT", "STRUCT<a: INT>", None, "STRING"),
     ("STRUCT<a: INT>", "STRUCT<b: INT, a: INT>", "STRUCT<a: INT, b: INT>", "STRUCT<a: INT, b: INT>"),
     ("STRUCT<a: INT, b: INT>", "STRUCT<a: BIGINT>", "STRUCT<a: BIGINT, b: INT>", "STRUCT<a: BIGINT, b: INT>"),
     ("ARRAY<STRUCT<a: INT>>", "ARRAY<STRUCT<b: INT>>", *["ARRAY<STRUCT<a: INT, b: INT>>"] * 2),
     ("ARRAY<INT>", "ARRAY<BIGINT>", "ARRAY<BIGINT>", "ARRAY<BIGINT>"),
     ("MAP<STRING, INT>", "MAP<STRING, BIGINT>", "MAP<STRING, BIGINT>", "MAP<STRING, BIGINT>"),
-    ("MAP<INT, INT>", "MAP<STRING, INT>", None, None),
+    ("MAP<INT, INT>", "MAP<STRING, INT>", None, "STRING"),
 ]  # fmt: skip
 STAYS = [
     ("INT", "BIGINT", True),
@@ -68,7 +70,7 @@ def test_the_least_type_that_holds_both(have: str, found: str, columnar: str | N
 
 
 def test_a_conflict_names_its_place_and_leaves_the_rest_to_grow() -> None:
-    grown, [conflict] = grow("c", kind("STRUCT<a: INT, b: INT>"), kind("STRUCT<a: STRING, b: BIGINT>"), is_text=True)
+    grown, [conflict] = grow("c", kind("STRUCT<a: INT, b: INT>"), kind("STRUCT<a: STRING, b: BIGINT>"), is_text=False)
     assert in_words(grown) == "STRUCT<a: INT, b: BIGINT>"
     assert (conflict.name, conflict.have, conflict.found) == ("c.a", "integer", "string")
 

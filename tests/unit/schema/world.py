@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Any, cast
 
 from controlplane.core.schema.schemas import struct, types
-from controlplane.core.schema.widening import grow
 from controlplane.operations.desired import blueprints
 from dataplane.contract.claims import Claim, ParseClaim, ParseTask, TaskSpec
+from dataplane.contract.joins import is_held, join
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.types import NOTHING
 from tests.property.engine import Engine, objects_of, path_of
 from tests.property.model import Fragment
 from tests.unit.expectations import world as expectations
 from tests.unit.expectations.world import BRANCH, Same
 
-KINDS = (("integer", r"-?\d{1,9}"), ("long", r"-?\d{10,18}"), ("double", r"-?\d+\.\d+"), ("date", r"\d{4}-\d\d-\d\d"))
+KINDS = (
+    ("integer", r"-?(0|[1-9]\d{0,8})"),
+    ("long", r"-?[1-9]\d{9,17}"),
+    ("double", r"-?(0|[1-9]\d*)\.\d+"),
+    ("date", r"\d{4}-\d\d-\d\d"),
+)
 FITS = {
     "integer": r"-?\d{1,9}",
     "long": r"-?\d{1,18}",
@@ -49,24 +55,25 @@ def inferred(objects: Iterable[SourceObject]) -> Schema:
     for one in objects:
         for row in rows_of(one):
             for name, value in row.items():
-                kind = _kind(value)
-                wide, conflicts = grow(name, found.get(name) or kind, kind, is_text=True) if kind else (None, ())
-                found[name] = "string" if conflicts else wide or found.get(name)
-    return struct((name, kind or "string") for name, kind in found.items())
+                found[name] = join(found.get(name, NOTHING), _kind(value), is_text=True)
+    return struct(found.items())
 
 
 def _kind(value: Any) -> Json:
     if isinstance(value, dict):
-        return struct((name, _kind(v) or "string") for name, v in value.items())
-    return None if value is None else next((k for k, p in KINDS if re.fullmatch(p, str(value))), "string")
+        return struct((name, _kind(v)) for name, v in value.items())
+    return NOTHING if value is None else next((k for k, p in KINDS if re.fullmatch(p, str(value))), "string")
 
 
-def fits(kind: Json, value: Any) -> bool:
+def fits(kind: Json, value: Any, *, is_inferred: bool) -> bool:
+    """Whether a value can be read; under an inferred type of numbers only what it holds."""
     if value is None:
         return True
+    if is_inferred:
+        return is_held(_kind(value), kind, is_text=True)
     if isinstance(kind, str):
         return bool(re.fullmatch(FITS[kind], str(value)))
-    return all(fits(t, value.get(n)) for n, t in types(kind).items())
+    return all(fits(t, value.get(n), is_inferred=False) for n, t in types(kind).items())
 
 
 class Typed(Engine):
@@ -83,7 +90,11 @@ class Typed(Engine):
     def _parse(self, claim: ParseClaim, task: ParseTask, result: TaskResult) -> TaskResult:
         kinds = types(task["columns"])
         rows = [row for o in task["objects"] for row in rows_of(o)]
-        bad = next((n for row in rows for n, t in kinds.items() if not fits(t, row.get(n))), None)
+        inferred_names = task.get("inferred", ())
+        bad = next(
+            (n for row in rows for n, t in kinds.items() if not fits(t, row.get(n), is_inferred=n in inferred_names)),
+            None,
+        )
         if bad is not None:
             error: Any = {"kind": "user", "condition": "MALFORMED", "message": f"{bad} is malformed", "detail": ""}
             error |= dict.fromkeys(("sqlstate", "file", "line", "column"))

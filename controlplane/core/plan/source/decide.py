@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
@@ -11,15 +11,16 @@ from controlplane.core.compile.checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.jobs import ParseSpec
-from controlplane.core.model.pins import Pin, Widening
+from controlplane.core.model.pins import ColumnHistory, Pin
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.source.earlier import UNCHECKED, Earlier
 from controlplane.core.plan.source.partitions import Gone, ReadCase, ReadExtent, parts_at
-from controlplane.core.plan.source.schema import fitted, own_names, schema_of
+from controlplane.core.plan.source.schema import FIXED, fitted, own_names, placed, schema_of
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import (
     Action,
@@ -33,11 +34,13 @@ from controlplane.core.plan.values import (
     user_error,
 )
 from controlplane.core.schema.schemas import struct, types
-from controlplane.core.schema.widening import can_stay, in_words, is_grown
+from controlplane.core.schema.widening import can_stay
 from dataplane.contract.identity import schema_id, task_key
-from dataplane.contract.jobs import ParseJob
+from dataplane.contract.jobs import FootersJob, ParseJob
+from dataplane.contract.joins import TEXTS, has_numbers, is_held
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, select_columns
+from dataplane.contract.types import in_words
 
 MANY = 100  # objects of one partition of which each counts, in batches of work, as
 OBJECT_BYTES = 64 << 10  # however small it is: what finding and opening it costs
@@ -135,20 +138,35 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     node = case.node
     pinned = case.planning.world.pinned(node.maker)
     pin = pinned if pinned and pinned.settings == settings_id(node) else None
-    known = pin.schema if pin else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
-    basis: dict[str, object] = {"objects": case.objects, "pinned": schema_id(known) if known else None}
-    build = ids.build_key(node.logic, basis, salts.whole(case.planning, node))
+    build = ids.build_key(node.logic, _basis(case, pin), salts.whole(case.planning, node))
     builds, _ = yield from lookups.remembered([build], [])
-    if build in builds:
-        return (yield from _adopt(case, *builds[build], build))
+    if build in builds and _may_adopt(node, pin, builds[build][1]):
+        return (yield from _adopt(case, pin, *builds[build], build))
     extent = yield from _extent(case)
-    settled = yield from schema_of(case, known, extent)
+    settled = yield from schema_of(case, pin, extent)
     if isinstance(settled, Decision):
         return settled
-    schema = _as_grown(case, settled)
-    widened = pin.widened if pin else ()
-    return (yield from _partitions(case, (yield from _readable(case, extent, schema)), schema, widened, build))
+    settled = placed(node, settled._replace(schema=_as_grown(case, settled.schema)))
+    return (yield from _partitions(case, (yield from _readable(case, extent, settled.schema)), settled, build))
+
+
+def _basis(case: ReadCase, pin: Pin | None) -> dict[str, object]:
+    """What the output follows from, besides the logic."""
+    basis: dict[str, object] = {"objects": case.objects, "pinned": schema_id(pin.schema) if pin else None}
+    history = ColumnHistory({}) if pin is None else pin.history
+    if history is not None:
+        basis["history"] = [sorted(history.places.items()), sorted(history.empty)]
+    return basis
+
+
+def _may_adopt(node: Source, pin: Pin | None, schema: Schema) -> bool:
+    """Whether an output that is known says all that is to be pinned. Of inferred columns it does not: which files and
+    values they came of."""
+    if node.output or (pin is not None and pin.history is None):
+        return True
+    fixed = node.declared or FIXED.get(node.read.format) or struct(())
+    return types(schema).keys() <= types(node.with_metadata(fixed)).keys()
 
 
 def _as_grown(case: ReadCase, schema: Schema) -> Schema:
@@ -156,19 +174,20 @@ def _as_grown(case: ReadCase, schema: Schema) -> Schema:
     building = case.planning.building(case.node.dataset)
     if building is None or building.schema is None or building.lineage != case.node.lineage:
         return schema
-    wide = types(building.schema)
-    return struct((n, wide[n] if n in wide and is_grown(t, wide[n]) else t) for n, t in types(schema).items())
+    wide, is_text = types(building.schema), case.node.read.format in TEXTS
+    return struct(
+        (n, wide[n] if n in wide and is_held(t, wide[n], is_text=is_text) else t) for n, t in types(schema).items()
+    )
 
 
-def _adopt(case: ReadCase, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from lookups.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
-    commit = Commit(
-        _state(case, root, schema), None, 0 if case.node.output else keys.count, _pin(case.node, own), build
-    )
+    kept = _pin(case.node, Pin(settings_id(case.node), own, history=pin.history if pin else None))
+    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, kept, build)
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -243,9 +262,8 @@ def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
 # --- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(
-    case: ReadCase, extent: ReadExtent, schema: Schema, widened: tuple[Widening, ...], build: bytes
-) -> Deciding[Decision]:
+def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> Deciding[Decision]:
+    schema = pin.schema
     whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
     if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
@@ -259,21 +277,29 @@ def _partitions(
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
         return Decision(case.node.dataset, "stale", items=(item,), pending=extent.told)
+    before = Earlier(case)
     window = yield from windows.look(
-        extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit, case.node.output
+        extent.keys,
+        lambda keys: _tasks(case, extent, pin, job, keys, before),
+        limit,
+        case.node.output,
+        before.elsewhere if case.node.earlier else None,
     )
-    fitting = yield from fitted(case, extent, schema, window)
+    if unchecked := before.unchecked(window):
+        return (yield from _checking(case, extent, unchecked, before.job, schema))
+    fitting = yield from fitted(case, extent, pin, window)
     if isinstance(fitting, Decision):
         return fitting
     if fitting.schema != schema:
         rest = yield from _rest(case, extent, window, schema, fitting.schema)
-        return (yield from _partitions(case, rest, fitting.schema, (*widened, *fitting.widened), build))
+        wider = pin._replace(schema=fitting.schema, widened=(*pin.widened, *fitting.widened))
+        return (yield from _partitions(case, rest, wider, build))
     if window.missing or not window.is_whole:
         return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
     after = _state(case, root, whole)
-    commit = Commit(after, entered, 0, _pin(case.node, schema, widened), build)
+    commit = Commit(after, entered, 0, _pin(case.node, pin), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
 
@@ -318,53 +344,84 @@ def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
     return replace(decision, error={**complaint, "detail": said})
 
 
-def _pin(node: Source, schema: Schema, widened: Iterable[Widening] = ()) -> Pin | None:
+def _pin(node: Source, pin: Pin) -> Pin | None:
     """With the last widening of each column that still has the type which it led to."""
     if node.output:
         return None
-    kinds = {name: in_words(kind) for name, kind in types(schema).items()}
-    last = {one.column: one for one in widened if kinds.get(one.column) == one.after}
-    return Pin(settings_id(node), schema, tuple(last.values()))
+    kinds = {name: in_words(kind) for name, kind in types(pin.schema).items()}
+    last = {one.column: one for one in pin.widened if kinds.get(one.column) == one.after}
+    return pin._replace(widened=tuple(last.values()))
 
 
 def _tasks(
-    case: ReadCase, extent: ReadExtent, schema: Schema, job: ParseJob, keys: Sequence[str]
+    case: ReadCase, extent: ReadExtent, pin: Pin, job: ParseJob, keys: Sequence[str], before: Earlier
 ) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
         parts = yield from parts_at(case, keys)
-    digest, kinds, salt_of = ids.job_id(job), _Kinds(schema), salts.of(case.planning, case.node)
+    digest, kinds, salt_of = ids.job_id(job), _Kinds(pin), salts.of(case.planning, case.node)
+    if case.node.earlier:
+        before.note(
+            case.node.earlier, {key: (parts[key], kinds.of(case.node, parts[key]).slots) for key in keys}, salt_of
+        )
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The part of the schema that some partitions have; the columns that they lack and that rows are dropped by; the
+    names of columns of text whose types of numbers are inferred; and what of this identifies their rows."""
+
+    columns: Schema
+    lacking: Schema
+    inferred: list[str]
+    slots: Mapping[str, bytes]
 
 
 class _Kinds:
     """The columns that partitions have of a schema: they are of few kinds."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._known: dict[tuple[str, ...], tuple[Schema, Schema, dict[str, bytes]]] = {}
+    def __init__(self, pin: Pin) -> None:
+        self._schema, self._is_checked = pin.schema, pin.history is not None
+        self._known: dict[tuple[str, ...], _Own] = {}
 
-    def of(self, node: Source, part: SourcePartition) -> tuple[Schema, Schema, dict[str, bytes]]:
-        """The part of the schema that this partition has, the columns that it lacks and that rows are dropped by, and
-        the ids of both; of the second only if there are any."""
+    def of(self, node: Source, part: SourcePartition) -> _Own:
         own = tuple(own_names(node, part, self._schema))
         if own not in self._known:
-            columns = select_columns(self._schema, own)
-            absent = absent_columns(node.checks, self._schema, columns)
-            slots = {"columns": schema_id(columns)} | ({"lacking": schema_id(absent)} if absent["fields"] else {})
-            self._known[own] = (columns, absent, slots)
+            self._known[own] = self._own(node, own)
         return self._known[own]
+
+    def _own(self, node: Source, names: Sequence[str]) -> _Own:
+        columns = select_columns(self._schema, names)
+        lacking = absent_columns(node.checks, self._schema, columns)
+        inferred = self._inferred(node, columns)
+        slots = {"columns": schema_id(columns)}
+        if lacking["fields"]:
+            slots["lacking"] = schema_id(lacking)
+        if inferred:
+            slots["inferred"] = schema_id(select_columns(columns, inferred))
+        return _Own(columns, lacking, inferred, slots)
+
+    def _inferred(self, node: Source, columns: Schema) -> list[str]:
+        """Nothing under pins of versions before: there numbers are read as they were."""
+        is_text = connectors.is_files(node.read) and node.read.format in TEXTS
+        if not self._is_checked or not is_text:
+            return []
+        declared = types(node.declared or struct(()))
+        return [name for name, kind in types(columns).items() if name not in declared and has_numbers(kind)]
 
 
 def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf) -> Task:
-    columns, absent, slots = kinds.of(node, part)
-    spec: ParseSpec = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
-    if "lacking" in slots:
-        spec["lacking"] = absent
+    own = kinds.of(node, part)
+    spec: ParseSpec = {"objects": list(part.objects), "columns": own.columns, "listing": node.listing.hex()}
+    if own.lacking["fields"]:
+        spec["lacking"] = own.lacking
+    if own.inferred:
+        spec["inferred"] = own.inferred
     size = sum(o["size"] for o in part.objects)
     if len(part.objects) >= MANY:
         size = max(size, OBJECT_BYTES * len(part.objects))
-    key = task_key(node.parse, {"objects": part.source, **slots}, salt_of(part.key))
+    key = task_key(node.parse, {"objects": part.source, **own.slots}, salt_of(part.key))
     of = node.component
     return Task(
         key,
@@ -379,8 +436,17 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
     )
 
 
+def _checking(
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: FootersJob, schema: Schema
+) -> Deciding[Decision]:
+    """What an earlier version parsed has its footers looked at, before anything is computed."""
+    decision = yield from _compute(case, extent, window, job, schema)
+    items = tuple(replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items)
+    return replace(decision, items=items, reason=decision.reason or UNCHECKED)
+
+
 def _compute(
-    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob, schema: Schema
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob | FootersJob, schema: Schema
 ) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:

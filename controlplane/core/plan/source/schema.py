@@ -8,14 +8,14 @@ types as such (core.schema.widening), partitions (source).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from controlplane.core.compile import connectors, ids
-from controlplane.core.compile.nodes import Source
+from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.model.jobs import InferSpec
 from controlplane.core.model.memos import known_schema_in
-from controlplane.core.model.pins import MOST_CAUSES, Widening
+from controlplane.core.model.pins import MOST_CAUSES, ColumnHistory, Pin, Widening
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
@@ -24,18 +24,20 @@ from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_parts, every_part, parts_at
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
+from controlplane.core.schema.column_order import first_places, in_order_of, merged_places
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
-from controlplane.core.schema.widening import Conflict, in_words
+from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
+from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
 from dataplane.contract.listings import NESTED
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, select_columns
+from dataplane.contract.types import in_words
 
 FIXED = {
     "text": struct([("value", "string")]),
     "binary": struct([("content", "binary"), ("length", "long")]),
 }
-TEXTS = ("csv", "json")  # formats in which values stand as text
 Kinds: TypeAlias = Mapping[str, Sequence[Sequence[str] | None]]  # own columns of objects by partition, or a name for it
 Own: TypeAlias = Mapping[str, Sequence[str]]  # the same, each once
 Parts: TypeAlias = Mapping[str, SourcePartition]
@@ -51,30 +53,64 @@ class Fitting:
     widened: tuple[Widening, ...] = ()
 
 
-def schema_of(case: ReadCase, known: Schema | None, extent: ReadExtent) -> Deciding[Schema | Decision]:
+def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding[Pin | Decision]:
     """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
-    why there is none."""
+    why there is none. It follows from the set of files that were seen, not from the order in which they came."""
     node = case.node
-    schema = known or node.declared or FIXED.get(node.read.format)
-    if schema is None:
-        found = yield from _infer(case, (yield from every_part(case, extent)), extent.told)
-        if isinstance(found, Decision):
-            return found
-        schema = found
+    pin = known or (yield from _first(case, extent))
+    if isinstance(pin, Decision):
+        return pin
+    is_inferred_now = known is None and node.declared is None
     if node.read.schema_change == "sync":
-        schema = yield from _without_vanished(case, schema)
+        pin = pin._replace(schema=(yield from _without_vanished(case, pin.schema)))
     kinds = yield from _kinds(case, extent)
-    asked = (yield from _asked(case, extent, schema, kinds)) if known else {}
+    asked = (yield from _asked(case, extent, pin.schema, kinds)) if known else {}
     if isinstance(asked, Decision):
         return asked
     kinds = {**kinds, **asked}
-    names = {key: _own(node, some, schema) for key, some in kinds.items()}
+    names = {key: _own(node, some, pin.schema) for key, some in kinds.items()}
     if node.declared and case.is_full and names and (absent := _absent(node.declared, names.values())):
         return Decision(node.dataset, "failed", error=_mismatch(absent, names))
-    grown = yield from _with_unknown(case, extent, schema, kinds, names)
-    if isinstance(grown, Decision) or not (clash := _clash(node, grown)):
+    grown = pin if is_inferred_now else (yield from _with_unknown(case, extent, pin, kinds, names))
+    if isinstance(grown, Decision):
         return grown
-    return Decision(node.dataset, "failed", error=_clashing(clash, names))
+    if clash := _clash(node, grown.schema):
+        return Decision(node.dataset, "failed", error=_clashing(clash, names))
+    return (yield from _ordered(case, extent, grown))
+
+
+def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
+    """What a dataset without a pinned schema begins with."""
+    node = case.node
+    fixed = node.declared or FIXED.get(node.read.format)
+    if fixed is not None:
+        return Pin(settings_id(node), fixed, history=ColumnHistory({}))
+    inferred = yield from _infer(case, (yield from every_part(case, extent)), extent.told)
+    if isinstance(inferred, Decision):
+        return inferred
+    schema, empty = with_values(inferred, node.read.format)
+    return Pin(settings_id(node), schema, history=ColumnHistory({}, empty))
+
+
+def _ordered(case: ReadCase, extent: ReadExtent, pin: Pin) -> Deciding[Pin]:
+    """With the columns in the order of the files that were seen; under `sync`, of those that are there."""
+    node = case.node
+    if pin.history is None or node.positional:
+        return pin
+    is_sync = node.read.schema_change == "sync"
+    parts = yield from (all_parts(case) if is_sync else every_part(case, extent))
+    places = first_places(found for part in parts.values() for found in part.objects)
+    if not is_sync:
+        places = merged_places([pin.history.places, places])
+    return placed(node, pin._replace(history=replace(pin.history, places=places)))
+
+
+def placed(node: Source, pin: Pin) -> Pin:
+    """With the columns in the order of the files that were seen, so far as the pin knows it."""
+    if pin.history is None or node.positional:
+        return pin
+    declared = types(node.declared or struct(()))
+    return pin._replace(schema=in_order_of(pin.schema, pin.history.places, declared))
 
 
 def _asked(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
@@ -91,51 +127,59 @@ def _asked(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> 
     return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, found))]}
 
 
-def _with_unknown(
-    case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds, names: Own
-) -> Deciding[Schema | Decision]:
-    """With the columns and nested fields that these objects have and the schema lacks, typed as found."""
-    node = case.node
+def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, names: Own) -> Deciding[Pin | Decision]:
+    """With the columns and nested fields that these objects have and the schema lacks, and the types of columns that no
+    object had a value of before."""
+    node, schema, history = case.node, pin.schema, pin.history or ColumnHistory({})
     unknown = missing_columns(schema, (name for some in names.values() for name in some))
     inferred = select_columns(schema, types(schema).keys() - types(node.declared or struct(())).keys())
     nested = {key: [n for columns in some for n in columns or () if NESTED in n] for key, some in kinds.items()}
     fields = widening.lacking_fields(inferred, (name for some in nested.values() for name in some))
-    if not unknown and not fields:
-        return schema
-    if node.read.schema_change == "fail":
-        return Decision(node.dataset, "failed", error=_changed((*unknown, *fields), names, nested))
+    is_fixed = node.read.schema_change == "fail"
+    if is_fixed and (changed := [n for n in (*unknown, *fields) if n not in history.places]):
+        return Decision(node.dataset, "failed", error=_changed(changed, names, nested))
+    present = {name for some in names.values() for name in some}
+    empty = frozenset() if is_fixed else history.empty & present
+    if not unknown and not fields and not empty:
+        return pin
     parts = yield from every_part(case, extent)
-    found = yield from _infer(case, _having(parts, frozenset((*unknown, *fields))), extent.told)
+    found = yield from _infer(case, _having(parts, frozenset((*unknown, *fields, *empty))), extent.told)
     if isinstance(found, Decision):
         return found
-    found = _named(node, schema, found)
+    found, without = with_values(_named(node, schema, found), node.read.format)
     before, new = types(schema), types(found)
     for column in dict.fromkeys(f.split(NESTED)[0] for f in fields):
         kind = new.get(column, before[column])
-        before[column], _ = widening.grow(column, before[column], kind, is_text=_is_text(node))
-    return append_columns(struct(before.items()), unknown, found)
+        before[column], _ = grow(column, before[column], kind, is_text=_is_text(node))
+    before |= {name: new[name] for name in empty if name in new}
+    grown = append_columns(struct(before.items()), unknown, found)
+    if is_fixed and grown != schema:
+        return Decision(node.dataset, "failed", error=_changed([*unknown, *fields], names, nested))
+    still = (history.empty - (empty & new.keys())) | (without & {*unknown, *empty})
+    return pin._replace(schema=grown, history=pin.history and replace(pin.history, empty=still))
 
 
 # --- what does not fit any more -------------------------------------------------------------------
 
 
-def fitted(case: ReadCase, extent: ReadExtent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
+def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window) -> Deciding[Fitting | Decision]:
     """The schema with types that hold what drivers found in files that they could not read under it."""
-    node, unclaimed = case.node, window.unclaimed
+    node, schema, unclaimed = case.node, pin.schema, window.unclaimed
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
     if not unclaimed or drops or node.read.format in FIXED:
         return Fitting(schema)
     _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
     found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
     grown, conflicts = _grown(node, schema, found)
+    grown = placed(node, pin._replace(schema=grown)).schema
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
     if grown == schema and worst is None:
         return Fitting(schema)
     match node.read.schema_change:
         case "sync":
-            return (yield from _anew(case, extent, schema, worst))
+            return (yield from _anew(case, extent, pin, worst))
         case "fail" if grown != schema:
-            return Decision(node.dataset, "failed", error=_retyped(schema, grown, found))
+            return Decision(node.dataset, "failed", error=_retyped(node, schema, grown, found))
         case _:
             sources = (yield from parts_at(case, sorted(found))) if grown != schema else {}
             return Fitting(grown, _unfit(*worst) if worst else None, _widened(node, schema, grown, found, sources))
@@ -157,7 +201,10 @@ def _widened(
 
 
 def _needs_more(node: Source, have: Type, found: Type | None) -> bool:
-    return found is not None and widening.grow("", have, found, is_text=_is_text(node))[0] != have
+    if found is None:
+        return False
+    grown, _ = grow("", have, found, is_text=_is_text(node))
+    return not is_held(grown, have, is_text=_is_text(node))
 
 
 def _grown(
@@ -169,21 +216,26 @@ def _grown(
     for partition, new in found.items():
         for name, kind in types(new).items():
             if name in kinds and name not in fixed:
-                kinds[name], bad = widening.grow(name, kinds[name], kind, is_text=_is_text(node))
+                kinds[name], bad = grow(name, kinds[name], kind, is_text=_is_text(node))
                 conflicts[partition] = (*conflicts.get(partition, ()), *bad)
     return struct(kinds.items()), conflicts
 
 
 def _anew(
-    case: ReadCase, extent: ReadExtent, schema: Schema, worst: tuple[str, Conflict] | None
+    case: ReadCase, extent: ReadExtent, pin: Pin, worst: tuple[str, Conflict] | None
 ) -> Deciding[Fitting | Decision]:
     """The types of all that there is now, as if it were read for the first time."""
+    schema = pin.schema
     found = yield from _infer(case, (yield from all_parts(case)), extent.told)
     if isinstance(found, Decision):
         return Fitting(schema, _unfit(*worst)) if worst and found.status == "failed" else found
-    fixed, new = types(case.node.declared or struct(())), types(_named(case.node, schema, found))
+    fixed, new = (
+        types(case.node.declared or struct(())),
+        types(with_values(_named(case.node, schema, found), case.node.read.format)[0]),
+    )
     kinds = {n: t if n in fixed else new.get(n, t) for n, t in types(schema).items()}
-    return Fitting(struct(kinds.items()), _unfit(*worst) if worst else None)
+    anew = placed(case.node, pin._replace(schema=struct(kinds.items())))
+    return Fitting(anew.schema, _unfit(*worst) if worst else None)
 
 
 def _is_text(node: Source) -> bool:
@@ -286,7 +338,7 @@ def _mismatch(absent: tuple[str, ...], own: Own) -> TaskError:
     return user_error("schema-mismatch", message)
 
 
-def _changed(unknown: tuple[str, ...], own: Own, nested: Own) -> TaskError:
+def _changed(unknown: Sequence[str], own: Own, nested: Own) -> TaskError:
     where = [k for k, names in own.items() if set(unknown) & {*names, *nested[k]}]
     told = ", ".join(name.replace(NESTED, ".") for name in unknown)
     message = f"new column(s) {told} in {', '.join(where[:5])}, and schema_change is fail"
@@ -302,11 +354,11 @@ def _clashing(clash: tuple[str, str], own: Own) -> TaskError:
     return user_error("schema-clash", message)
 
 
-def _retyped(schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
+def _retyped(node: Source, schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
     """Under `fail`: a wider type is a change, too."""
     kinds, wider = types(schema), types(grown)
     name = next(n for n in kinds if kinds[n] != wider[n])
-    where = next(p for p, new in found.items() if types(new).get(name, kinds[name]) != kinds[name])
+    where = next(p for p, new in found.items() if _needs_more(node, kinds[name], types(new).get(name)))
     message = f"column {name} is {in_words(kinds[name])}, and needs to be {in_words(wider[name])} for {where}; "
     return user_error("schema-changed", message + "schema_change is fail")
 

@@ -1,0 +1,67 @@
+"""Columns of CSV files whose types of numbers were inferred: a text that the type does not hold is an error, so that
+the column gets the type that all files together have. `02134` under INT would be read as another value, else.
+
+Declared types are read as Spark reads them. Does not belong here: which texts these are (numbers), inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dataplane.connectors.files.numbers import NOT_HELD, is_held, is_number, value_of
+from dataplane.contract.claims import ParseTask
+from dataplane.contract.jobs import ParseJob
+from dataplane.contract.joins import field_types
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import Json
+from dataplane.contract.types import in_words
+from dataplane.fragments.content import quoted
+
+_SHOWN = 100  # characters of a text in a message
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedNumbers:
+    """`kinds`: the types of these columns, by name. Their reader is to give them as texts."""
+
+    kinds: Mapping[str, str]
+    options: Mapping[str, Json]
+
+    @staticmethod
+    def of(job: ParseJob, task: ParseTask) -> CheckedNumbers:
+        kinds = field_types(task["columns"]) if job["format"] == "csv" else {}
+        inferred = {n: k for n in task.get("inferred", ()) if is_number(k := kinds.get(n, "void"))}
+        return CheckedNumbers(inferred, job["options"])
+
+    def read(self, rows: DataFrame, columns: Collection[str], corrupt: str | None) -> DataFrame:
+        """The rows with numbers in place of texts. With `corrupt`, a column that marks malformed rows, those in which a
+        text is not held are marked; else they are errors."""
+        kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
+        if not kinds:
+            return rows
+        held = {name: self._is_held(name) for name in kinds}
+        if corrupt is None:
+            return rows.withColumns({name: self._number(name, held[name]) for name in kinds})
+        is_lost = reduce(or_, (~one for one in held.values()))
+        mark = F.coalesce(F.col(corrupt), F.when(is_lost, F.lit("a number that is not held")))
+        values = {name: F.when(held[name], self._value(name)) for name in kinds}
+        return rows.withColumns({**values, corrupt: mark})
+
+    def _is_held(self, name: str) -> Column:
+        text = F.col(quoted(name))
+        return text.isNull() | (text == "") | F.coalesce(is_held(text, self.kinds[name], self.options), F.lit(False))
+
+    def _value(self, name: str) -> Column:
+        return value_of(F.col(quoted(name)), self.kinds[name], self.options)
+
+    def _number(self, name: str, is_held: Column) -> Column:
+        text = F.substring(F.col(quoted(name)), 1, _SHOWN)
+        told = f": column {name} is {in_words(self.kinds[name])} in the dataset, {NOT_HELD}"
+        error = F.concat(F.lit(f"{LABEL}="), F.col(LABEL), F.lit(told), text)
+        return F.when(is_held, self._value(name)).otherwise(F.raise_error(error).cast(self.kinds[name]))

@@ -1,0 +1,148 @@
+"""Types in the footers of source files, exact: signed or not, decimals, dates, times, nested. Read without Spark.
+
+One function maps the types of a format to names of the table of types (contract.types). Does not belong here: what fits
+(there), reading rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+from dataplane.contract.schemas import Json, field_of, struct_of
+from dataplane.contract.types import HALF, NOTHING, TIME, FileType
+from dataplane.errors import TaskFailure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("parquet", "orc")  # whose files have their types in a footer
+
+
+def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
+    """The types of a file's columns, by name, in file order. TaskFailure MALFORMED_FILE for no such file."""
+    import pyarrow as pa  # slow to import
+
+    try:
+        return _parquet(file) if kind == "parquet" else _orc(file)
+    except (pa.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
+        message = f"{path}: not a readable {_WORDS[kind]} file: {e}"
+        raise TaskFailure("MALFORMED_FILE", message, file=path) from e
+
+
+_WORDS = {"parquet": "Parquet", "orc": "ORC"}
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def _parquet(file: BinaryIO) -> dict[str, FileType]:
+    """Arrow says how columns are nested, and may say more than Spark sees of what they are: so leaves are Parquet's."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(file) as opened:
+        schema = opened.schema
+        leaves = map(schema.column, range(len(schema)))
+        return {field.name: _nested(field.type, leaves) for field in opened.schema_arrow}
+
+
+def _nested(kind: pa.DataType, leaves: Iterator[Json]) -> FileType:
+    """The type of a column whose leaves come next."""
+    from pyarrow import types
+
+    kind = getattr(kind, "storage_type", kind)  # of an extension
+    if types.is_struct(kind):
+        return struct_of([field_of(f.name, _nested(f.type, leaves)) for f in kind])
+    if types.is_map(kind):
+        key = _nested(kind.key_type, leaves)
+        return {"type": "map", "keyType": key, "valueType": _nested(kind.item_type, leaves), "valueContainsNull": True}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return {"type": "array", "elementType": _nested(kind.value_type, leaves), "containsNull": True}
+    return parquet_type(next(leaves))
+
+
+def parquet_type(leaf: Json) -> FileType:
+    """The type of one column of Parquet's (`pyarrow.parquet.ColumnSchema`)."""
+    logical, physical = leaf.logical_type.type, leaf.physical_type
+    match logical:
+        case "NONE":
+            return _PHYSICAL.get(physical, str(physical))
+        case "DECIMAL":
+            return f"decimal({leaf.precision},{leaf.scale})"
+        case "INT":
+            said = json.loads(leaf.logical_type.to_json())
+            return _SIGNED[said["bitWidth"]] if said["isSigned"] else f"uint{said['bitWidth']}"
+        case "TIMESTAMP":
+            said = json.loads(leaf.logical_type.to_json())
+            zone = "timestamp" if said["isAdjustedToUTC"] else "timestamp_ntz"
+            return f"{zone}(9)" if said["timeUnit"] == "nanoseconds" else zone
+        case _:
+            return _LOGICAL.get(logical, str(logical))
+
+
+_PHYSICAL = {
+    "BOOLEAN": "boolean",
+    "INT32": "integer",
+    "INT64": "long",
+    "INT96": "timestamp",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "BYTE_ARRAY": "binary",
+    "FIXED_LEN_BYTE_ARRAY": "binary",
+}
+_SIGNED = {8: "byte", 16: "short", 32: "integer", 64: "long"}
+_LOGICAL = {
+    "STRING": "string",
+    "ENUM": "string",
+    "JSON": "string",
+    "BSON": "binary",
+    "DATE": "date",
+    "TIME": TIME,
+    "FLOAT16": HALF,
+    "UNKNOWN": NOTHING,
+}
+
+
+# --- ORC ------------------------------------------------------------------------------------------
+
+
+def _orc(file: BinaryIO) -> dict[str, FileType]:
+    from pyarrow.orc import ORCFile
+
+    return {field.name: orc_type(field) for field in ORCFile(file).schema}
+
+
+def orc_type(field: pa.Field) -> FileType:
+    """The type of one column or field of ORC's, as Arrow gives it."""
+    from pyarrow import types
+
+    kind = field.type
+    if types.is_struct(kind):
+        return struct_of([field_of(f.name, orc_type(f)) for f in kind])
+    if types.is_map(kind):
+        key, value = orc_type(kind.key_field), orc_type(kind.item_field)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if types.is_list(kind):
+        return {"type": "array", "elementType": orc_type(kind.value_field), "containsNull": True}
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_timestamp(kind):
+        return "timestamp"  # with a zone and without: Spark reads the latter as a time of UTC
+    said = (field.metadata or {}).get(_SPARK_TYPE, b"").decode()
+    return said if said not in ("", "bigint") and types.is_int64(kind) else _ORC.get(str(kind), str(kind))
+
+
+_SPARK_TYPE = b"spark.sql.catalyst.type"  # of columns that ORC has no type for: `timestamp_ntz` is stored as a number
+_ORC = {
+    "bool": "boolean",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "integer",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date32[day]": "date",
+}
