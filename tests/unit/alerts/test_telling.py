@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from controlplane.core.alerts import AWAY_S, DELAYS_S, News, again, channel_id, look, summary
+from controlplane.core.alerts import AWAY_S, DELAYS_S, News, again, channel_id, gathered, look, summary
 from controlplane.core.model.alerts import OCCASIONS, Alert, Channel, Message, Occasion
 from dataplane.contract.jobs import AlertItem
 
@@ -87,6 +87,13 @@ def test_a_message_that_is_not_taken_is_sent_again_after_a_while_that_grows() ->
         waits.append(after.due - message.due)
         message = after
     assert waits == [*DELAYS_S, DELAYS_S[-1], DELAYS_S[-1]]
+
+
+def test_a_waiting_message_gathers_two_occasions_of_one_dataset() -> None:
+    failed: AlertItem = {"dataset": TOTAL, "occasion": "failed", "since": "", "text": ""}
+    recovered: AlertItem = {**failed, "occasion": "recovered"}
+    message = Message("m", "main", "shop", "hook", (failed,), due=0.0)
+    assert gathered(message, [recovered, failed]).items == (failed, recovered, failed)
 
 
 def test_a_summary_counts_what_is_told() -> None:

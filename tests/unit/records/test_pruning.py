@@ -129,6 +129,20 @@ def test_keys_that_tell_something() -> None:
     assert not may("s = 'a b'", "s=a%20c/n=1", KeyPart("s", "s"), KeyPart("n", "n"))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "may_hold"),
+    [("ab", "b", True), ("a", "a", True), ("A", "ab", True), ("b", "c", False), ("A", "Z", False), ("ä", "ü", False)],
+)
+def test_a_pattern_is_compared_with_the_first_letters_of_both_ends(low: str, high: str, may_hold: bool) -> None:
+    entry: FileEntry = {
+        "path": "x",
+        "size": 1,
+        "rows": 2,
+        "stats": {"minValues": {"s": low}, "maxValues": {"s": high}},
+    }
+    assert pruning.may_match(parse("s LIKE 'a%'", SCHEMA), pruning.of_file(entry, SCHEMA)) is may_hold
+
+
 def test_keys_that_tell_nothing() -> None:
     assert may("n = 1", "2013", KeyPart("n", "n"))  # a key of files
     assert may("n = 1", "n=2/s=a", KeyPart("n", "n"))  # of another form
