@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         ExportStatus,
         FsckAnswer,
         HistoryAnswer,
+        InputMode,
         LeaderStatus,
         PlanAnswer,
         PlanItem,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 Row: TypeAlias = Mapping[str, object]
 DATASET_COLUMNS = ("name", "state", "generation", "partitions", "rows")
 TARGET_COLUMNS = ("name", "state", "synced_generation", "target")
+WHOLE_INPUTS_SHOWN = 20
 PARTITIONS_SHOWN = 3
 MESSAGE_LINES = 12
 HELD_UP = ("waiting", "held", "blocked")  # states that say nothing of what would end them
@@ -148,8 +150,30 @@ def plan(value: PlanAnswer) -> View:
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    told = [total, *plan_views.cost_lines(value), *sources, *problem_lines(value.get("notices") or ())]
+    notices = problem_lines(value.get("notices") or ())
+    told = [total, *plan_views.cost_lines(value), *_whole_inputs(value), *sources, *notices]
     return [Table("", columns, rows), Lines(tuple(told))]
+
+
+def _whole_inputs(value: PlanAnswer) -> list[str]:
+    """Inputs of what will run that are read whole, or may be."""
+    modes = {item["dataset"]: item["modes"] for item in value["items"]}
+    lines = [
+        f"{dataset} reads {reading(name, mode)}"
+        for dataset, inputs in modes.items()
+        for name, mode in inputs.items()
+        if mode["mode"] in ("all", "undecided")
+    ]
+    more = len(lines) - WHOLE_INPUTS_SHOWN
+    return [*lines[:WHOLE_INPUTS_SHOWN], f"... {more} more; why --all DATASET shows them"] if more > 0 else lines
+
+
+def reading(name: str, mode: InputMode) -> str:
+    """How an input is read: `orders by: ...`, `orders whole because ...; to be read by day, ...`."""
+    if mode["mode"] != "all":
+        return f"{name} {mode['mode']}: {mode['reason']}"
+    cure = f"; {mode['cure']}" if "cure" in mode else ""
+    return f"{name} whole because {mode['reason'].removeprefix('`all`: ')}{cure}"
 
 
 def held(value: PlanAnswer) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, View
-from controlplane.cli.views import PARTITIONS_SHOWN, failure
+from controlplane.cli.views import PARTITIONS_SHOWN, failure, reading
 from controlplane.cli.work_views import took
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -29,7 +29,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
         lines += _tree(top, depth=1)
     if shows_all:
         lines += [f"source: {_source(s)}" for s in value["sources"]]
-        lines += [f"reads {name} {mode['mode']}: {mode['reason']}" for name, mode in value["modes"].items()]
+        lines += [f"reads {reading(name, mode)}" for name, mode in value["modes"].items()]
     lines += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
     lines += [f"logic: {value['logic']}"] if value.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]

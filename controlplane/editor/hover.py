@@ -79,8 +79,9 @@ def _slots(reader: Node | None) -> tuple[Slot, ...]:
 
 def _how(slot: Slot) -> str:
     """The mode and its reason; most reasons begin with the mode."""
-    mode = f"`{slot.mode}`"
-    return plain(slot.reason) if slot.reason.startswith(mode) else f"{mode}: {plain(slot.reason)}"
+    mode = f"`{slot.shown_mode}`"
+    told = plain(slot.explanation)
+    return told if slot.reason.startswith(mode) else f"{mode}: {told}"
 
 
 def _standing(found: DatasetAnswer) -> str:

@@ -180,7 +180,7 @@ class _Telling:
         """The code that made a state, and the lineage of its columns."""
         present = self._present(branch)
         node = present.nodes.get(state.dataset)
-        if node is not None and not isinstance(node, Sink) and node.logic == state.logic:
+        if node is not None and not isinstance(node, Sink) and node.has_made(state.logic):
             return present, self._lineages_of(branch)
         earlier = earlier_code(self.tx, branch, state, self.namespace)
         return earlier, None if earlier is None else self._prepared(branch, earlier, [state.dataset])

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from controlplane.operations.upkeep.fsck import fsck
-from tests.property.model import File, Grouped, Meeting, Read, Row
+from tests.property.model import Component, File, Grouped, Meeting, Pick, Read, Row
 from tests.property.world import World
 
 READS = {"x": Read("one", declared=("k", "v")), "y": Read("two", declared=("k", "v"))}
@@ -74,3 +74,23 @@ def test_indexes_outlive_a_collection_and_are_whole(world: World) -> None:
     assert fsck(world.store, world.ctx.namespace) == ()
     world.put("one", "b.csv", rows(7, 8))
     world.settle()
+
+
+@pytest.mark.parametrize("read", [READS["x"], Read("one")], ids=["declared", "inferred"])
+def test_a_late_row_recomputes_its_key_behind_transforms(world: World, read: Read) -> None:
+    """The types of such inputs are known with their rows; no mode is declared."""
+    world.put("one", "a.csv", rows(*range(20)))
+    world.put("two", "a.csv", rows(*range(20)))
+    chain: dict[str, Component] = {
+        "fx": Pick("x", above=0),
+        "fy": Pick("y", columns=("k", "v")),
+        "met": Meeting("fx", "fy"),
+    }
+    world.apply({"a": {"x": read, "y": READS["y"], **chain, "sums": Grouped("met")}}, {})
+    world.settle()
+    done = len(world.seen)
+    world.put("one", "b.csv", rows(7))
+    world.settle()
+    parsed, picked, met, summed = 1, 1, 1, 1
+    indexed = 2  # of fx, and of met
+    assert len(world.seen) == done + parsed + picked + met + summed + indexed

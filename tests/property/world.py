@@ -46,6 +46,7 @@ from tests.property.model import (
     Further,
     Grouped,
     Key,
+    Meeting,
     Read,
     Transform,
 )
@@ -198,7 +199,9 @@ class World:
         body: dict[str, object] = {"sql": text, "params": model.params_of(component)}
         if isinstance(component, Fold):
             return {**body, "schema": "k BIGINT, v BIGINT", "inputs": {model.SELF: "previous", **component.modes}}
-        is_plain = isinstance(component, Further) or (isinstance(component, Grouped) and not component.whole)
+        is_grouped = isinstance(component, Grouped) and not component.whole
+        is_met = isinstance(component, Meeting) and not component.dimension  # read by k once types are known
+        is_plain = isinstance(component, Further) or is_grouped or is_met
         return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 
     def _read(self, read: Read) -> dict[str, object]:

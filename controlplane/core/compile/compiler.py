@@ -97,7 +97,8 @@ def attempt(
                 nodes[dataset] = node
     problems.extend(columns.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(found)
-    return Attempt(Desired(nodes, found.order, found, depths, by_flow), tuple(sorted(set(problems))))
+    late = tuple(d for d in found.order if isinstance(node := nodes.get(d), Transform) and node.by_key is not None)
+    return Attempt(Desired(nodes, found.order, found, depths, by_flow, undecided=late), tuple(sorted(set(problems))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Nothing is refused here. Does not belong here: how an identity is computed (`ids
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from controlplane.core import sql
@@ -15,7 +15,7 @@ from controlplane.core.compile import checks as of_checks
 from controlplane.core.compile import connectors, fold, ids
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.modes import Modes
-from controlplane.core.compile.nodes import Node, NodeText, Sink, Slot, Source, Transform
+from controlplane.core.compile.nodes import ByKey, Node, NodeText, Sink, Slot, Source, Transform
 from controlplane.core.python import code, libraries
 from dataplane.contract.jobs import Mode, SparkSettings
 from dataplane.contract.schemas import Schema
@@ -122,10 +122,18 @@ def transform(
 ) -> Transform:
     """`analysed` is what its text was found to be; `nodes` holds its inputs."""
     is_volatile = bool(named.component.volatile or analysed.volatile)
-    own = of_checks.filtered_logic(_code_logic(named, body, analysed, modes), checks)
-    if is_volatile:
-        own = ids.volatile_logic(own, named.uid)
-    logic = bytes.fromhex(named.component.pin) or own
+
+    def own_logic(slots: tuple[Slot, ...]) -> bytes:
+        own = of_checks.filtered_logic(_code_logic(named, body, analysed, replace(modes, slots=slots)), checks)
+        return ids.volatile_logic(own, named.uid) if is_volatile else own
+
+    own = own_logic(modes.slots)
+    pin = bytes.fromhex(named.component.pin)
+    logic = pin or own
+    by_key: ByKey | None = None
+    if modes.by_key and pin != own:  # a pin to what it is if it is read whole is kept
+        own_by_key = own_logic(modes.by_key)
+        by_key = ByKey(modes.by_key, pin or own_by_key, b"" if pin in (b"", own_by_key) else own_by_key, logic)
     upstream = {slot.name: _lineage(nodes[slot.dataset]) for slot in modes.slots}
     return Transform(
         dataset=named.dataset,
@@ -144,6 +152,7 @@ def transform(
         semantics=named.semantics,
         own=b"" if own == logic else own,
         fold=modes.fold,
+        by_key=by_key,
     )
 
 

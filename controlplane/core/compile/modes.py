@@ -5,20 +5,21 @@ Does not belong here: what is proven about a query (`sql.input_modes`), what a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from controlplane.core import sql
-from controlplane.core.blueprint import Component, KeyColumn, PythonTransform, SqlTransform
+from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import did_you_mean
-from controlplane.core.compile import fold, names
+from controlplane.core.compile import cures, fold, key_types, names
 from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.key_types import KeyTypes
 from controlplane.core.compile.nodes import Node, Slot, Source
 from controlplane.core.errors import Problem
-from controlplane.core.partitioning import named
 from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
+from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,22 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """How a transform reads its inputs, and, where it reads its own partition before, as what."""
+    """How a transform reads its inputs, and, where it reads its own partition before, as what. `by_key`: how it reads
+    them if they have the same types for the key, where that is not known yet."""
 
     slots: tuple[Slot, ...]
     fold: Fold | None
     problems: tuple[Problem, ...]
+    by_key: tuple[Slot, ...] = ()
 
 
 def of_sql(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> Modes:
-    slots = _sql_slots(component, body, query, inputs)
+    slots, by_key = _sql_slots(component, body, query, inputs)
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
-    return Modes(slots, folded, (*unread, *_unset(component, body, query), *wrong, *_conflicts(component, body, slots)))
+    problems = (*unread, *_unset(component, body, query), *wrong, *_conflicts(component, body, slots))
+    return Modes(slots, folded, problems, by_key)
 
 
 def of_python(component: Component, body: PythonTransform, bundle: code.Bundle, inputs: Inputs) -> Modes:
@@ -59,7 +63,10 @@ def of_python(component: Component, body: PythonTransform, bundle: code.Bundle, 
 # --- slots --------------------------------------------------------------------------------------
 
 
-def _sql_slots(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> tuple[Slot, ...]:
+def _sql_slots(
+    component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs
+) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    """The inputs; and, where it depends on types that are not known yet, the inputs if these are the same."""
     declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
     parts = [
         sql.KeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets)) for key in body.partition_by
@@ -68,50 +75,72 @@ def _sql_slots(component: Component, body: SqlTransform, query: sql.Query, input
     found.pop(fold.name_of(component), None)
     renamed = names.renamed(component)
     datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in found}
-    keyed = {} if declared else _proven_keys(found, datasets, inputs)
     slots = []
     for name, mode, reason in _chosen({name: verdict.planned for name, verdict in found.items()}, declared):
-        if name in keyed:
-            slots.append(Slot(name, datasets[name], "by", found[name].reason, keyed[name], is_proven=True))
-        else:
-            slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode)))
-    return tuple(slots)
+        cure = cures.of_sql(body, name, found[name], declared) if mode == "all" else ""
+        if mode == "all" and found[name].mode == "by" and not declared:
+            reason = "`all`: a part of the key is an expression of columns, in one of its inputs"
+        slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
+    keyed = {} if declared else _proven_keys(found)
+    if not keyed:
+        return tuple(slots), ()
+    return _by_types(body, slots, [_by(slot, found, keyed) for slot in slots], inputs)
 
 
-def _granule(key: KeyColumn) -> str:
-    """Of days, months, years or buckets; empty where each value is a key."""
-    if key.buckets:
-        return f"bucket {key.buckets}"
-    return key.granule
+def _by(slot: Slot, found: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]) -> Slot:
+    """The input as it is read where the key is proven."""
+    if slot.name not in keyed:
+        return slot
+    return Slot(slot.name, slot.dataset, "by", found[slot.name].reason, keyed[slot.name], is_proven=True)
+
+
+def _by_types(
+    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: Inputs
+) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    """One input is read by the key whatever its types are. Of several, a key might have another text in each."""
+    sides = [slot for slot in by_key if slot.mode == "by"]
+    if len(sides) == 1:
+        return tuple(by_key), ()
+    schemas = {side.name: schema for side in sides if (schema := _declared(side.dataset, inputs)) is not None}
+    types = KeyTypes.of(body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive)
+    if types.difference is not None:
+        part, words = types.difference
+        return _told(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
+    if types.are_known:
+        return tuple(by_key), ()
+    return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
+
+
+def _told(slots: Sequence[Slot], sides: Sequence[Slot], reason: str, cure: str) -> tuple[Slot, ...]:
+    of_key = {side.name for side in sides}
+    return tuple(replace(slot, reason=reason, cure=cure) if slot.name in of_key else slot for slot in slots)
+
+
+def _awaiting(slot: Slot, sides: Sequence[Slot], types: KeyTypes) -> Slot:
+    if slot.name not in {side.name for side in sides}:
+        return slot
+    unknown = [name for name, kinds in types.by_input.items() if None in kinds]
+    key = ", ".join(types.key)
+    reason = f"by {key} or whole: decided once the types of {' and '.join(unknown)} are known"
+    return replace(slot, reason=reason, cure="", awaits_types=True)
 
 
 def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: Inputs) -> Slot:
     dataset = inputs.datasets.get(names.renamed(component).get(name, name), "")
-    return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode))
+    cure = cures.of_python() if mode == "all" else ""
+    return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode), cure=cure)
 
 
-def _proven_keys(
-    found: Mapping[str, sql.Verdict], datasets: Mapping[str, str], inputs: Inputs
-) -> dict[str, tuple[str, ...]]:
-    """The columns of the key in inputs that are proven to be read by it. Of several, only if these have the same
-    declared types: else a key might have another text in each."""
+def _proven_keys(found: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ...]]:
+    """The columns of the key in inputs that are proven to be read by it; none where one of them has no such columns."""
     by = {name: tuple(k.column for k in verdict.keys) for name, verdict in found.items() if verdict.mode == "by"}
-    if not all(all(columns) for columns in by.values()):
-        return {}
-    if len(by) == 1:
-        return by
-    types = {tuple(_type(datasets[name], column, inputs) for column in columns) for name, columns in by.items()}
-    is_same = len(types) == 1 and None not in next(iter(types))
-    return by if is_same else {}
+    return by if all(all(columns) for columns in by.values()) else {}
 
 
-def _type(dataset: str, column: str, inputs: Inputs) -> str | None:
-    """As a read component declares it; None where that is not known before its data is."""
+def _declared(dataset: str, inputs: Inputs) -> Schema | None:
+    """The columns that a read component declares; None where they are not known before its data is."""
     node = inputs.nodes.get(dataset)
-    if not isinstance(node, Source) or node.declared is None:
-        return None
-    name = named(node.declared, column, case_sensitive=inputs.case_sensitive)
-    return next((str(f["type"]) for f in node.declared["fields"] if f["name"] == name), None)
+    return node.declared if isinstance(node, Source) else None
 
 
 def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]) -> Iterator[tuple[str, Mode, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from controlplane.core import sql
 from controlplane.core.blueprint import (
@@ -40,7 +40,9 @@ class Slot:
     """One input of a transform. `reason` says why it has its mode, in words.
 
     `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: the
-    query says of many keys at once what it says of each, so that they may be computed together.
+    query says of many keys at once what it says of each, so that they may be computed together. `cure`: what to write
+    so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types, once
+    they are known, are those of the others; nothing is computed before.
     """
 
     name: str
@@ -49,6 +51,32 @@ class Slot:
     reason: str
     columns: tuple[str, ...] = ()
     is_proven: bool = False
+    cure: str = ""
+    awaits_types: bool = False
+
+    @property
+    def shown_mode(self) -> str:
+        """For people: `undecided` while it waits for types."""
+        return UNDECIDED if self.awaits_types else self.mode
+
+    @property
+    def explanation(self) -> str:
+        """The reason, and what to write where it is read whole."""
+        return f"{self.reason}; {self.cure}" if self.cure else self.reason
+
+
+UNDECIDED: Final = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """What a transform is where its inputs have the same types for the key. `logic`, `own`: see `Transform`. `whole`:
+    its logic where they have not."""
+
+    slots: tuple[Slot, ...]
+    logic: bytes
+    own: bytes
+    whole: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +112,10 @@ class Source:
         """The dataset that its tasks are those of."""
         return self.dataset.removesuffix(QUARANTINE)
 
+    def has_made(self, logic: bytes) -> bool:
+        """Whether results under this logic are of the present code."""
+        return logic == self.logic
+
     def with_metadata(self, schema: Schema) -> Schema:
         extra = struct(metadata_fields(self.read.metadata).items())
         whole = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
@@ -112,6 +144,7 @@ class Transform:
     semantics: int = 1
     own: bytes = b""  # of the code that runs, where `logic` is pinned to that of other code
     fold: Fold | None = None  # it reads its own partition before, too
+    by_key: ByKey | None = None  # of one whose modes follow from types (`key_types`)
 
     @property
     def maker(self) -> str:
@@ -130,6 +163,10 @@ class Transform:
     def with_reason(self, schema: Schema | None) -> Schema | None:
         """The schema of its rows, of that of the query."""
         return expectations.with_reason(schema) if schema is not None and self.output else schema
+
+    def has_made(self, logic: bytes) -> bool:
+        """Whether results under this logic are of the present code, be its inputs read whole or by the key."""
+        return logic == self.logic or (self.by_key is not None and logic in (self.by_key.logic, self.by_key.whole))
 
     @property
     def key(self) -> tuple[KeyColumn, ...]:
@@ -180,6 +217,7 @@ class Desired:
     depth: Mapping[str, int]  # longest way from a source
     texts: Mapping[str, NodeText] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)  # dataflows that do not compile, and why
+    undecided: tuple[str, ...] = ()  # transforms whose modes follow from types
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
         """The datasets and sinks of these dataflows and everything upstream of them."""

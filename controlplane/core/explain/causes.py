@@ -99,19 +99,23 @@ class Explaining:
             case Transform() as node:
                 above = list(self._pending_inputs(node, state, partitions))
                 cause = items[0].cause if state else "missing"
-                return self._keep(_with_inputs(found, self._pending_own(node, cause), above, is_new=state is None))
+                return self._keep(
+                    _with_inputs(found, self._pending_own(node, cause, state), above, is_new=state is None)
+                )
             case Sink(source=source):
                 above = [self.pending(source, partitions)] if self.work_on(source, partitions) else []
                 own = "" if above else f"{source} has rows that the copy lacks"
                 return self._keep(_with_inputs(found, own, above))
 
-    def _pending_own(self, node: Source | Transform, cause: Cause) -> str:
+    def _pending_own(self, node: Source | Transform, cause: Cause, state: State | None) -> str:
         if cause in ("input", "removed"):
             return ""
+        if cause == "logic" and state is not None and isinstance(node, Transform) and node.has_made(state.logic):
+            return words.of_types(node)
         return words.of_own(node, cause, self.audit, revision=node.revision, at=self.now)
 
     def _pending_source(self, node: Source, found: CauseNode, state: State | None, partitions: Partitions) -> CauseNode:
-        own, listing = self._pending_own(node, found.items[0].cause), self.world.listing(node.listing)
+        own, listing = self._pending_own(node, found.items[0].cause, state), self.world.listing(node.listing)
         if listing is None or listing.root is None:
             return _leaf(found, f"{node.dataset} was not listed yet")
         if own or state is None:
@@ -150,7 +154,9 @@ class Explaining:
         found = replace(found, items=(item,))
         cause = own_cause(node, step)
         own = ""
-        if cause is not None:
+        if cause == "logic" and isinstance(node, Transform) and _is_of_types(node, step):
+            own = words.of_types(node)
+        elif cause is not None:
             own = words.of_own(node, cause, self.audit, revision=newer.revision, at=newer.at)
         elif not step.is_known:
             own = f"{node.dataset} changed at {words.instant(newer.at)}; {UNKNOWN}"
@@ -254,6 +260,13 @@ def _with_inputs(found: CauseNode, own: str, above: Sequence[CauseNode], *, is_n
     elif not own:
         parts.append(words.of_possible([node.dataset for node in changed]))
     return replace(found, sentence=words.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above))
+
+
+def _is_of_types(node: Transform, step: Step) -> bool:
+    """Both states are of the present code, which reads its inputs in another way since."""
+    if step.older is None:
+        return False
+    return node.has_made(step.older.logic) and node.has_made(step.newer.logic)
 
 
 def _because(node: Source | Transform, step: Step) -> Iterator[Because]:

@@ -126,6 +126,11 @@ def of_own(node: Source | Transform, cause: Cause, audit: Audit, *, revision: in
             assert_never(cause)
 
 
+def of_types(node: Transform) -> str:
+    """That a transform reads its inputs in another way, since their types are known."""
+    return f"the types of the inputs of {node.dataset} decide how it reads them: by its key, or whole"
+
+
 def _code(node: Source | Transform) -> str:
     if isinstance(node, Source):
         return f"how {node.dataset} is read"

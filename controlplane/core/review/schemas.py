@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.core.compile import ids
+from controlplane.core.compile import ids, key_types
 from controlplane.core.compile.nodes import Desired, Sink, Source, Transform, settings_id
 from controlplane.core.model.memos import schema_in
 from controlplane.core.model.sources import Listing
@@ -92,6 +92,7 @@ class Schemas:
 
     def _by_spark(self, node: Transform, state: State | None, reads: Mapping[str, Schema]) -> KnownSchema | None:
         """What Spark has said, or would say."""
+        node = key_types.decided(node, reads)
         if state is not None and _is_made_by(state, node, reads):
             return KnownSchema(state.schema, "spark")
         key = ids.analysis_key(node.code_logic, reads)

@@ -118,7 +118,7 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
         yield {"from": node.source, "to": name, "slot": "", "mode": "copy", "reason": COPIED}
     elif isinstance(node, Transform):
         for slot in node.slots:
-            yield {"from": slot.dataset, "to": name, "slot": slot.name, "mode": slot.mode, "reason": slot.reason}
+            yield {"from": slot.dataset, "to": name, "slot": slot.name, "mode": slot.mode, "reason": slot.explanation}
         if node.fold:
             yield {"from": name, "to": name, "slot": node.fold.name, "mode": "previous", "reason": fold.REASON}
 

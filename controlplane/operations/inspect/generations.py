@@ -67,7 +67,12 @@ class Earlier:
             case "resume":
                 return None
             case _:
-                is_edit = state.seq == 1 or (before is not None and before.logic != state.logic)
+                is_edit = state.seq == 1 or (before is not None and _is_of_other_code(before, state))
                 flow = state.dataset.partition(".")[0]
                 return (self.audit.applied_by(flow, state.revision) or None) if is_edit else None
         return None if wish is None else wish.actor
+
+
+def _is_of_other_code(before: State, state: State) -> bool:
+    """The logic alone may differ by what became known of types."""
+    return before.logic != state.logic and before.revision != state.revision

@@ -70,7 +70,7 @@ def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired |
 def code_of(tx: Tx, namespace: str, branch: str, present: Desired, state: State, notes: list[str]) -> Desired:
     """Present code; with the dataflow as it was where the state is of other code. `notes` gets what is not so."""
     node = present.nodes[state.dataset]
-    if isinstance(node, Sink) or state.logic == node.logic:
+    if isinstance(node, Sink) or node.has_made(state.logic):
         return present
     flow = state.dataset.partition(".")[0]
     earlier = earlier_code(tx, branch, state, namespace)

@@ -160,7 +160,7 @@ def _kept(
 def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart, ...]:
     """What keys of a state tell of rows' columns. Empty where they tell nothing, or another code may have made it."""
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
-    if not isinstance(node, Transform) or node.output or node.logic != state.logic:
+    if not isinstance(node, Transform) or node.output or not node.has_made(state.logic):
         return ()
     found = []
     for part in node.key:

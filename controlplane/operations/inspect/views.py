@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal
 
 from controlplane.core.compile import fold
-from controlplane.core.compile.nodes import Node, Sink, Transform
+from controlplane.core.compile.nodes import Node, Sink, Slot, Transform
 from controlplane.core.compile.places import place_of_error
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Problem
@@ -137,9 +137,16 @@ def modes(node: Node) -> dict[str, InputMode]:
     """How a transform reads each input, and its own output where it is a fold."""
     if not isinstance(node, Transform):
         return {}
-    found: dict[str, InputMode] = {s.name: {"mode": s.mode, "reason": s.reason} for s in node.slots}
+    found = {slot.name: _mode(slot) for slot in node.slots}
     if node.fold:
         found[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
+    return found
+
+
+def _mode(slot: Slot) -> InputMode:
+    found: InputMode = {"mode": slot.shown_mode, "reason": slot.reason}
+    if slot.cure:
+        found["cure"] = slot.cure
     return found
 
 

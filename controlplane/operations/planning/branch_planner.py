@@ -155,20 +155,20 @@ class BranchPlanner(Planner):
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
         pinned = self._snapshot
-        of_main = main.desired if pinned is None else pinned.desired
+        of_main = main.compiled if pinned is None else pinned.desired
         forces = memory.known.forces, (main.observed if pinned is None else pinned.known).forces
         holds, there = memory.known.holds, self._main.branches
-        is_known = desired is self._compiled and main.desired is self._mains and there is self._branches
+        is_known = desired is self._compiled and main.compiled is self._mains and there is self._branches
         if is_known and (forces, holds) == (self._forces, self._holds):
             return set()
-        self._compiled, self._mains, self._branches = desired, main.desired, there
+        self._compiled, self._mains, self._branches = desired, main.compiled, there
         self._forces, self._holds = forces, holds
         found = ownership.own(desired, of_main, *forces, held=holds)
         before, self.own = self.own, found
         self._left_over = (self._left_over | before) - found
         if pinned is not None:
             self._frozen = tuple(decisions(desired, pinned.known.states, found))
-        moved = self._turn_off(desired, main.desired)
+        moved = self._turn_off(desired, main.compiled)
         self._fetch(tx, memory, found - before)
         for dataset in before - found:
             memory.decisions.pop(dataset, None)

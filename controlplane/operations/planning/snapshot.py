@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
-from controlplane.core.compile import ownership, redirects
+from controlplane.core.compile import key_types, ownership, redirects
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
@@ -231,11 +231,27 @@ class StoreSnapshot:
         cache: NodeCache,
         looked: PlanListings = NO_LISTINGS,
     ) -> None:
-        self.tx, self.branch, self.desired, self._known, self.looked = tx, branch, desired, known, looked
+        self.tx, self.branch, self._known, self.looked = tx, branch, known, looked
+        self.compiled = desired
+        self._decided: Desired | None = None
         self.overlay = Overlay(tx)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
         self.own: frozenset[str] | None = None  # of a branch beside main: what it decides about by itself
+
+    @property
+    def desired(self) -> Desired:
+        """What was compiled, with the modes that follow from the columns of the present states."""
+        if self._decided is None:
+            self._decided = key_types.all_decided(self.compiled, self._schema_of)
+        return self._decided
+
+    def _schema_of(self, dataset: str) -> Schema | None:
+        """Of a dataset whose present state was made by the desired code."""
+        state, node = self.state(dataset), self.compiled.nodes[dataset]
+        if state is None or isinstance(node, Sink) or state.lineage != node.lineage:
+            return None
+        return state.schema
 
     def owned(self, found: Plan) -> Plan:
         """The part of a plan that is this branch's: of what it has as it is in main, main plans the work."""
@@ -299,7 +315,7 @@ class StoreSnapshot:
         return self._known.forces.get(dataset, 0)
 
     def is_paused(self, dataset: str) -> bool:
-        return is_paused(self.desired.nodes[dataset], self._known.paused)
+        return is_paused(self.compiled.nodes[dataset], self._known.paused)
 
     def holds(self) -> Mapping[str, Hold]:
         return self._known.holds
@@ -360,7 +376,7 @@ def _with_edit(tx: Tx, branch: str, known: Fetched, before: Desired, after: Desi
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
     """Find out what a branch decides about by itself. Of a pinned branch: what is decided about all else."""
-    nodes, there = facts.desired, tx.branches()
+    nodes, there = facts.compiled, tx.branches()
     main = desired(tx, MAIN, namespace=namespace)
     off = redirects.taken(nodes, main, there.get(branch), there.values())
     frozen: dict[str, Decision] | None = None

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
-from controlplane.core.alerts import AWAY_S, DELAYS_S, News, again, channel_id, look, summary
+from controlplane.core.alerts import (
+    AWAY_S,
+    DELAYS_S,
+    MOST_ITEMS,
+    News,
+    again,
+    channel_id,
+    gathered,
+    is_open,
+    look,
+    summary,
+)
 from controlplane.core.model.alerts import OCCASIONS, Alert, Channel, Message, Occasion
 from dataplane.contract.jobs import AlertItem
 
@@ -68,6 +80,14 @@ def test_a_channel_is_told_what_it_asks_for() -> None:
     assert telling.at(1.0 + AWAY_S) == [(TOTAL, "recovered")]
 
 
+def test_an_end_is_told_to_channels_that_ask_for_it_alone() -> None:
+    telling = Telling("failed")
+    assert telling.at(0.0, "failed") == [(TOTAL, "failed")]
+    telling.at(1.0)
+    assert telling.at(1.0 + AWAY_S) == []
+    assert telling.known == {}
+
+
 def test_a_channel_that_comes_later_is_told_what_still_holds() -> None:
     telling = Telling()
     telling.at(0.0, "failed")
@@ -87,6 +107,29 @@ def test_a_message_that_is_not_taken_is_sent_again_after_a_while_that_grows() ->
         waits.append(after.due - message.due)
         message = after
     assert waits == [*DELAYS_S, DELAYS_S[-1], DELAYS_S[-1]]
+
+
+def test_a_waiting_message_gathers_two_occasions_of_one_dataset() -> None:
+    failed: AlertItem = {"dataset": TOTAL, "occasion": "failed", "since": "", "text": ""}
+    recovered: AlertItem = {**failed, "occasion": "recovered"}
+    message = Message("m", "main", "shop", "hook", (failed,), due=0.0)
+    assert gathered(message, [recovered, failed]).items == (failed, recovered, failed)
+
+
+def test_a_waiting_message_is_bounded() -> None:
+    items: list[AlertItem] = [
+        {"dataset": f"shop.d{n}", "occasion": "failed", "since": "", "text": ""} for n in range(MOST_ITEMS)
+    ]
+    message = Message("m", "main", "shop", "hook", tuple(items[:1]), due=0.0)
+    assert gathered(message, items[1:]).items == tuple(items)
+    assert gathered(message, items).items == (items[0], *items[:-1])
+
+
+def test_only_a_message_that_no_task_sends_gathers_more() -> None:
+    message = Message("m", "main", "shop", "hook", (), due=0.0)
+    assert is_open(message)
+    assert not is_open(replace(message, task=b"task"))
+    assert not is_open(again(message, 0.0))
 
 
 def test_a_summary_counts_what_is_told() -> None:

@@ -14,6 +14,7 @@ from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers.status import LeaderStatus
 from controlplane.operations.desired import branches, controls, merging, rollback
 from controlplane.operations.inspect import overview
+from controlplane.operations.planning.pinned import NOT_THERE
 from controlplane.operations.planning.snapshot import plan_now
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import KINDS
@@ -84,6 +85,18 @@ def test_an_edit_in_it_is_computed_over_what_there_was(world: BranchWorld) -> No
     world.put("c.csv", (3, 1))
     assert world.settle() == {"parse": 1, "transform": 2}  # of main
     assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+
+
+def test_what_main_had_not_computed_is_not_there(world: BranchWorld) -> None:
+    world.apply(DOUBLED.format(factor=7) + SUMS)
+    branches.create(world.ctx, "early", pinned=True)
+    world.settle()
+    decisions = [world.decided("early", f"shop.{name}") for name in ("orders", "doubled", "sums")]
+    assert [(one.status, one.reason) for one in decisions] == [
+        ("up_to_date", ""),
+        ("paused", NOT_THERE),
+        ("paused", NOT_THERE),
+    ]
 
 
 def test_edits_pauses_and_forces_of_main_are_not_in_it(world: BranchWorld) -> None:

@@ -116,6 +116,20 @@ def test_a_pinned_branch_publishes_what_it_has_of_its_own(world: PublishedWorld)
     assert status(world, "audit")["shop.other"] == ("up_to_date", None, 0)  # main's table goes on
 
 
+def test_a_pinned_branch_publishes_nothing_of_main(world: PublishedWorld) -> None:
+    """Its edit is not computed yet while main moves on: the branch sees main's older state."""
+    branches.create(world.ctx, "audit", pinned=True, publish=True)
+    world.put("c.csv", (3, 1))
+    world.rest()
+    before = world.of_main()
+    world.apply_in("audit", EDITED)
+    world.loop.tick()
+    assert status(world, "audit")["shop.doubled"][0] != "up_to_date"
+    assert world.loop._branching.published() == []
+    world.rest()
+    assert (world.folders("audit"), world.of_main()) == (OWN, before)
+
+
 def test_its_tables_follow_new_data(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     world.rest()

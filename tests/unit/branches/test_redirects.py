@@ -179,15 +179,26 @@ def test_the_table_or_topic_of_main_is_refused(world: BranchWorld, text: str, co
         create(world, {component: name})
 
 
+def until_writing_is_requested(world: BranchWorld) -> None:
+    for _ in range(20):
+        world.once()
+        with world.store.read() as tx:
+            if tx.demands("dev", "shop.copy"):
+                return
+        world.engine.step()
+    raise AssertionError("the branch requests no task of its export")
+
+
 def test_main_that_comes_to_a_place_turns_the_redirect_off(world: BranchWorld) -> None:
     create(world, {"shop.copy": "dev_copy"})
     world.settle()
     world.apply_in("dev", EDITED)
     world.settle()
     before = written(world, "/out/dev_copy")
+    world.apply_in("dev", DOUBLED.format(factor=7) + COPY)
+    until_writing_is_requested(world)
     more = "  more:\n    write: {connector: files, from: orders, path: /out/dev_copy, format: csv}\n"
     world.apply(REST + more)
-    world.apply_in("dev", DOUBLED.format(factor=7) + COPY)
     world.once()
     found = world.decided("dev", "shop.copy")
     assert (found.status, found.reason) == ("paused", "its redirect leads to the place of shop.more")

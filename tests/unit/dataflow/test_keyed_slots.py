@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.core.compile import key_types
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.revisions import Revision
+from controlplane.core.schema.schemas import parse_ddl
 
 FLOW = """dataflow: a
 components:
@@ -28,11 +30,15 @@ components:
 SUMS = "SELECT k, sum(v) AS v FROM f GROUP BY k"
 
 
-def slots(sql: str, key: str = "[k]", hints: str = "{}") -> dict[str, Slot]:
-    text = FLOW.format(sql=sql, key=key, hints=hints)
+def transform(sql: str, key: str = "[k]", hints: str = "{}", more: str = "") -> Transform:
+    text = FLOW.format(sql=sql, key=key, hints=hints).replace("      partition_by: \n", "") + more
     node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).nodes["a.out"]
     assert isinstance(node, Transform)
-    return {slot.name: slot for slot in node.slots}
+    return node
+
+
+def slots(sql: str, key: str = "[k]", hints: str = "{}") -> dict[str, Slot]:
+    return {slot.name: slot for slot in transform(sql, key, hints).slots}
 
 
 @pytest.mark.parametrize(
@@ -61,11 +67,79 @@ def test_both_sides_are_where_their_columns_are_declared_alike() -> None:
     assert {name: slot.mode for name, slot in found.items()} == {"f": "by", "g": "by"}
 
 
-@pytest.mark.parametrize("other", ["text", "unknown"])
-def test_types_that_may_differ_take_the_proof_from_both_sides(other: str) -> None:
+def test_types_that_differ_take_the_proof_from_both_sides() -> None:
     """01 and 1 meet as numbers, and are two keys as texts."""
-    found = slots(f"SELECT f.k, o.v FROM f JOIN {other} o ON f.k = o.k")
-    assert {slot.mode for slot in found.values()} == {"all"}
+    result = slots("SELECT f.k, o.v FROM f JOIN text o ON f.k = o.k")
+    told = {(slot.shown_mode, slot.reason, slot.cure) for slot in result.values()}
+    cure = "to be read by k, CAST it to one type in all of these inputs"
+    assert told == {("all", "`all`: k is INT in f and STRING in text", cure)}
+
+
+PICKED = """  picked:
+    transform: {sql: "SELECT k, v FROM g WHERE v > 0"}
+"""
+JOINS = {name: f"SELECT f.k, o.v FROM f LEFT JOIN {name} o ON f.k = o.k" for name in ("unknown", "picked")}
+INT, TEXT = parse_ddl("k INT, v INT"), parse_ddl("k STRING, v INT")
+
+
+@pytest.mark.parametrize("other", JOINS)
+def test_types_that_are_not_known_yet_leave_it_undecided(other: str) -> None:
+    node = transform(JOINS[other], more=PICKED)
+    assert {slot.shown_mode for slot in node.slots} == {"undecided"}
+    reason = f"by k or whole: decided once the types of {other} are known"
+    assert {slot.reason for slot in node.slots} == {reason}
+
+
+@pytest.mark.parametrize("other", JOINS)
+def test_it_is_decided_once_they_are_known(other: str) -> None:
+    node = transform(JOINS[other], more=PICKED)
+    same = key_types.decided(node, {"f": INT, other: INT})
+    assert {(slot.mode, slot.is_proven) for slot in same.slots} == {("by", True)}
+    assert same.slots[0].reason.startswith("`by` k")
+    differ = key_types.decided(node, {"f": INT, other: TEXT})
+    assert [slot.shown_mode for slot in differ.slots] == ["all", "all"]
+    assert differ.slots[1].reason == f"`all`: k is INT in f and STRING in {other}"
+
+
+def test_a_column_of_which_no_keys_are_made_is_read_whole() -> None:
+    node = transform(JOINS["picked"], more=PICKED)
+    floats = parse_ddl("k DOUBLE, v INT")
+    result = key_types.decided(node, {"f": floats, "picked": floats})
+    assert {slot.shown_mode for slot in result.slots} == {"all"}
+    assert "of which no keys are made" in result.slots[0].reason
+
+
+def test_a_decision_has_the_logic_of_its_modes() -> None:
+    """What is read whole keeps the logic of releases that read it so; what is read by the key has that of a proof."""
+    node = transform(JOINS["picked"], more=PICKED)
+    whole = transform(JOINS["picked"], hints="{f: all, picked: all}", more=PICKED)
+    by_key = key_types.decided(node, {"f": INT, "picked": INT})
+    differ = key_types.decided(node, {"f": INT, "picked": TEXT})
+    assert node.logic == whole.logic == differ.logic != by_key.logic
+    assert node.lineage == whole.lineage == by_key.lineage
+    assert node.has_made(by_key.logic)
+    assert by_key.has_made(whole.logic)
+    declared = transform("SELECT f.k, g.v FROM f LEFT JOIN g ON f.k = g.k")
+    assert declared.by_key is None
+
+
+def test_a_pin_to_what_is_read_whole_is_kept() -> None:
+    node = transform(JOINS["picked"], more=PICKED)
+    pinned = transform(JOINS["picked"], hints=f"{{}}\n    pin: {node.logic.hex()}", more=PICKED)
+    assert (pinned.logic, pinned.own, pinned.by_key) == (node.logic, b"", None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "key", "hints", "cure"),
+    [
+        (SUMS, "", "{}", "name in `partition_by:` the columns"),
+        (SUMS, "[k]", "{f: all}", "leave `f` out of `inputs:`"),
+        ("SELECT k + 1 AS k, sum(v) AS v FROM f GROUP BY k + 1", "[k]", "{}", "select k as a column"),
+        ("SELECT k, v FROM f ORDER BY v LIMIT 3", "[k]", "{}", "let each GROUP BY, join and window hold k"),
+    ],
+)
+def test_what_is_read_whole_says_what_to_write(sql: str, key: str, hints: str, cure: str) -> None:
+    assert cure in slots(sql, key, hints)["f"].cure
 
 
 @pytest.mark.parametrize(

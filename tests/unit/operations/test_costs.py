@@ -72,6 +72,26 @@ def test_a_task_takes_as_much_longer_as_it_has_more_rows_to_read(tmp_path: Path)
     world.store.close()
 
 
+def test_a_task_with_fewer_rows_may_take_as_long_as_before(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for number in range(4):
+        world.put(f"b{number}.csv", (number, 1))
+    world.apply(REST)
+    world.settle()
+    controls.pause(world.ctx, BRANCH, "shop.total")
+    for number in range(3):
+        (tmp_path / "orders" / f"b{number}.csv").unlink()
+    world.settle()
+    with world.store.begin() as tx:
+        tx.put_past_attempts([past(f"t{n}", dataset="shop.total", seconds=4.0, ended_at=world.now) for n in range(9)])
+    controls.resume(world.ctx, BRANCH, "shop.total")
+    [item] = overview.plan(world.ctx, BRANCH)["items"]
+    cost = item["cost"]
+    assert cost is not None
+    assert cost["seconds"] == {"low": 0.5, "median": 0.5, "high": 2.0}
+    world.store.close()
+
+
 def test_what_an_edit_back_adopts_is_counted(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.put("a.csv", (1, 10))

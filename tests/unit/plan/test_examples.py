@@ -44,9 +44,16 @@ FOLD = """  sums:
       inputs: {self: previous, orders: each}
       schema: "v INT"
 """
+PRICED = "  priced: {transform: {sql: SELECT v FROM prices}}\n"
+MET = """  met:
+    transform:
+      sql: SELECT p.v, count(*) AS n FROM plus p LEFT JOIN priced q ON p.v = q.v GROUP BY p.v
+      partition_by: [v]
+"""
 OTHER = (ORDERS + PLUS).replace("dataflow: shop", "dataflow: other")
 IN_PLUS, IN_CHECKED, IN_FOLD = ORDERS + PLUS, ORDERS + CHECKED, ORDERS + FOLD
 IN_TOTAL, IN_MEAN = ORDERS + TOTAL, ORDERS + MEAN
+IN_MET = ORDERS + PRICES + PLUS + PRICED + MET
 IN_BOTH, IN_COPY, IN_DAILY = ORDERS + PRICES + BOTH, ORDERS + PLUS + COPY, ORDERS + DAILY
 
 Fact = Callable[[Facts], None]
@@ -679,7 +686,30 @@ RUNS: list[Example] = [
     ),
 ]
 
-GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, ANEW, RUNS)
+BY_TYPES: list[Example] = [
+    (
+        "modes that follow from types are not decided before there are rows of these types",
+        [blueprint(IN_MET), listed("a b"), listed("c", dataset="prices"), over(2)],
+        ("met", "stale", "Keep", "waits for shop.plus"),
+    ),
+    (
+        "once they are known, and the same, its inputs are read by the key: their partitions are told apart by it",
+        [blueprint(IN_MET), listed("a b"), listed("c", dataset="prices"), over(4)],
+        ("met", "stale", "Compute a b", "once it is known which keys the changed partitions have"),
+    ),
+    (
+        "a declared mode stays",
+        [
+            blueprint(IN_MET + "      inputs: {plus: all, priced: all}\n"),
+            listed("a b"),
+            listed("c", dataset="prices"),
+            over(4),
+        ],
+        ("met", "stale", "Compute whole", "missing"),
+    ),
+]
+
+GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, ANEW, RUNS, BY_TYPES)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,14 @@ def test_a_column_that_a_part_lacks_is_null_there_and_one_of_two_types_tells_not
     assert (mixed["shape"], mixed["bounds"], mixed["nulls"]) == ("mixed", [], 0)
 
 
+def test_rows_without_a_profile_are_no_nulls() -> None:
+    known = profile([(1, {**dict.fromkeys(NAMES), "number": 5}), (2, dict.fromkeys(NAMES))])
+    result = merged([known, unknown(3)])
+    assert (result["rows"], result["unprofiled"]) == (5, 3)
+    assert result["columns"] == known["columns"]
+    assert result["columns"]["number"]["nulls"] == 1
+
+
 @given(DRAWN.filter(bool))
 def test_what_is_packed_comes_back(rows: list[Any]) -> None:
     found = profile(rows)

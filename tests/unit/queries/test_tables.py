@@ -163,6 +163,19 @@ def test_pages_are_for_who_may_read_all_tables_of_their_query(world: World) -> N
         page_of(narrowed(world, datasets=("other.*",)), world.queries, found["result"], 0, 10)
 
 
+def test_a_result_is_one_of_its_branch_where_the_rows_are_equal(world: World) -> None:
+    """A token of one branch reads pages of its own result after the same SQL ran on main."""
+    branches.create(world.ctx, "equal", pinned=True)
+    sql = "SELECT k, v FROM shop.totals"
+    of_main = world.ask(sql)
+    reader = narrowed(world, branches=("equal",))
+    answer = queries.answer(reader, world.queries, "equal", Asked(sql))
+    assert answer["rows"] == of_main["rows"]
+    assert queries.page(reader, world.queries, answer["result"], 0, 10)["rows"] == of_main["rows"]
+    with pytest.raises(NotFound, match="not kept"):
+        queries.page(reader, world.queries, of_main["result"], 0, 10)
+
+
 def test_each_table_that_is_read_is_noted(world: World) -> None:
     world.ask("SELECT (SELECT max(k) FROM shop.totals@1), k FROM shop.totals")
     noted = audit.reads(world.ctx, None, 2)["items"]

@@ -129,6 +129,39 @@ def test_keys_that_tell_something() -> None:
     assert not may("s = 'a b'", "s=a%20c/n=1", KeyPart("s", "s"), KeyPart("n", "n"))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "may_hold"),
+    [("ab", "b", True), ("a", "a", True), ("A", "ab", True), ("b", "c", False), ("A", "Z", False), ("ä", "ü", False)],
+)
+def test_a_pattern_is_compared_with_the_first_letters_of_both_ends(low: str, high: str, may_hold: bool) -> None:
+    entry: FileEntry = {
+        "path": "x",
+        "size": 1,
+        "rows": 2,
+        "stats": {"minValues": {"s": low}, "maxValues": {"s": high}},
+    }
+    assert pruning.may_match(parse("s LIKE 'a%'", SCHEMA), pruning.of_file(entry, SCHEMA)) is may_hold
+
+
+@pytest.mark.parametrize(
+    ("nulls", "null", "value"),
+    [(0, False, True), (1, True, True), (2, True, True), (3, True, False), (None, True, True)],
+)
+def test_nulls_and_values_of_three_rows(nulls: int | None, null: bool, value: bool) -> None:
+    counts = {} if nulls is None else {"s": nulls}
+    entry: FileEntry = {"path": "x", "size": 1, "rows": 3, "stats": {"nullCount": counts}}
+    known = pruning.of_file(entry, SCHEMA)
+    assert pruning.may_match(parse("s IS NULL", SCHEMA), known) is null
+    assert pruning.may_match(parse("s IS NOT NULL", SCHEMA), known) is value
+
+
+def test_a_double_is_compared_with_bounds_as_rows_are() -> None:
+    """2^53 + 1 is no double: as one it is 2^53."""
+    assert may(f"n = {BIG}D", f"n={BIG + 1}", KeyPart("n", "n"))
+    assert may(f"n >= {BIG + 2}D", f"n={BIG + 2}", KeyPart("n", "n"))
+    assert not may(f"n = {BIG}D", f"n={BIG + 2}", KeyPart("n", "n"))
+
+
 def test_keys_that_tell_nothing() -> None:
     assert may("n = 1", "2013", KeyPart("n", "n"))  # a key of files
     assert may("n = 1", "n=2/s=a", KeyPart("n", "n"))  # of another form

@@ -223,6 +223,10 @@ def test_what_is_refused_at_which_place(text: str, place: tuple[int, int], said:
     assert (problem.line, problem.column) == place, problem
 
 
+def test_parts_beside_each_other_are_not_within_each_other() -> None:
+    parse(" AND ".join(["(NOT n = 1)"] * 60), SCHEMA)
+
+
 def test_a_column_that_two_columns_may_be_is_neither() -> None:
     twice = struct(Ab="long", aB="long")
     with pytest.raises(BadCondition, match="no column ab"):

@@ -278,6 +278,7 @@ def test_versions_that_are_not_kept_any_more_are_said_so(shared: Sharing) -> Non
         400,
         "version 2 is not kept any more; start with version 4 or later",
     )
+    assert shared.error("GET", f"{TABLE}/changes?startingVersion=3") == (400, "INVALID_PARAMETER_VALUE")
     assert shared.changes("startingVersion=4") == {("remove", 4): rows(3, 9)}
 
 

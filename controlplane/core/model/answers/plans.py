@@ -12,10 +12,12 @@ from controlplane.core.model.states import Cause
 
 
 class InputMode(TypedDict):
-    """How a transform reads an input, and why."""
+    """How a transform reads an input, and why: each, by, all, previous; `undecided` before the types of its inputs are
+    known. `cure`: what to write so that it is not read whole."""
 
     mode: str
     reason: str
+    cure: NotRequired[str]
 
 
 class VolatileConstruct(TypedDict):

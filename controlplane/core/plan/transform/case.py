@@ -55,6 +55,8 @@ def is_current(case: Case) -> bool:
         return False
     if state.lineage != case.node.lineage:
         return False
+    if _has_other_modes(case.node, state):
+        return False
     if any(state.inputs.get(i.slot.name) != i.consumed for i in case.inputs):
         return False
     if not salts.is_of(case.planning, case.node, state):
@@ -62,6 +64,11 @@ def is_current(case: Case) -> bool:
     # The state of the code that is pinned to lacks the pin in its cut: that alone is no difference.
     made_from = {**state.cut, **salts.cut(case.planning, case.node)}
     return made_from == cut(case)
+
+
+def _has_other_modes(node: Transform, state: State) -> bool:
+    """Its inputs were read in another way than the types say that are known by now. Frozen results stay."""
+    return node.by_key is not None and not node.is_volatile and state.logic != node.logic
 
 
 def pin_fault(case: Case, schema: Schema | None) -> str | None:
@@ -126,7 +133,7 @@ def reasons(case: Case) -> Iterator[Because]:
 def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
     """Work of one kind on these partitions; it is certain."""
     cause: Cause = "removed" if action == "remove" else cause_of(case)
-    reason = salts.in_words(case.planning, case.node, case.state)
+    reason = salts.in_words(case.planning, case.node, case.state) or _mode_change(case)
     return Item(
         case.node.dataset,
         action,
@@ -138,6 +145,16 @@ def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
         because=tuple(reasons(case)),
         reason=reason,
     )
+
+
+def _mode_change(case: Case) -> str:
+    """That the same code reads its inputs in another way than for the present state; empty where it does not."""
+    node, state = case.node, case.state
+    if state is None or state.logic == node.logic or not node.has_made(state.logic):
+        return ""
+    if any(slot.mode == "by" for slot in node.slots):
+        return f"its inputs are read by {', '.join(part.column for part in node.key)} from now on, and no more whole"
+    return "its inputs are read whole from now on, since their types differ"
 
 
 NOT_LOOKED_UP = "less those that memory has: so many are not looked up for a plan"

@@ -3,7 +3,7 @@
     offers           an input has no state yet      -> not ready: stale or blocked
       | newest states
     consistent       the inputs disagree            -> waiting
-      | chosen states
+      | chosen states: their columns decide modes that follow from types (`compile.key_types`)
     is_current       made from just these           -> up to date
       | case
     _key_fault       an input lacks a key column    -> failed
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from controlplane.core.compile import ids
+from controlplane.core.compile import ids, key_types
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.memos import schema_in
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
@@ -117,6 +117,8 @@ def _inconsistent(planning: Planning, node: Transform, newest: Offers) -> Decisi
 
 
 def _case(planning: Planning, node: Transform, chosen: Sequence[State | PartialState]) -> Case:
+    schemas = {slot.name: of.schema for slot, of in zip(node.slots, chosen, strict=True) if of.schema is not None}
+    node = key_types.decided(node, schemas)
     return Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
 
 

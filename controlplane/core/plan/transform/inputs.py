@@ -225,7 +225,7 @@ def _possible_because(planning: Planning, node: Transform) -> tuple[Cause, str]:
     inputs = " or ".join(_inputs_at_work(planning, node))
     if state is None:
         return "missing", f"once rows of {inputs} are known"
-    if state.logic != node.logic:
+    if not node.has_made(state.logic):
         return "logic", f"once rows of {inputs} are known"
     return "input", f"if rows of {inputs} differ"
 

@@ -1,0 +1,32 @@
+"""What to write so that an input which is read whole is read in part.
+
+Does not belong here: whether it is read whole (`modes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.core import sql
+from controlplane.core.blueprint import SqlTransform
+from dataplane.contract.jobs import Mode
+
+
+def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]) -> str:
+    """Of an input of a query, by what is proven about it and by what is declared."""
+    whole = [other for other, mode in declared.items() if mode != "each"]
+    if name in whole:
+        return f"to be read in part, leave `{name}` out of `inputs:`, so that its mode is inferred"
+    if verdict.mode == "each" and whole:
+        return f"to be read in part, leave `{whole[0]}` out of `inputs:`, so that its mode is inferred"
+    if not body.partition_by:
+        return "to be read by a key, name in `partition_by:` the columns that its rows are grouped or joined by"
+    key = ", ".join(part.column for part in body.partition_by)
+    if verdict.mode == "by":
+        return f"to be read by {key}, select {key} as a column of each input, not as an expression"
+    return f"to be read by {key}, let each GROUP BY, join and window hold {key}; or declare `{name}: by`"
+
+
+def of_python() -> str:
+    """Of an input of a function, which declares its modes."""
+    return "to be read in part, declare `each`; or `by`, with the columns of a key in `partition_by:`"
