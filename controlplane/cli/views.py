@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         PlanItem,
         RunAnswer,
         S3KeyEntry,
+        Standstill,
         StatusAnswer,
         TargetStatus,
         TokenEntry,
@@ -67,6 +68,9 @@ def status(value: StatusAnswer) -> View:
         parts.append(Lines(looked))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
+    still = value["standstill"]
+    if still is not None and still["since"] is not None:  # a home of `headgate run` alone never had a scheduler
+        parts.append(Lines((_standstill(still, still["since"]),)))
     if leader := value.get("leader"):
         parts.append(Lines((_leader(leader),)))
     if export := value.get("openlineage"):
@@ -83,6 +87,12 @@ def _export(export: ExportStatus) -> str:
 
 def _leader(leader: LeaderStatus) -> str:
     return f"{leader['holder']} leads since {leader['since']}"
+
+
+def _standstill(still: Standstill, since: str) -> str:
+    reason = f" ({still['reason']})" if still["reason"] else ""
+    when = time_of(datetime.fromisoformat(since).timestamp())
+    return f"{still['sentence']} since {when}{reason}: {still['command']}"
 
 
 def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus]) -> list[Table | Lines]:

@@ -49,7 +49,7 @@ def _late(value: WhyAnswer) -> Iterator[str]:
     """That its data is older than it expects."""
     fresh = value.get("freshness")
     if fresh is not None and fresh["late"]:
-        yield f"late: {fresh['reason']}"
+        yield f"overdue: {fresh['reason']}"
 
 
 def _reasons(value: WhyAnswer) -> Iterator[str]:

@@ -19,8 +19,11 @@ from starlette.responses import HTMLResponse
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.inspect.freshness import in_words
+from controlplane.operations.inspect.standstill import NOTHING
 from controlplane.ui import draw, moments, pictures, static_files
 from controlplane.ui.branch_links import within
+from controlplane.ui.values import HomePage
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
@@ -38,6 +41,7 @@ CAUSES: Mapping[str | None, str] = {
     "resume": "resumed after a rollback",
 }
 KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE", "quarantine": "KEPT OUT"}
+FRAME = "base.html"  # has fragments that every page has
 PART = "part_"  # begins the names of blocks that are fragments
 
 
@@ -52,7 +56,7 @@ def environment() -> Environment:
     )
     env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
     env.filters.update(short=_short, marked=_marked, instant=_instant)
-    env.filters.update(lit=lit)
+    env.filters.update(lit=lit, standing=_standing, span=in_words)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
@@ -75,6 +79,25 @@ def _sentence(text: str) -> str:
     first = text.split(maxsplit=1)[0]
     start = text[0].upper() if first.isalpha() else text[0]  # names of datasets stay as they are
     return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
+
+
+def _standing(page: HomePage) -> str:
+    """How everything stands, as a headline: what needs a user first."""
+    blocked = sum(need["state"] == "blocked" for need in page["needs"])
+    late = sum(need["freshness"] is not None for need in page["needs"])
+    problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
+    told = [NOTHING] if page["standstill"] else []
+    if problems:
+        told.append(_counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else ""))
+    elif blocked:
+        told.append(f"{_counted(blocked, 'dataset')} blocked")
+    if late:
+        told.append(f"{_counted(late, 'dataset')} overdue")
+    return "; ".join(told) or "All healthy"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _capital(text: str) -> str:
@@ -127,5 +150,5 @@ def page(
     found = environment().get_template(template)
     if not part:
         return HTMLResponse(within(found.render(values), branch), status)
-    block = found.blocks[PART + part]
+    block = {**environment().get_template(FRAME).blocks, **found.blocks}[PART + part]
     return HTMLResponse(within("".join(block(found.new_context(values))), branch), status)
