@@ -147,8 +147,10 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
-    sources = (*source_views.lines(value["sources"]), *held(value))
+    sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
     if not value["items"]:
+        if value.get("failed"):
+            return [Lines(("nothing would run", *sources))]
         is_known = not any(source["problem"] for source in value["sources"])
         return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
@@ -167,6 +169,11 @@ def held(value: PlanAnswer) -> Iterator[str]:
         why = f": {one['reason']}" if one["reason"] else ""
         since = time_of(datetime.fromisoformat(one["since"]).timestamp())
         yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
+
+
+def _failed(value: PlanAnswer) -> Iterator[str]:
+    for one in value.get("failed") or ():
+        yield f"failed: {one['sentence']}: {one['command']}"
 
 
 def _yes(is_so: bool) -> str:

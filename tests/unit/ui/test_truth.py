@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.cli import views
+from controlplane.cli.output import Lines
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.context import Context
@@ -160,3 +162,27 @@ def test_overdue_data_is_counted_and_chosen(world: Pages) -> None:
         assert "overdue" in http.get("/").text.split('id="needsh">')[1].split("<")[0]
         assert "1 dataset is overdue" in http.get("/checks").text
         assert http.get("/checks.json?state=ok").json()["freshness"] == []
+
+
+# --- plans
+
+
+@pytest.mark.parametrize("path", ["/plan", "/plan?flow=shop"])
+def test_a_plan_of_what_failed_says_what_it_waits_for(world: Pages, path: str) -> None:
+    with world.http() as http:
+        plan = http.get(path, headers={"Accept": "application/json"}).json()["plan"]
+        assert plan["failed"] == [
+            {
+                "dataset": "shop.strict",
+                "sentence": "shop.strict failed and waits for a retry or an edit",
+                "command": "headgate retry shop.strict",
+            }
+        ]
+        assert [one for one in plan["items"] if one["dataset"] == "shop.strict" and not one["tasks"]] == []
+        page = http.get(path).text
+        assert "shop.strict failed and waits for a retry or an edit" in page
+        assert "<code>headgate retry shop.strict</code>" in page
+        assert "everything is up to date" not in page
+    told = overview.plan(world.world.ctx, "main", ["shop"])
+    lines = [line for part in views.plan(told) if isinstance(part, Lines) for line in part.lines]
+    assert "failed: shop.strict failed and waits for a retry or an edit: headgate retry shop.strict" in lines
