@@ -226,12 +226,15 @@ class WhyStop(TypedDict):
 
 
 class WhyHeldUp(TypedDict):
-    """What keeps work from being done. `dataset`: where it begins; `error`: of that dataset; `fix`: what ends it."""
+    """What keeps work from being done. `dataset`: where it begins, and `at` when, where that is known; `error`: of that
+    dataset; `fix`: what ends it; `commands`: those that the fix names."""
 
     dataset: str
     state: State
     sentence: str
+    at: str | None
     fix: str
+    commands: list[str]
     error: ErrorReport | None
 
 
