@@ -183,7 +183,8 @@ function count(form) {
 
 // --- times in the reader's zone
 
-const ago = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "short" });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const INSTANT = /\b(since|at|to)\s*$/; // "since 2 h ago" is no English
 const year = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 
@@ -193,7 +194,7 @@ const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle
 function relative(seconds) {
   if (seconds < 0 || seconds >= 86400) return null;
   if (seconds < 60) return "just now";
-  return seconds < 3600 ? ago.format(-Math.floor(seconds / 60), "minute") : ago.format(-Math.floor(seconds / 3600), "hour");
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${Math.floor(seconds / 3600)} h ago`;
 }
 
 function localTimes(within) {
@@ -201,7 +202,9 @@ function localTimes(within) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.valueOf())) continue;
     const seconds = (Date.now() - at) / 1000;
-    time.textContent = relative(seconds) ?? (Math.abs(seconds) < 26e6 ? day : year).format(at);
+    const isToday = at.toDateString() === new Date().toDateString(); // else a time alone would be taken for one of today
+    const short = INSTANT.test(time.previousSibling?.textContent ?? "") ? isToday && clock.format(at) : relative(seconds);
+    time.textContent = short || (Math.abs(seconds) < 26e6 ? day : year).format(at);
     time.title = `${full.format(at)} (${time.dateTime})`;
   }
 }
