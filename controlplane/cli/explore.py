@@ -45,7 +45,7 @@ def search(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="All have to be found. col:, tag:, owner: and state: before a word say where.", show_default=False
+            help="All have to be found. col:, tag:, owner:, state: and is: before a word say where.", show_default=False
         ),
     ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,

@@ -32,7 +32,7 @@ def open_pages(
     ctx: typer.Context,
     target: options.Target = None,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print the link, which works once within a minute, and open nothing.")
+        bool, typer.Option("--print", help="Print the link, which works once within five minutes, and open nothing.")
     ] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,

@@ -72,7 +72,7 @@ def _row(one: ColumnProfile) -> tuple[str, ...]:
 
 
 def _about(basis: str) -> str:
-    return "~" if basis == "sampled" else ""
+    return "" if basis == "exact" else "~"
 
 
 def _cut(text: str) -> str:
@@ -108,7 +108,9 @@ def _notes(value: ProfileAnswer) -> list[str]:
     if sample["rows"] == rows:
         lines[0] += "; all of them were looked at"
     elif sample["rows"]:
-        lines.append(f"~ is of a sample: {sample['rows']} rows, drawn from {sample['of']}")
+        lines.append(
+            f"~ is estimated: distinct values within 2 %, the rest of {sample['rows']} rows, drawn from {sample['of']}"
+        )
     else:
         lines.append("no sample: only file statistics are known")
     if value["is_partial"]:

@@ -18,4 +18,4 @@ def notes(datasets: Iterable[DatasetStatus]) -> Iterator[str]:
                 broken = "; ".join(feed["breaches"])
                 yield f"feed: {dataset['name']} breaks the contract of feed {feed['name']}: {broken}"
         if (fresh := dataset.get("freshness")) and fresh["late"]:
-            yield f"late: {dataset['name']}: {fresh['reason']}"
+            yield f"overdue: {dataset['name']}: {fresh['reason']}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         PlanItem,
         RunAnswer,
         S3KeyEntry,
+        Standstill,
         StatusAnswer,
         TargetStatus,
         TokenEntry,
@@ -69,6 +70,9 @@ def status(value: StatusAnswer) -> View:
         parts.append(Lines(looked))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
+    still = value["standstill"]
+    if still is not None and still["since"] is not None:  # a home of `headgate run` alone never had a scheduler
+        parts.append(Lines((_standstill(still, still["since"]),)))
     if leader := value.get("leader"):
         parts.append(Lines((_leader(leader),)))
     if export := value.get("openlineage"):
@@ -85,6 +89,12 @@ def _export(export: ExportStatus) -> str:
 
 def _leader(leader: LeaderStatus) -> str:
     return f"{leader['holder']} leads since {leader['since']}"
+
+
+def _standstill(still: Standstill, since: str) -> str:
+    reason = f" ({still['reason']})" if still["reason"] else ""
+    when = time_of(datetime.fromisoformat(since).timestamp())
+    return f"{still['sentence']} since {when}{reason}: {still['command']}"
 
 
 def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool) -> list[Table | Lines]:
@@ -140,8 +150,10 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
-    sources = (*source_views.lines(value["sources"]), *held(value))
+    sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
     if not value["items"]:
+        if value.get("failed"):
+            return [Lines(("nothing would run", *sources))]
         is_known = not any(source["problem"] for source in value["sources"])
         return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
@@ -182,6 +194,11 @@ def held(value: PlanAnswer) -> Iterator[str]:
         why = f": {one['reason']}" if one["reason"] else ""
         since = time_of(datetime.fromisoformat(one["since"]).timestamp())
         yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
+
+
+def _failed(value: PlanAnswer) -> Iterator[str]:
+    for one in value.get("failed") or ():
+        yield f"failed: {one['sentence']}: {one['command']}"
 
 
 def _yes(is_so: bool) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, View
-from controlplane.cli.views import PARTITIONS_SHOWN, failure, reading
+from controlplane.cli.views import PARTITIONS_SHOWN, failure, reading, time_of
 from controlplane.cli.work_views import took
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -49,7 +50,7 @@ def _late(value: WhyAnswer) -> Iterator[str]:
     """That its data is older than it expects."""
     fresh = value.get("freshness")
     if fresh is not None and fresh["late"]:
-        yield f"late: {fresh['reason']}"
+        yield f"overdue: {fresh['reason']}"
 
 
 def _reasons(value: WhyAnswer) -> Iterator[str]:
@@ -63,7 +64,8 @@ def _reasons(value: WhyAnswer) -> Iterator[str]:
 
 def _held_up(held: WhyHeldUp, value: WhyAnswer) -> Iterator[str]:
     """Why nothing is done now. The error of the dataset itself comes last, in whole."""
-    yield f"held up: {held['sentence']}"
+    since = f" at {time_of(datetime.fromisoformat(held['at']).timestamp())}" if held["at"] else ""
+    yield f"held up: {held['sentence']}{since}"
     if held["fix"]:
         yield f"  to go on: {held['fix']}"
     if held["dataset"] != value["dataset"]:

@@ -157,7 +157,7 @@ class Access(Connection):
         return found["items"]
 
     def session_link(self) -> SessionLinkAnswer:
-        """A link that opens one session of the pages with this client's token, once, within a minute."""
+        """A link that opens one session of the pages with this client's token, once, within five minutes."""
         return cast("SessionLinkAnswer", self._post("/v1/session-links", {}))
 
     def revoke_s3_key(self, key: str) -> None:

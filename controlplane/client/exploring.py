@@ -43,7 +43,8 @@ class Exploring(Connection):
         return cast("GraphAnswer", self._get(f"/v1/branches/{segment(branch)}/graph", query))
 
     def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
-        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` say where one is."""
+        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` and `is:` say
+        where one is."""
         return cast("SearchAnswer", self._get("/v1/search", only_given(q=query, branch=branch, limit=limit)))
 
     def waves(

@@ -1,7 +1,8 @@
 """What profiles tell: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
 
-Counts and extremes of whole files are exact. All else is of a sample, and says so. Does not belong here: the form that
-merges (`dataplane.contract.profiles`), and where profiles are kept (`operations.inspect.profiles`).
+Counts and extremes of whole files are exact. Distinct values are of all rows; all else is of a sample, and says so.
+Does not belong here: the form that merges (`dataplane.contract.profiles`), and where profiles are kept
+(`operations.inspect.profiles`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from controlplane.core.model.answers.profiles import (
     TopValue,
 )
 from controlplane.core.model.json_values import JsonValue
+from dataplane.contract import sketches
 from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Shape, Value, shape_of
 from dataplane.contract.schemas import Field
 
@@ -43,7 +45,7 @@ def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfil
     sampled = _sampled(profile, name, counts, shape)
     known = profile["rows"] - profile.get("unprofiled", 0)
     nulls, basis = _nulls(counts, sampled, known, is_whole=is_whole)
-    distinct = None if sampled is None else _distinct(sampled, known)
+    distinct, distinct_basis = _distinct(profile, counts, sampled, shape, known)
     found: ColumnProfile = {
         "name": name,
         "type": cast("JsonValue", field["type"]),
@@ -51,7 +53,7 @@ def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfil
         "null_share": None if nulls is None or not known else nulls / known,
         "nulls_basis": basis,
         "distinct": distinct,
-        "distinct_basis": "unknown" if distinct is None else "exact" if is_whole else "sampled",
+        "distinct_basis": distinct_basis,
     }
     if with_values:
         found["values"] = _values(shape, counts, sampled or (), known, is_whole=is_whole)
@@ -81,7 +83,23 @@ def _nulls(
     return round(share * known), "exact" if is_whole else "sampled"
 
 
-def _distinct(sampled: Sequence[Value], rows: int) -> int:
+def _distinct(
+    profile: Profile, counts: ColumnCounts | None, sampled: Sequence[Value] | None, shape: Shape, rows: int
+) -> tuple[int | None, Basis]:
+    """Of all rows where every part has a sketch; else as the sample has it."""
+    is_known = not profile.get("unprofiled", 0)
+    if counts is not None and counts["shape"] == shape:
+        sketch = counts.get("distinct")
+        if sketch is not None:
+            return sketches.count(sketch), "exact" if is_known and sketches.is_exact(sketch) else "estimated"
+        if shape == "flag" and counts["bounds_of"] == rows > 0:
+            return len(set(counts["bounds"])), "exact" if is_known else "estimated"
+    if sampled is None:
+        return None, "unknown"
+    return _of_sample(sampled, rows), "exact" if _is_whole(profile) else "sampled"
+
+
+def _of_sample(sampled: Sequence[Value], rows: int) -> int:
     """As PostgreSQL's ANALYZE estimates it: Haas and Stokes, IBM Research Report RJ 10025, 1995, the estimator Duj1."""
     seen = Counter(_key(one) for one in sampled if one is not None)
     n, once = sum(seen.values()), sum(count == 1 for count in seen.values())

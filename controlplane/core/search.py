@@ -3,6 +3,7 @@
     late            a name, column, description, tag or owner with it, without regard to case; a partition whose key
                     begins so
     col:delay       a column     tag:gold  a tag     owner:ann  an owner     state:failed  a state
+    is:overdue      newest data that is older than `freshness` allows
     "two words"     both, as they stand
 
 All words have to be found. Does not belong here: where the facts of a dataset come from, partitions.
@@ -15,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Field: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "partition"]
-PREFIXES: Final[dict[str, Field]] = {"col": "column", "tag": "tag", "owner": "owner", "state": "state"}
+Field: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "is", "partition"]
+PREFIXES: Final[dict[str, Field]] = {"col": "column", "tag": "tag", "owner": "owner", "state": "state", "is": "is"}
 MOST_WORDS: Final = 10
 AROUND: Final = 40  # characters of a description before and after what was found
 _WORD: Final = re.compile(r'(?:(\w+):)?(?:"([^"]*)"?|(\S+))')
@@ -43,6 +44,7 @@ class Facts:
     tags: Sequence[str]
     owner: str
     state: str
+    marks: Sequence[str] = ()  # `overdue`
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,10 @@ def _matches(word: Word, facts: Facts) -> Iterator[Match]:
     if field == "state":
         if facts.state == text.replace(" ", "_"):
             yield Match("state", facts.state, _TAG)
+        return
+    if field == "is":
+        if text in facts.marks:
+            yield Match("is", text, _TAG)
         return
     if field is None and text in facts.name:
         yield Match("name", facts.name, _name_rank(text, facts.name))

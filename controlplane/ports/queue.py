@@ -52,6 +52,9 @@ class Queue(Protocol):
     def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
         """Queued (and due) plus running tasks of these sizes by kind."""
 
+    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
+        """When the oldest queued task of these kinds that is due became so; None if there is none."""
+
     def claim(
         self,
         attempt: str,

@@ -16,10 +16,11 @@ from starlette.requests import Request
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
+from controlplane.core.model.answers import Standstill
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, tokens
-from controlplane.operations.inspect import hidden
+from controlplane.operations.inspect import hidden, standstill
 from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.ports.issuers import SignOn
@@ -128,6 +129,11 @@ class Asking:
         if permission not in LOOKS and self.services.is_shown_only:
             return "this home is only shown: a service on it (headgate serve) takes wishes"
         return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
+
+    @property
+    def standstill(self) -> Standstill | None:
+        """Why nothing is computed, for the strip on every page."""
+        return standstill.now(self.context)
 
     def at(self, path: str) -> str:
         """A page of this branch, by its path without a query."""

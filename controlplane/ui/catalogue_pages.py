@@ -20,9 +20,10 @@ from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
 
-IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "tag", "owner"})  # these have columns of their own
+IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "is", "tag", "owner"})  # these have columns of their own
 LABELS: Mapping[FacetName, str] = {
     "state": "State",
+    "is": "Freshness",
     "kind": "Kind",
     "flow": "Dataflow",
     "owner": "Owner",
@@ -60,7 +61,7 @@ def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001
         "address": address,
         "labels": LABELS,
         "plain": IN_PLAIN_SIGHT,
-        "words": [word.text for word in search.words_of(page["query"]) if word.field != "state"],
+        "words": [word.text for word in search.words_of(page["query"]) if word.field not in ("state", "is")],
     }
 
 

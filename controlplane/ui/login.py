@@ -24,7 +24,7 @@ from controlplane.ui.tries import Tries
 
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
 WRONG = "this is no live token, or one that may not look, as a driver's"
-LINK_OVER = "this link was used before, or is older than a minute: `headgate open` makes another"
+LINK_OVER = "this link was used before, or is older than five minutes: `headgate open` makes another"
 
 
 def _services(request: Request) -> PageServices:

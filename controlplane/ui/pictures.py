@@ -14,7 +14,7 @@ from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.explore import WaveCommit
 from controlplane.ui import draw, ranges
 from controlplane.ui.values import DatasetPage, FlowPage
-from controlplane.ui.views import is_dataset
+from controlplane.ui.views import is_dataset, overdue
 
 UP, DOWN = 2, 2  # steps around a chosen dataset, where not all is drawn
 BARS: Mapping[State, draw.Share] = {
@@ -70,7 +70,8 @@ class _Moment:
         if step is not None:
             badge = "equal" if step["stopped"] else f"gen {step['generation']}"
             return replace(box, state="up_to_date", share=draw.Share(), sub=_sub_of(step), badge=badge)
-        return replace(box, badge="written") if box.name in self.exported else replace(box, faint=True)
+        is_export = box.name in self.exported
+        return replace(box, badge="written") if is_export else replace(box, badge="", faint=True)
 
 
 def _sub_of(step: WaveCommit) -> str:
@@ -95,6 +96,7 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
     subs |= {t["name"]: f"copy of generation {t['synced_generation']}" for t in status["targets"]}
     states: dict[str, State] = {t["name"]: t["state"] for t in (*status["datasets"], *status["targets"])}
     states |= page["beyond"]
+    late = {d["name"] for d in status["datasets"] if overdue(d)}
     return [
         draw.Box(
             one["name"],
@@ -102,6 +104,7 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
             states[one["name"]],
             subs.get(one["name"], f"of {one['name'].partition('.')[0]}"),
             share=BARS.get(states[one["name"]], TO_DO),
+            badge="overdue" if one["name"] in late else "",
         )
         for one in page["components"]["items"]
         if one["name"] in states

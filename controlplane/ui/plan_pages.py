@@ -98,7 +98,7 @@ def _shown(asked: Asking, page: PlanPage) -> Mapping[str, Any]:
         "basis": json.dumps(basis) if basis else "",
         "twin": "",
         "commands": [
-            ("Shell", f"headgate plan {shlex.quote(page['file'].removeprefix('/'))}{branch}"),
+            ("Shell", f"headgate plan {shlex.quote(page['file'])}{branch}"),
             ("curl", f"{call} -H 'Content-Type: application/json' -d {shlex.quote(_sent(page))}"),
         ],
     }
@@ -110,12 +110,7 @@ def _sent(page: PlanPage) -> str:
     return sent if len(sent) <= LONGEST_SHOWN else "@blueprint.json"
 
 
-def _command(asked: Asking) -> str:
-    flow = asked.query("flow")
-    return f"headgate plan {flow}.yaml" if FLOW.fullmatch(flow) else "headgate plan"
-
-
-PLAN = Page("plan.html", _plan, _shown, _command)
+PLAN = Page("plan.html", _plan, _shown, lambda _: "headgate plan")
 
 
 async def draft(request: Request) -> Response:

@@ -86,7 +86,7 @@ def _empty(asked: Asking, sql: str) -> QueryPage:
 
 
 def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
-    sql = page["sql"] or "SELECT ..."
+    sql = page["sql"] or "SELECT 1"
     is_spark = page["engine"] == "spark"
     call = json.dumps({"sql": sql, **({"engine": "spark"} if is_spark else {})}, ensure_ascii=False)
     address = shlex.quote(f"{asked.origin}/v1/branches/{asked.branch}/query")

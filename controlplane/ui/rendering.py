@@ -14,14 +14,18 @@ from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from controlplane.core.durations import duration
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.inspect.freshness import in_words
+from controlplane.operations.inspect.standstill import NOTHING
 from controlplane.ui import draw, moments, pictures, static_files
 from controlplane.ui.branch_links import within
+from controlplane.ui.values import HomePage
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
@@ -39,6 +43,9 @@ CAUSES: Mapping[str | None, str] = {
     "resume": "resumed after a rollback",
 }
 KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE", "quarantine": "KEPT OUT"}
+FRAME = "base.html"  # has fragments that every page has
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)")  # as sentences have it (`explain.words.instant`)
+_TICKS = re.compile(r"`([^`\n]+)`")
 PART = "part_"  # begins the names of blocks that are fragments
 
 
@@ -53,7 +60,8 @@ def environment() -> Environment:
     )
     env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
     env.filters.update(short=_short, marked=_marked, instant=_instant)
-    env.filters.update(lit=lit, duration=duration)
+    env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
+    env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
@@ -78,10 +86,58 @@ def _sentence(text: str) -> str:
     return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
 
 
+def _standing(page: HomePage) -> str:
+    """How everything stands, as a headline: what needs a user first."""
+    blocked = sum(need["state"] == "blocked" for need in page["needs"])
+    late = sum(need["freshness"] is not None for need in page["needs"])
+    problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
+    told = [NOTHING] if page["standstill"] else []
+    if problems:
+        told.append(_counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else ""))
+    elif blocked:
+        told.append(f"{_counted(blocked, 'dataset')} blocked")
+    if late:
+        told.append(f"{_counted(late, 'dataset')} overdue")
+    return "; ".join(told) or "All healthy"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _capital(text: str) -> str:
     """With a capital, unless it begins with a name as of a file."""
     first = text.partition(" ")[0]
     return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
+
+
+def code_parts(text: str) -> list[tuple[str, bool]]:
+    """The text in parts, and whether each is code: what stands between two back-ticks in one line."""
+    return [(part, number % 2 == 1) for number, part in enumerate(_TICKS.split(text)) if part]
+
+
+def ticked(text: str) -> Markup:
+    """The text with code between back-ticks as code, and instants as such, which a browser shows in its time zone."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if is_code else _timed(part) for part, is_code in code_parts(text)
+    )
+
+
+def _timed(text: str) -> Markup:
+    parts: list[Markup] = []
+    for number, part in enumerate(_INSTANT.split(text)):
+        parts.append(_time(part) if number % 2 else escape(part))
+    return Markup("").join(parts)
+
+
+def _time(instant: str) -> Markup:
+    at = instant.replace(" ", "T")
+    return Markup('<time datetime="{0}" title="{0}">{1} UTC</time>').format(at, instant.rstrip("Z"))
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, with its code as code."""
+    return ticked(_sentence(text))
 
 
 def lit(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
@@ -128,5 +184,5 @@ def page(
     found = environment().get_template(template)
     if not part:
         return HTMLResponse(within(found.render(values), branch), status)
-    block = found.blocks[PART + part]
+    block = {**environment().get_template(FRAME).blocks, **found.blocks}[PART + part]
     return HTMLResponse(within("".join(block(found.new_context(values))), branch), status)

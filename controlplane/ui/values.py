@@ -10,10 +10,12 @@ from controlplane.core.model.answers import (
     DataflowAnswer,
     DataflowStatus,
     DatasetAnswer,
+    DatasetFreshness,
     ErrorReport,
     HistoryAnswer,
     LeaderStatus,
     PartitionsAnswer,
+    Standstill,
     State,
     TargetStatus,
     WhyAnswer,
@@ -29,12 +31,14 @@ from controlplane.core.model.json_values import JsonValue
 
 
 class Need(TypedDict):
-    """What does not go on without somebody: a dataset, a copy, or a dataflow that does not compile."""
+    """What needs a user: a dataset, a copy, or a dataflow that does not compile. `freshness`: of a dataset that is
+    overdue."""
 
     name: str
     state: State
     sentence: str
     error: ErrorReport | None
+    freshness: DatasetFreshness | None
 
 
 class Work(TypedDict):
@@ -46,7 +50,8 @@ class Work(TypedDict):
 
 
 class FlowSummary(TypedDict):
-    """A dataflow in a line. `states`: how many datasets and copies stand so."""
+    """A dataflow in a line. `states`: how many datasets and copies stand so; `overdue`: how many datasets have data
+    that is older than `freshness` allows."""
 
     name: str
     revision: int
@@ -54,6 +59,7 @@ class FlowSummary(TypedDict):
     problem: str | None
     description: str
     states: dict[State, int]
+    overdue: int
     datasets: int
     targets: int
     partitions: int
@@ -63,6 +69,7 @@ class FlowSummary(TypedDict):
 class HomePage(TypedDict):
     state: State
     leader: LeaderStatus | None
+    standstill: Standstill | None
     needs: list[Need]
     work: list[Work]
     waves: list[Wave]

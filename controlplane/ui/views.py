@@ -19,6 +19,8 @@ from controlplane.core.model.answers import (
     DataDifference,
     DataflowStatus,
     DatasetAnswer,
+    DatasetFreshness,
+    ErrorReport,
     State,
     StatusAnswer,
     TargetStatus,
@@ -101,6 +103,7 @@ def home(ctx: Context, branch: str) -> HomePage:
     return {
         "state": found["state"],
         "leader": found["leader"],
+        "standstill": found["standstill"],
         "needs": _needs(found),
         "work": work_now(found),
         "waves": seen(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
@@ -113,18 +116,30 @@ def _needs(found: StatusAnswer) -> list[Need]:
     needs: list[Need] = []
     for flow in found["dataflows"]:
         if "problem" in flow:
-            needs.append({"name": flow["name"], "state": "failed", "sentence": flow["problem"], "error": None})
-        needs += [
-            {
-                "name": thing["name"],
-                "state": thing["state"],
-                "sentence": thing["reason"] or "",
-                "error": thing["error"],
-            }
-            for thing in (*flow["datasets"], *flow["targets"])
-            if thing["state"] in NEEDS
-        ]
+            needs.append(_need(flow["name"], "failed", flow["problem"]))
+        for thing in (*flow["datasets"], *flow["targets"]):
+            age = overdue(thing)
+            if thing["state"] in NEEDS:
+                needs.append(_need(thing["name"], thing["state"], thing["reason"] or "", thing["error"], age))
+            elif age is not None:
+                needs.append(_need(thing["name"], thing["state"], age["reason"] or "", freshness=age))
     return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
+
+
+def _need(
+    name: str,
+    state: State,
+    sentence: str,
+    error: ErrorReport | None = None,
+    freshness: DatasetFreshness | None = None,
+) -> Need:
+    return {"name": name, "state": state, "sentence": sentence, "error": error, "freshness": freshness}
+
+
+def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
+    """How old its data is, where that is older than it may be."""
+    age = cast("DatasetFreshness | None", thing.get("freshness"))
+    return age if age and age["late"] else None
 
 
 def work_now(found: StatusAnswer) -> list[Work]:
@@ -150,6 +165,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
         "problem": flow.get("problem"),
         "description": text["description"],
         "states": {state: states[state] for state in WORST_FIRST if states[state]},
+        "overdue": sum(overdue(one) is not None for one in flow["datasets"]),
         "datasets": len(flow["datasets"]),
         "targets": len(flow["targets"]),
         "partitions": sum(d["partitions"] for d in flow["datasets"]),
@@ -234,7 +250,7 @@ def dataset(
     """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
     found = seen(ctx, datasets.dataset(ctx, branch, name))
     known = components.whole(ctx, branch)
-    why, states = seen(ctx, causes.why(ctx, branch, name)), _states(overview.status(ctx, branch))
+    why, states = seen(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
     near = seen(ctx, known.around(name))
     page: DatasetPage = {
         "dataset": found,

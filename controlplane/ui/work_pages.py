@@ -23,7 +23,7 @@ from controlplane.ui.rights import may
 from controlplane.ui.work_values import ActivityPage, AttemptPage, ChecksPage, SourcesPage
 
 RUN = re.compile(r"[^/\x00-\x1f]{1,500}")
-STATES = ("failed", "warning", "ok")
+STATES = ("failed", "warning", "overdue", "ok")
 
 
 def _activity(asked: Asking) -> ActivityPage:

@@ -17,7 +17,7 @@ from controlplane.core.model.answers import (
     TokenEntry,
 )
 from controlplane.core.model.answers.plans import SourceChange
-from controlplane.core.model.answers.status import ListingLateness
+from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
 from controlplane.ui.values import Work
@@ -45,13 +45,16 @@ class AttemptPage(TypedDict):
 
 
 class ChecksPage(TypedDict):
-    """Expectations by dataset. `failing` and `warning` count expectations of all of them, before any filter."""
+    """Expectations by dataset, and how old the data is where `freshness` is declared. `failing` and `warning` count
+    expectations, and `overdue` datasets, of all of them, before any filter."""
 
     state: str
     items: list[ChecksAnswer]
     total: int
     failing: int
     warning: int
+    overdue: int
+    freshness: list[FreshnessEntry]
 
 
 class SourceEntry(SourceChange):

@@ -12,7 +12,7 @@ from controlplane.core.model.answers import ChecksAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
-from controlplane.operations.inspect import audit, branch_diff, datasets, overview, past_runs, tasks
+from controlplane.operations.inspect import audit, branch_diff, datasets, freshness, overview, past_runs, tasks
 from controlplane.operations.inspect.hidden import seen, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
@@ -60,6 +60,7 @@ def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: b
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
     every = seen(ctx, datasets.all_checks(ctx, branch))
+    ages = seen(ctx, freshness.listing(ctx, branch))
     results = [one["state"] for answer in every for one in (*answer["rejected"], *answer["items"])]
     return {
         "state": state,
@@ -67,6 +68,8 @@ def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
         "total": len(results),
         "failing": results.count("failed"),
         "warning": results.count("warning"),
+        "overdue": sum(one["late"] for one in ages),
+        "freshness": [one for one in ages if state in ("", "overdue" if one["late"] else "ok")],
     }
 
 

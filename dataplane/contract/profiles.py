@@ -17,6 +17,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
+from dataplane.contract import sketches
+
 Mode: TypeAlias = Literal["off", "basic", "full"]
 Shape: TypeAlias = Literal["number", "decimal", "text", "flag", "date", "time", "size", "other", "mixed"]
 # Of its shape: numbers; decimals as texts; days and microseconds since 1970; how long bytes, lists and maps are.
@@ -24,12 +26,13 @@ Shape: TypeAlias = Literal["number", "decimal", "text", "flag", "date", "time", 
 Value: TypeAlias = int | float | str | bool | list[Any] | None
 
 WHOLE = 1 << 32  # the threshold of a sample that has all rows
-KEPT_ROWS = 1024  # of a merged sample
-KEPT_VALUES = 16_384  # likewise: of all columns together
+KEPT_ROWS = 10_240  # of a merged sample
+KEPT_VALUES = 32 * KEPT_ROWS  # likewise: of all columns together
 LONGEST = 64  # characters of a text that are kept
 MOST_COLUMNS = 256
 LARGEST_BYTES = 16 << 20  # of a profile as JSON
-LARGEST_STORED = 1 << 20  # of a packed one
+LARGEST_STORED = 4 << 20  # of a packed one
+REPORTED = 3_000_000  # characters of all profiles of an attempt, whose report may have 5 MB
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # made once: a fifth of the time
 _INTEGERS = ("byte", "short", "integer", "long", "float", "double")
 _SHAPES: Mapping[str, Shape] = {
@@ -47,13 +50,14 @@ _SHAPES: Mapping[str, Shape] = {
 
 class ColumnCounts(TypedDict):
     """`nulls` in `nulls_of` rows. `bounds`: the least and the greatest value of `bounds_of` rows, or empty where these
-    have none."""
+    have none. `distinct`: a sketch of all values of the column (`contract.sketches`), where one was made."""
 
     shape: Shape
     nulls: int
     nulls_of: int
     bounds: list[Value]
     bounds_of: int
+    distinct: NotRequired[str]
 
 
 class Sample(TypedDict):
@@ -127,8 +131,22 @@ def _column(parts: Sequence[ColumnCounts | int]) -> ColumnCounts:
     }
     if shape == "mixed":
         return found
+    sketch = _distinct(have)
+    if sketch is not None:
+        found["distinct"] = sketch
     bounds = _bounds(shape, [end for part in have for end in part["bounds"]])
     return {**found, "bounds": bounds, "bounds_of": sum(part["bounds_of"] for part in have) + lacking}
+
+
+def _distinct(parts: Sequence[ColumnCounts]) -> str | None:
+    """None where a part has values and no sketch of them."""
+    found: list[str] = []
+    for part in parts:
+        if "distinct" in part:
+            found.append(part["distinct"])
+        elif part["nulls"] != part["nulls_of"] or not part["nulls_of"]:
+            return None
+    return sketches.merged(found) if found else None
 
 
 def _bounds(shape: Shape, ends: list[Value]) -> list[Value]:
@@ -164,6 +182,49 @@ def merged_sample(parts: Sequence[Sample]) -> Sample:
     return {"of": of_rows, "below": below, "marks": [mark for mark, *_ in rows], "values": values}
 
 
+# --- in one report --------------------------------------------------------------------------------
+
+
+def fitting(every: Sequence[Profile], most: int = REPORTED) -> list[Profile]:
+    """The same profiles, as far as one report can carry them: sketches of the columns with the most values are left
+    out, and samples are thinned alike."""
+    half = most // 2
+    left_out = _dearest(every, half)
+    size = sum(len(_ENCODE(one["sample"])) for one in every)
+    share = min(1.0, half / size) if size else 1.0
+    return [_lighter(one, left_out, share) for one in every]
+
+
+def _dearest(every: Sequence[Profile], most: int) -> frozenset[str]:
+    """Columns whose sketches do not fit. Those of few values come first, of all profiles alike."""
+    sizes: dict[str, int] = {}
+    for one in every:
+        for name, column in one["columns"].items():
+            sizes[name] = sizes.get(name, 0) + len(column.get("distinct", ""))
+    left = most
+    dear: set[str] = set()
+    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+        left -= sizes[name]
+        if left < 0:
+            dear.add(name)
+    return frozenset(dear)
+
+
+def _lighter(one: Profile, without: frozenset[str], share: float) -> Profile:
+    columns = {name: _without_sketch(column) if name in without else column for name, column in one["columns"].items()}
+    sample = one["sample"]
+    if share < 1.0:
+        below = max(1, int(sample["below"] * share))
+        kept = sum(mark < below for mark in sample["marks"])
+        values = {name: of[:kept] for name, of in sample["values"].items()}
+        sample = {**sample, "below": below, "marks": sample["marks"][:kept], "values": values}
+    return {**one, "columns": columns, "sample": sample}
+
+
+def _without_sketch(column: ColumnCounts) -> ColumnCounts:
+    return cast("ColumnCounts", {key: value for key, value in column.items() if key != "distinct"})
+
+
 # --- as bytes -------------------------------------------------------------------------------------
 
 
@@ -194,6 +255,8 @@ def _check(found: Profile) -> None:
     numbers = [found["rows"], found.get("unprofiled", 0), found["sample"]["of"], found["sample"]["below"]]
     for name, column in found["columns"].items():
         numbers += [column["nulls"], column["nulls_of"], column["bounds_of"]]
+        if "distinct" in column:
+            sketches.count(column["distinct"])
         of_shape = ACCEPTED[column["shape"]]
         values = found["sample"]["values"].get(name, [])
         if len(column["bounds"]) not in (0, 2) or not all(map(of_shape, column["bounds"])):

@@ -23,6 +23,7 @@ _SIMPLE = frozenset(
     ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES),
 )
 BITS = 60  # of a bigint
+HALVES = ", ".join(f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1))
 SPREADING = 0x9E3779B1  # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
 # Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the hash nor JSON tells
 # their types apart.
@@ -131,26 +132,30 @@ def _has_map(kind: Type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """A random number for each row, by which `label` tells some rows apart: the text that they are grouped by, in which
-    the label itself comes first. `name` and `hashed` are names that no column has: of the number, and of a hash of it.
-    """
+    """A random number for each row, and the text `row` of those that are drawn by it; NULL of others. `name` and
+    `hashed` are names that no column has: of the number, and of a hash of it."""
 
     name: str
     hashed: str
-    label: str
+    row: str
 
 
-def content_query(schema: Schema, view: str, texts: Sequence[str] = (), marks: Marks | None = None) -> str:
+def profile_query(schema: Schema, view: str, marks: Marks, sketches: Sequence[str]) -> str:
+    """SQL text: per label, what `content_query` gives, an array of the rows that are drawn, and the `sketches`, which
+    are aggregates of columns."""
+    hashed = f"{marks.hashed} AS h0, {row_hash(schema, 1)} AS h1, {marks.row} AS {marks.hashed}_row"
+    rows = f"SELECT *, {hashed} FROM {_marked(marks, row_hash(schema, 0), view)}"
+    found = ", ".join((HALVES, f"collect_list({marks.hashed}_row)", *sketches))
+    return f"SELECT {LABEL}, count(*), {found} FROM ({rows}) GROUP BY {LABEL}"
+
+
+def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:
     """SQL text: per label, and per values of the expressions `texts`, these, the row count and the halves of both sums.
     Halves cannot overflow below 2^31 rows."""
-    halves = [f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1)]
     named = "".join(f"{text} AS k{i}, " for i, text in enumerate(texts))
-    first, label, source = row_hash(schema, 0), LABEL, view
-    if marks is not None:
-        first, label, source = marks.hashed, f"{marks.label} AS {LABEL}", _marked(marks, first, view)
-    rows = f"SELECT {label}, {named}{first} AS h0, {row_hash(schema, 1)} AS h1 FROM {source}"
+    rows = f"SELECT {LABEL}, {named}{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1 FROM {view}"
     groups = ", ".join((LABEL, *(f"k{i}" for i in range(len(texts)))))
-    return f"SELECT {groups}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {groups}"
+    return f"SELECT {groups}, count(*), {HALVES} FROM ({rows}) GROUP BY {groups}"
 
 
 def _marked(marks: Marks, first: str, view: str) -> str:

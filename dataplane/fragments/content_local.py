@@ -67,6 +67,11 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
     return Content(rows.num_rows, int(sums[0]), int(sums[1]))
 
 
+def hashes(kind: str, values: pa.Array) -> Words:
+    """Spark's `xxhash64` of each value, none of which is NULL."""
+    return _column(kind, values).hashed(np.full(len(values), SEED, np.uint64))
+
+
 def _arrow_type(kind: Json) -> pa.DataType | None:
     if not isinstance(kind, str):
         return None

@@ -1,7 +1,7 @@
 """Samples of fragments' rows, drawn in the pass that computes contents: in Spark's query, or from a table in memory.
 
-No further job and no further read: a row that is drawn becomes a group of its own in the query that sums hashes. Does
-not belong here: what footers tell (`statistics`), how samples merge (`contract.profiles`).
+No further job and no further read: the query that sums hashes collects the rows that are drawn. Does not belong
+here: what footers tell (`statistics`), how samples merge (`contract.profiles`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dataplane.contract.profiles import LONGEST, MOST_COLUMNS, WHOLE, Sample, Shape, Value, no_sample, shape_of
-from dataplane.contract.results import LABEL
+from dataplane.contract.profiles import (
+    KEPT_ROWS,
+    KEPT_VALUES,
+    LONGEST,
+    MOST_COLUMNS,
+    WHOLE,
+    Sample,
+    Shape,
+    Value,
+    no_sample,
+    shape_of,
+)
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.content import Marks, quoted
 
 # What fits in a twentieth of the pass (docs/performance.md).
 SHARE = 1 / 1600  # of the rows of a query
-FEW_VALUES = 2_000  # of a query, however few the share is: it takes Spark longer to begin
-MOST_VALUES = 200_000
-FRAGMENT_ROWS = 1024
+DRAWN_ROWS = KEPT_ROWS * 4 // 3  # of a query: a round threshold leaves out a quarter at most
+MOST_SHARE = 1 / 8  # of the rows of a query or of a table: samples are kept in the metadata database
+MOST_VALUES = KEPT_VALUES * 4 // 3
+FRAGMENT_ROWS = KEPT_ROWS
 DIGITS = 3
-TABLE_SHARE = 1 / 200  # of a table in memory
-TABLE_VALUES = 200  # of one, however few the share is
+FEW_VALUES = 2_000  # of a query, however few the share is
+TABLE_VALUES = 200  # of a table in memory, likewise
 MARK = "_mark"  # a column of the query; no user's, since names of columns differ from it
 
 
@@ -44,8 +55,7 @@ def sampled_columns(schema: Schema) -> Sequence[Json]:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How one query draws rows: `marks` of the query, below which they are drawn. A drawn row is grouped by its label
-    and the row as JSON behind it.
+    """How one query draws rows: by `marks` of the query, below which they are drawn, as JSON.
 
     Numbers in a query are part of the code that Spark makes of it, and new code costs as much as hashing 200,000 rows.
     So thresholds are round, and nothing else in the query differs between files.
@@ -63,14 +73,7 @@ class Drawing:
         # Types as they are: casts to texts would take three times as long.
         fields = [f"'m', {mark}", *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f))]
         row = f"to_json(named_struct({', '.join(fields)}), map('ignoreNullFields', 'false'))"
-        label = f"CASE WHEN {mark} < {below}L THEN concat({LABEL}, {row}) ELSE {LABEL} END"
-        return Drawing(schema, below, Marks(mark, hashed, label))
-
-    @staticmethod
-    def parted(group: str) -> tuple[str, str]:
-        """The label of a group of the query, and the row that was drawn: labels have no brace."""
-        label, brace, row = group.partition("{")
-        return label, brace + row
+        return Drawing(schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)"))
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """Of a fragment with so many rows: those that the query gave for it."""
@@ -96,8 +99,8 @@ def _free_names(schema: Schema) -> tuple[str, str]:
 
 def threshold(rows: int, columns: int, fragments: int) -> int:
     """Below which a mark has to be, of a query over so many rows: three binary digits and zeros."""
-    values = min(max(FEW_VALUES, rows * columns * SHARE), MOST_VALUES)
-    wanted = min(values / max(1, columns), FRAGMENT_ROWS * fragments)
+    drawn = min(max(DRAWN_ROWS, rows * SHARE), MOST_VALUES / max(1, columns), FRAGMENT_ROWS * fragments * 4 / 3)
+    wanted = max(FEW_VALUES / max(1, columns), min(drawn, rows * MOST_SHARE))
     below = min(WHOLE, max(1, int(wanted / max(1, rows) * WHOLE)))
     zeros = max(0, below.bit_length() - DIGITS)
     return below >> zeros << zeros
@@ -187,7 +190,7 @@ def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) ->
 def _marked(rows: int, columns: int, chance: random.Random) -> tuple[Sample, list[int]]:
     """A sample without its values, and the places of its rows: in an order by chance, as marks are sorted."""
     few = TABLE_VALUES // columns + 1
-    wanted = min(max(few, int(rows * TABLE_SHARE)), FRAGMENT_ROWS, rows)
+    wanted = min(max(few, int(rows * MOST_SHARE)), FRAGMENT_ROWS, rows)
     below = WHOLE if wanted == rows else max(1, int(wanted / rows * WHOLE))
     marks = sorted(int(chance.random() * below) for _ in range(wanted))
     return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(range(rows), wanted)

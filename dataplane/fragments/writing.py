@@ -6,7 +6,7 @@ Does not belong here: where rows come from, statistics of files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TypeAlias
 
@@ -16,12 +16,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.profiles import ColumnCounts, Mode, Profile, Sample, merged, merged_sample, no_sample, nothing
+from dataplane.contract.profiles import (
+    ColumnCounts,
+    Mode,
+    Profile,
+    Sample,
+    fitting,
+    merged,
+    merged_sample,
+    no_sample,
+    nothing,
+)
 from dataplane.contract.results import LABEL, FileEntry, Metrics
 from dataplane.contract.schemas import Field, Schema, Type, struct_of
 from dataplane.errors import TaskFailure
+from dataplane.fragments import distinct
 from dataplane.fragments.attempt import Attempt
-from dataplane.fragments.content import content_of, content_query, physical, unsupported
+from dataplane.fragments.content import content_of, content_query, physical, profile_query, unsupported
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.sampling import Drawing, samples_of_tables
@@ -176,7 +187,16 @@ def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> di
     for schema, labels in by_schema(written):
         entries = {label: [one.entry for one in seen[label]] for label in labels if seen[label]}
         found |= _rows(attempt, schema, entries, with_sample=mode == "full")
-    return {label: _fragment(label, w, seen[label], found.get(label, _NO_ROWS), mode) for label, w in written.items()}
+    fragments = {
+        label: _fragment(label, w, seen[label], found.get(label, _NO_ROWS), mode) for label, w in written.items()
+    }
+    return fragments if mode == "off" else _reportable(fragments)
+
+
+def _reportable(fragments: Mapping[str, Fragment]) -> dict[str, Fragment]:
+    """With profiles that one report can carry."""
+    profiles = fitting([one.profile or nothing() for one in fragments.values()])
+    return {label: replace(one, profile=found) for (label, one), found in zip(fragments.items(), profiles, strict=True)}
 
 
 def _profile_mode(claim: DriverClaim) -> Mode:
@@ -196,6 +216,7 @@ class _Rows:
 
     content: Content
     sample: Sample = field(default_factory=no_sample)
+    distinct: Mapping[str, str] = field(default_factory=dict)  # sketches by column
 
 
 _NO_ROWS = _Rows(EMPTY)
@@ -205,15 +226,19 @@ def _fragment(label: str, written: Written, files: Sequence[_File], read: _Rows,
     rows = sum(one.entry["rows"] for one in files)
     if rows != read.content.rows:
         raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
-    found = None if mode == "off" else _profile(files, read.sample)
+    found = None if mode == "off" else _profile(files, read)
     entries = tuple(one.entry for one in files)
     return Fragment(written.schema, entries, read.content, written.metrics, profile=found)
 
 
-def _profile(files: Sequence[_File], sample: Sample) -> Profile:
+def _profile(files: Sequence[_File], read: _Rows) -> Profile:
     parts: list[Profile] = [{**nothing(), "rows": one.entry["rows"], "columns": one.columns} for one in files]
     counted = parts[0] if len(parts) == 1 else merged(parts)
-    return {**counted, "sample": sample}
+    columns = dict(counted["columns"])
+    for name, sketch in read.distinct.items():
+        if name in columns:
+            columns[name] = {**columns[name], "distinct": sketch}
+    return {**counted, "columns": columns, "sample": read.sample}
 
 
 def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
@@ -265,23 +290,28 @@ def _of_few_rows(
 ) -> dict[str, _Rows] | None:
     """None if it takes Spark to tell."""
 
-    def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
+    def look(entry: FileEntry) -> tuple[pa.Table, Content | None, dict[str, str]]:
         table = _table(attempt, entry)
-        return table, content(schema, table)
+        known = content(schema, table)
+        sketches = distinct.of_table(schema, table) if with_sample and known is not None else {}
+        return table, known, sketches
 
     labels = [label for label, entries in files.items() for _ in entries]
     every = [entry for entries in files.values() for entry in entries]
     looks = list(attempt.threads.map(look, every))
-    contents = [known for _, known in looks if known is not None]
+    contents = [known for _, known, _ in looks if known is not None]
     if len(contents) < len(every):
         return None
-    tables = [table for table, _ in looks]
+    tables = [table for table, _, _ in looks]
     samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
     found = dict.fromkeys(files, _NO_ROWS)
-    for label, known, sample in zip(labels, contents, samples, strict=False):  # one that repeats has no end
+    sketches = [sketch for _, _, sketch in looks]
+    for label, known, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # one has no end
         before = found[label]
-        both = merged_sample([before.sample, sample]) if before.content.rows else sample
-        found[label] = _Rows(before.content.plus(known), both)
+        if before.content.rows:
+            sample = merged_sample([before.sample, sample])
+            sketch = distinct.merged_by_name(before.distinct, sketch)
+        found[label] = _Rows(before.content.plus(known), sample, sketch)
     return found
 
 
@@ -310,12 +340,11 @@ def _by_spark(
         return {row[0]: _Rows(content_of(*row[1:])) for row in found}
     count = sum(entry["rows"] for entries in files.values() for entry in entries)
     drawing = Drawing.of(schema, count, len(files))
-    query = content_query(schema, "written", marks=drawing.marks)
-    contents = dict.fromkeys(files, EMPTY)
-    drawn: dict[str, list[str]] = {label: [] for label in files}
-    for group, *sums in session.sql(query).collect():
-        label, row = drawing.parted(group)
-        contents[label] = contents[label].plus(content_of(*sums))
-        if row:
-            drawn[label].append(row)
-    return {label: _Rows(one, drawing.sample(one.rows, drawn[label])) for label, one in contents.items()}
+    query = profile_query(schema, "written", drawing.marks, distinct.aggregates(schema))
+    names = [one["name"] for one in distinct.sketched_columns(schema)]
+    result = dict.fromkeys(files, _NO_ROWS)
+    for label, count, low1, high1, low2, high2, drawn, *sketches in session.sql(query).collect():
+        sample = drawing.sample(count, drawn)
+        by_name = {name: distinct.of_datasketches(bytes(one)) for name, one in zip(names, sketches, strict=True)}
+        result[label] = _Rows(content_of(count, low1, high1, low2, high2), sample, by_name)
+    return result

@@ -82,12 +82,16 @@ def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) ->
     found = profile_of(result)
     sample = found["sample"]
     assert sample["of"] == 300_000
-    assert 450 <= len(sample["marks"]) <= 667  # a third of 2,000 values, less what a round threshold leaves out
+    assert 10_000 <= len(sample["marks"]) <= 10_240
     assert max(sample["marks"]) < sample["below"] < WHOLE
     ids = [int(str(one)) for one in sample["values"]["id"]]
     assert len(set(ids)) == len(ids)
-    assert abs(sum(ids) / len(ids) - 150_000) < 15_000  # over five standard errors
-    assert abs(sum(one is None for one in sample["values"]["k"]) / len(ids) - 0.25) < 0.07
+    assert abs(sum(ids) / len(ids) - 150_000) < 4_500  # over five standard errors
+    assert abs(sum(one is None for one in sample["values"]["k"]) / len(ids) - 0.25) < 0.03
+    columns = {f["name"]: told.column(found, f, with_values=False) for f in result["schema"]["fields"]}
+    assert (columns["k"]["distinct"], columns["k"]["distinct_basis"]) == (10, "exact")
+    assert columns["id"]["distinct_basis"] == "estimated"
+    assert abs((columns["id"]["distinct"] or 0) - 300_000) < 6_000
     assert (found["columns"]["k"]["nulls"], found["columns"]["id"]["bounds"]) == (75_000, [0, 299_999])
 
 
@@ -101,7 +105,7 @@ def test_equal_rows_are_drawn_evenly_and_a_second_pass_compiles_nothing(lake: La
     before = compiled.getCount()
     drawn = [profile_of(one)["sample"] for one in lake.run("transform", query(sql), tasks)]
     assert compiled.getCount() == before
-    assert all(350 <= len(sample["marks"]) <= 550 for sample in drawn)  # of 2,000 values of two columns, half each
+    assert all(1_700 <= len(sample["marks"]) <= 2_700 for sample in drawn)  # an eighth of 40,000 rows, half each
 
 
 @pytest.mark.parametrize("more", ["", ", array(1) AS a"], ids=["in memory", "by Spark"])
@@ -127,3 +131,12 @@ def test_one_file_and_several_files_come_to_the_same_counts(lake: Lake) -> None:
         del one["columns"]["f"]
     assert both["columns"] == whole["columns"]
     assert sorted(map(str, both["sample"]["values"]["s"])) == sorted(map(str, whole["sample"]["values"]["s"]))
+
+
+def test_sketches_of_both_ways_are_the_same(lake: Lake) -> None:
+    """A partition that Spark measured merges with one that was measured in memory."""
+    plain = profile_of(run(lake, TYPED))["columns"]
+    by_spark = profile_of(run(lake, f"SELECT *, array(1) AS list FROM ({TYPED})"))["columns"]
+    sketches = {name: one["distinct"] for name, one in plain.items() if "distinct" in one}
+    assert len(sketches) == len(plain) - 1, "all but the binary one"
+    assert {name: by_spark[name]["distinct"] for name in sketches} == sketches

@@ -458,3 +458,20 @@ def test_tasks_may_stand_further_back_in_the_queue(world: World) -> None:
         tx.enqueue("main", DAILY, [task(1)], after_s=60.0)
         tx.enqueue("main", DAILY, [task(2)])
         assert [set(claimed(tx, f"a{i}", n=1).tasks) for i in range(2)] == [{d(2)}, {d(1)}]
+
+
+def test_how_long_due_tasks_have_waited(world: World) -> None:
+    with world.begin() as tx:
+        assert tx.waiting_since(["transform", "list"]) is None
+        tx.put_job(d(0), stored_job())
+        tx.enqueue("main", DAILY, [task(1), replace(task(2), not_before=tx.now() + 60.0)])
+    with world.begin() as tx:
+        since = tx.waiting_since(["transform"])
+        assert since is not None
+        assert since <= tx.now()
+        assert tx.waiting_since(["list"]) is None
+        claimed(tx, n=2)
+        assert tx.waiting_since(["transform"]) is None, "one runs, and the other is not due"
+        tx.release([d(1)], attempt="a1", not_before=since + 0.5, error=None, burn=False)
+    with world.begin() as tx:
+        assert tx.waiting_since(["transform"]) in (None, since + 0.5), "from when it is due again"

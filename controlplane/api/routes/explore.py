@@ -133,5 +133,5 @@ def search(
     limit: Annotated[int, Query(ge=1, le=1_000)] = searching.HITS,
 ) -> Answer[SearchAnswer]:
     """Datasets and copies with all of these words, the best first: in names, columns, descriptions, tags and owners, or
-    as the beginning of a partition's key. `col:`, `tag:`, `owner:` and `state:` before a word say where."""
+    as the beginning of a partition's key. `col:`, `tag:`, `owner:`, `state:` and `is:` before a word say where."""
     return answer(searching.search(call.context, branch_of(call, branch), q, limit))

@@ -13,7 +13,7 @@ router = auth.router("view", "all")
 
 @router.post("/v1/session-links", status_code=201)
 def create(call: Called) -> Answer[SessionLinkAnswer]:
-    """Make a link that opens one session of the caller's own token, once, within a minute."""
+    """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")
     text, expires = browser_sessions.link(call.context, auth.caller(call.request))

@@ -31,7 +31,7 @@ class Duration:
 
 
 FRESHNESS: Key[float | None] = Key(
-    "freshness", Duration(), None, "How old the newest data may be before the dataset is late.", example="26h"
+    "freshness", Duration(), None, "How old the newest data may be before the dataset is overdue.", example="26h"
 )
 
 

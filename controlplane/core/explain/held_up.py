@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.core.compile.nodes import Desired, Node, paused_by
-from controlplane.core.explain import words
 from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.lineage import upstream
 from controlplane.core.plan import Decision
@@ -18,11 +17,19 @@ LOOKED_AT = 1_000  # datasets, nearest first
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """`dataset`: where it begins. `fix`: what ends it; empty where nothing has to be done."""
+    """`dataset`: where it begins, and `at` when, where that is noted. `fix`: what ends it; empty where nothing has to
+    be done. `commands`: those of the fix."""
 
     dataset: str
     sentence: str
     fix: str = ""
+    commands: tuple[str, ...] = ()
+    at: float | None = None
+
+
+def _by_commands(dataset: str, sentence: str, *commands: str, at: float | None = None) -> HeldUp:
+    """The commands are all that it takes."""
+    return HeldUp(dataset, sentence, " && ".join(commands), commands, at)
 
 
 def held_up(
@@ -59,7 +66,8 @@ def _stopped_above(
 
 
 def _held(decision: Decision) -> HeldUp:
-    return HeldUp(decision.dataset, f"{decision.dataset} is {decision.reason}", f"headgate resume {decision.dataset}")
+    sentence = f"{decision.dataset} is {decision.reason}"
+    return _by_commands(decision.dataset, sentence, f"headgate resume {decision.dataset}")
 
 
 def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
@@ -68,11 +76,12 @@ def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
         fix = "remove `paused: true`, and apply the blueprint"
         return HeldUp(node.dataset, f"paused in its blueprint ({place.file}:{place.line})", fix)
     names = sorted(paused_by(node.dataset) & paused)
-    fix = " && ".join(f"headgate resume {name}" for name in names)
+    commands = [f"headgate resume {name}" for name in names]
     change = audit.paused(names)
     if change is None:
-        return HeldUp(node.dataset, "paused by an operator", fix)
-    return HeldUp(node.dataset, f"{change.target} was paused by {change.actor} at {words.instant(change.at)}", fix)
+        return _by_commands(node.dataset, "paused by an operator", *commands)
+    sentence = f"{change.target} was paused by {change.actor}"
+    return _by_commands(node.dataset, sentence, *commands, at=change.at)
 
 
 def _blocked(
@@ -86,13 +95,13 @@ def _blocked(
     above = held_up(desired, decisions, audit, blocker.dataset, paused) if blocker.status != "blocked" else None
     if above is None:
         return HeldUp(blocker.dataset, in_words(blocker.dataset, blocker.status))
-    return HeldUp(above.dataset, f"{in_words(above.dataset, blocker.status)}: {above.sentence}", above.fix)
+    return replace(above, sentence=f"{in_words(above.dataset, blocker.status)}: {above.sentence}")
 
 
 def _waiting(decision: Decision) -> HeldUp:
     is_loss = "--accept-deletes" in decision.reason
-    fix = f"headgate refresh {decision.dataset} --accept-deletes" if is_loss else ""
-    return HeldUp(decision.dataset, decision.reason, fix)
+    commands = [f"headgate refresh {decision.dataset} --accept-deletes"] if is_loss else []
+    return _by_commands(decision.dataset, decision.reason, *commands)
 
 
 def _failed(decision: Decision) -> HeldUp:
@@ -102,5 +111,6 @@ def _failed(decision: Decision) -> HeldUp:
     if error is None:
         return HeldUp(decision.dataset, sentence)
     again = f"headgate retry {decision.dataset}"
-    fix = f"correct it and apply; or `{again}`" if error["kind"] == "user" else again
-    return HeldUp(decision.dataset, sentence, fix)
+    if error["kind"] == "user":
+        return HeldUp(decision.dataset, sentence, f"correct it and apply; or `{again}`", (again,))
+    return _by_commands(decision.dataset, sentence, again)

@@ -20,7 +20,7 @@ from controlplane.ports.store import Store, Tx
 
 IDLE_S = 12 * 3600.0
 LONGEST_S = 7 * 86_400.0
-LINK_S = 60.0
+LINK_S = 300.0
 SEEN_AGAIN_S = 300.0  # a session that is used is noted so often; looks at pages should not each write
 
 
@@ -31,7 +31,7 @@ def begin(store: Store, token: Token) -> str:
 
 
 def link(ctx: Context, token: Token) -> tuple[str, float]:
-    """The text that opens one session of this token, once, within a minute; and when it ends. The audit says who."""
+    """The text that opens a session of this token once, within five minutes, and when it ends. The audit says who."""
     with ctx.store.begin(ctx.namespace) as tx:
         text = _put(tx, token, "link", LINK_S)
         expires = tx.now() + LINK_S

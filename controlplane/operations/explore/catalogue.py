@@ -50,6 +50,7 @@ def _values(hit: Hit, facts: StoreSnapshot) -> Mapping[FacetName, Sequence[str]]
     known = hit.facts
     return {
         "state": (hit.decision.status,),
+        "is": known.marks,
         "kind": (kind_of(facts.desired.nodes[known.name]),),
         "flow": (known.name.partition(".")[0],),
         "owner": (known.owner,) if known.owner else (),
@@ -98,6 +99,8 @@ def _told(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> Catalog
         "matches": [{"field": match.field, "text": match.text} for match in shown],
         "more": len(hit.matches) - len(shown),
     }
+    if hit.freshness is not None:
+        found["freshness"] = hit.freshness
     if own is not None and not isinstance(node, Sink):
         found["own"] = known.name in own
     return found

@@ -6,9 +6,9 @@ belong here: how words are found (`core.search`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -16,11 +16,13 @@ from controlplane.core import search as words_in
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import CorruptNode
+from controlplane.core.model.answers import DatasetFreshness
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.search import Facts, Match, Word
 from controlplane.operations.context import Context
 from controlplane.operations.explore.graph import description_of, kind_of
+from controlplane.operations.inspect import freshness
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.schemas import column_names
@@ -29,6 +31,7 @@ HITS: Final = 50
 SHOWN_MATCHES: Final = 5  # of a hit
 MOST_KEYED: Final = 200  # datasets whose partitions are looked at
 SHOWN_KEYS: Final = 3  # of a dataset
+OVERDUE: Final = "overdue"
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class Hit:
     facts: Facts
     matches: list[Match]
     missing: list[Word]  # words that are found nowhere so far
+    freshness: DatasetFreshness | None = None  # where it is looked at and expected
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -64,7 +68,10 @@ def hits(
     decisions: Sequence[Decision] = seen(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
         decisions = as_known(ctx, facts.tx, facts, decisions)
-    looked = [_looked_through(words, decision, facts) for decision in decisions]
+    ages: Mapping[str, DatasetFreshness] = {}
+    if as_shown or any(word.field == "is" for word in words):
+        ages = freshness.of_snapshot(facts, (one.dataset for one in decisions))
+    looked = [_looked_through(words, decision, facts, ages.get(decision.dataset)) for decision in decisions]
     found = [hit for hit in looked if not hit.missing]
     candidates = [hit for hit in looked if _may_be_partition(hit)]
     found += _with_partitions(candidates, facts, notes)
@@ -77,8 +84,10 @@ def seen(ctx: Context, plan: Plan) -> list[Decision]:
     return [one for one in plan.decisions if ctx.sees(one.dataset)]
 
 
-def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnapshot) -> Hit:
-    hit = Hit(decision, _facts(decision, facts), [], [])
+def _looked_through(
+    words: Iterable[Word], decision: Decision, facts: StoreSnapshot, age: DatasetFreshness | None
+) -> Hit:
+    hit = Hit(decision, _facts(decision, facts, age), [], [], age)
     for word in words:
         matches = words_in.matches(word, hit.facts)
         hit.matches += matches
@@ -88,7 +97,7 @@ def _looked_through(words: Iterable[Word], decision: Decision, facts: StoreSnaps
     return hit
 
 
-def _facts(decision: Decision, facts: StoreSnapshot) -> Facts:
+def _facts(decision: Decision, facts: StoreSnapshot, age: DatasetFreshness | None) -> Facts:
     """A copy is not found by its columns: its dataset is."""
     name = decision.dataset
     node, state = facts.desired.nodes[name], facts.state(name)
@@ -101,6 +110,7 @@ def _facts(decision: Decision, facts: StoreSnapshot) -> Facts:
         tags=component.tags,
         owner=component.owner,
         state=decision.status,
+        marks=(OVERDUE,) if age and age["late"] else (),
     )
 
 
@@ -127,7 +137,7 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
     for hit in looked:
         keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
         if keys:
-            found.append(Hit(hit.decision, hit.facts, [*hit.matches, *keys], []))
+            found.append(replace(hit, matches=[*hit.matches, *keys], missing=[]))
     return found
 
 

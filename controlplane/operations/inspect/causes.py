@@ -187,7 +187,9 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
         "dataset": held.dataset,
         "state": decision.status,
         "sentence": held.sentence,
+        "at": views.when(held.at),
         "fix": held.fix,
+        "commands": list(held.commands),
         "error": views.error(decision.error, nodes[held.dataset]),
     }
 

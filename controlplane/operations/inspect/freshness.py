@@ -12,8 +12,11 @@ from math import ceil
 
 from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
 from controlplane.core.model.answers import DatasetFreshness
+from controlplane.core.model.answers.status import FreshnessEntry
 from controlplane.core.model.states import State
+from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
 STATES_FIRST = 10  # of each dataset, in one statement
@@ -81,6 +84,18 @@ def of_datasets(
         name: _freshness(limit, times[name], now) if name in times else _empty(limit, declared, name, now)
         for name, limit in limits.items()
     }
+
+
+def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, DatasetFreshness]:
+    """Of those of these datasets that are to be fresh."""
+    return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, Changes())
+
+
+def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
+    """Of all datasets that the actor sees and that are to be fresh, in order of names."""
+    with ctx.looking(branch) as (plan, facts):
+        ages = of_snapshot(facts, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
+    return [{"dataset": name, **ages[name]} for name in sorted(ages)]
 
 
 def of_dataset(

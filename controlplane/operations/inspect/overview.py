@@ -14,7 +14,6 @@ from controlplane.core.compile.nodes import Node, Sink, Source
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import (
     DataflowStatus,
-    DatasetFreshness,
     DatasetStatus,
     EventRecord,
     ExportStatus,
@@ -29,17 +28,25 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.feeds import Feed
-from controlplane.core.model.leases import LOOP
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
-from controlplane.core.plan import Decision
+from controlplane.core.plan import Decision, Status
 from controlplane.core.plan.values import INTERNAL
 from controlplane.core.rights import may, may_see_part
 from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.export_cursor import behind
-from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
+from controlplane.operations.inspect import (
+    freshness,
+    lateness,
+    pinned_columns,
+    plan_basis,
+    source_changes,
+    standstill,
+    views,
+    work,
+)
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now, targeted
 from controlplane.operations.projections.publish import is_published
@@ -126,13 +133,29 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         ]
         if long:
             _add_times(tx, branch, flows)
-        drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
-        leader = views.leader(tx.lease(LOOP), tx.now())
+        running = tx.drivers()
+        drivers = [views.driver(d) for d in (*running, *tx.ends(ENDS_SHOWN))]
+        lease = standstill.scheduler(ctx)
+        leader = views.leader(lease, tx.now())
+        still = standstill.of(tx, lease, running)
         export = _export(ctx, tx)
     is_broken = any("problem" in flow for flow in flows)
     state = "failed" if is_broken else views.state_of(chosen)
-    found: StatusAnswer = {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+    found: StatusAnswer = {
+        "state": state,
+        "dataflows": flows,
+        "drivers": drivers,
+        "leader": leader,
+        "standstill": still,
+    }
     return found if export is None else {**found, "openlineage": export}
+
+
+def states(ctx: Context, branch: str) -> dict[str, Status]:
+    """Of every dataset and copy that the actor sees, as their status has them."""
+    with ctx.looking(branch) as (plan, facts):
+        visible = (d for d in plan.decisions if ctx.sees(d.dataset))
+        return {d.dataset: d.status for d in as_known(ctx, facts.tx, facts, visible)}
 
 
 def _export(ctx: Context, tx: Tx) -> ExportStatus | None:
@@ -201,7 +224,7 @@ def _things(
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
-    fresh, offers = _fresh(facts, decisions), offers_of(facts)
+    fresh, offers = freshness.of_snapshot(facts, (d.dataset for d in decisions)), offers_of(facts)
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -247,12 +270,6 @@ def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
 
 def _offered(feed: Feed, state: State | None) -> OfferedAs:
     return {"name": feed.name, "breaches": list(breaches(feed.columns, state.schema)) if state else []}
-
-
-def _fresh(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[str, DatasetFreshness]:
-    """How old the newest data is, where something is expected of it."""
-    limits = freshness.expecting(facts.desired, (d.dataset for d in decisions))
-    return freshness.of_datasets(facts.tx, facts.branch, limits, facts.states, freshness.Changes())
 
 
 def summary(

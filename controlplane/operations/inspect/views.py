@@ -29,6 +29,7 @@ from controlplane.core.model.answers import (
     TargetStatus,
     VolatileConstruct,
 )
+from controlplane.core.model.answers.plans import FailedPlan
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.holds import Hold
@@ -61,27 +62,46 @@ def plan(
 ) -> PlanAnswer:
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(one) for one in edit.changes]
-    known = costs.known(facts, plan.items)
+    work = tuple(item for decision in plan.decisions for item in _work(decision))
+    known = costs.known(facts, work)
     shown: PlanAnswer = {
         "branch": branch,
-        "state": "work" if plan.items else "nothing",
+        "state": "work" if work else "nothing",
         "as_of": instant(facts.tx.now()),
         "sources": sources,
-        "certain": sum(i.tasks for i in plan.items if i.certain),
-        "possible": sum(i.tasks for i in plan.items if not i.certain),
+        "certain": sum(i.tasks for i in work if i.certain),
+        "possible": sum(i.tasks for i in work if not i.certain),
         "items": [
-            {**one, "cost": costs.of_item(item, known)}
-            for item, one in zip(plan.items, items(plan.items, facts), strict=True)
+            {**one, "cost": costs.of_item(item, known)} for item, one in zip(work, items(work, facts), strict=True)
         ],
-        "cost": costs.total(costs.of_item(item, known) for item in plan.items),
+        "cost": costs.total(costs.of_item(item, known) for item in work),
         "changes": changes,
         "breaks": [one for change in changes for one in change["breaks"]],
-        "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
+        "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in work})],
         "next": None,
     }
     if held := [d.dataset for d in plan.decisions if d.status == "held"]:
         shown["held"] = [{"dataset": name, **hold(facts.holds()[name])} for name in held]
+    if failed := [d for d in plan.decisions if d.status == "failed"]:
+        shown["failed"] = [_failed(decision) for decision in failed]
     return shown
+
+
+def _work(decision: Decision) -> tuple[Item, ...]:
+    """What would run. Of what failed, results that are there already are not taken over before it succeeds."""
+    if decision.status != "failed":
+        return decision.items
+    return tuple(item for item in decision.items if item.tasks)
+
+
+def _failed(decision: Decision) -> FailedPlan:
+    is_of_user = decision.error is None or decision.error["kind"] == "user"
+    wanted = "a retry or an edit" if is_of_user else "a retry"
+    return {
+        "dataset": decision.dataset,
+        "sentence": f"{decision.dataset} failed and waits for {wanted}",
+        "command": f"headgate retry {decision.dataset}",
+    }
 
 
 def hold(found: Hold) -> DatasetHold:

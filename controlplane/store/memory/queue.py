@@ -173,6 +173,11 @@ class MemoryQueue(MemoryPart):
     def _is_due(self, task: Task) -> bool:
         return task.state == "queued" and task.not_before <= self._now
 
+    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
+        tasks = (task for task in self._space.tasks.values() if task.state == "queued" and task.kind in kinds)
+        due = [max(self._space.queued_us[task.key] / 1e6, task.not_before) for task in tasks]
+        return min((at for at in due if at <= self._now), default=None)
+
     def claim(
         self,
         attempt: str,

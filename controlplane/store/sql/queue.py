@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
@@ -190,6 +190,15 @@ class SqlQueue(Part):
             if size in sizes:
                 found[kind] = found.get(kind, 0) + row.n
         return found
+
+    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
+        task = db.tasks.c
+        stored = [kind_text(kind, size) for kind in kinds for size in SIZES]
+        queued = task.queued_us / 1e6
+        due = case((task.not_before > queued, task.not_before), else_=queued)
+        waiting = self._mine(db.tasks, state="queued") & (due <= self.now()) & task.kind.in_(stored)
+        row = self._row(select(func.min(due).label("since")).where(waiting))
+        return None if row is None else row.since
 
     def claim(
         self,

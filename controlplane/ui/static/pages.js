@@ -183,16 +183,29 @@ function count(form) {
 
 // --- times in the reader's zone
 
-const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const INSTANT = /\b(since|at|to)\s*$/; // "since 2 h ago" is no English
 const year = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
+
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
+// Up to a day: a date says more of what is older, or is to come.
+function relative(seconds) {
+  if (seconds < 0 || seconds >= 86400) return null;
+  if (seconds < 60) return "just now";
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${Math.floor(seconds / 3600)} h ago`;
+}
 
 function localTimes(within) {
   for (const time of all("time[datetime]", within)) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.valueOf())) continue;
+    const seconds = (Date.now() - at) / 1000;
     const isToday = at.toDateString() === new Date().toDateString(); // else a time alone would be taken for one of today
-    time.textContent = (isToday ? today : Date.now() - at < 26e9 ? day : year).format(at);
+    const short = INSTANT.test(time.previousSibling?.textContent ?? "") ? isToday && clock.format(at) : relative(seconds);
+    time.textContent = short || (Math.abs(seconds) < 26e6 ? day : year).format(at);
+    time.title = `${full.format(at)} (${time.dateTime})`;
   }
 }
 

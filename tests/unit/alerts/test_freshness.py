@@ -181,12 +181,12 @@ def test_it_is_shown_in_status_and_in_why(place: Place) -> None:
     place.since_commit(27 * HOUR)
     told = "its newest data is 27 h old, more than 26 h"
     status = overview.status(place.world.ctx, BRANCH)
-    assert f"late: shop.orders: {told}\n" in text(views.status(status))
+    assert f"overdue: shop.orders: {told}\n" in text(views.status(status))
     assert status["dataflows"][0]["datasets"][0]["state"] == "stale", (
         "late is no state"
     )  # its table is not written here
     why = causes.why(place.world.ctx, BRANCH, "shop.orders")
-    assert f"late: {told}\n" in text(why_views.why(why))
+    assert f"overdue: {told}\n" in text(why_views.why(why))
 
 
 def test_a_dataset_without_data_is_measured_from_the_edit(place: Place) -> None:
@@ -197,7 +197,7 @@ def test_a_dataset_without_data_is_measured_from_the_edit(place: Place) -> None:
     place.later(60.0)
     assert place.kinds("shop.total") == [LATE]
     told = "it has no data, 2 h 1 min after its dataflow was applied, which is more than 2 h"
-    assert f"late: shop.total: {told}\n" in text(views.status(overview.status(place.world.ctx, BRANCH)))
+    assert f"overdue: shop.total: {told}\n" in text(views.status(overview.status(place.world.ctx, BRANCH)))
     place.world.settle()
     place.later(0.0)
     assert place.kinds("shop.total") == [LATE, FRESH]

@@ -81,7 +81,9 @@ def test_what_blocks_is_told_with_its_error_and_what_ends_it() -> None:
         "dataset": "f.b",
         "state": "failed",
         "sentence": "f.b has failed: no number",
+        "at": None,
         "fix": "headgate retry f.b",
+        "commands": ["headgate retry f.b"],
     }
     assert lines(state="blocked", held_up={**held, "error": ERROR}, tree=None)[2:] == [
         "held up: f.b has failed: no number",

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 
 from controlplane.api.services import Services
+from controlplane.core.model.leases import LOOP, Lease
 from controlplane.core.model.projections import Publication
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
@@ -29,6 +30,7 @@ from tests.unit.expectations.world import World
 
 START = date(2025, 1, 1)
 DAYS = 60
+YEAR_S = 365 * 86_400.0
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",
@@ -43,7 +45,8 @@ SHOP = """
   dear: {{transform: {{sql: "SELECT k, v AS price FROM orders WHERE v > 20"}}, description: Orders that cost much,
          owner: ada, tags: [money, daily]}}
   spent: {{transform: {{sql: "SELECT k, sum(price) AS total FROM dear GROUP BY k", partition_by: [k]}}}}
-  grand: {{transform: {{sql: "SELECT sum(total) AS t, count(*) AS n FROM spent"}}, description: One row}}
+  grand: {{transform: {{sql: "SELECT sum(total) AS t, count(*) AS n FROM spent"}}, description: One row,
+          freshness: 30s}}
   told: {{transform: {{sql: "SELECT k, {cells} FROM orders WHERE v < 3"}}, description: {description}}}
   strict: {{transform: {{sql: "SELECT k, v FROM orders"}}, expect: [{{check: "v < 50", on_fail: fail}}]}}
   after_strict: {{transform: {{sql: "SELECT sum(v) AS v FROM strict"}}}}
@@ -98,10 +101,17 @@ def filled(home: Path, *, url: str = "memory:") -> World:
     for namespace, flows in (("default", "o*"), ("team-b", "*")):
         feeds.grant(world.ctx, "grand", namespace, flows)
     branches.create(world.ctx, "dev")
+    lead(world)
     edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
     blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])
     compute(world, "dev")
     return world
+
+
+def lead(world: World) -> Lease:
+    """A scheduler is there, as far as the database knows."""
+    with world.store.begin() as tx:
+        return tx.take_lease(LOOP, "pod-1/ab12", 10 * YEAR_S)
 
 
 def compute(world: World, branch: str) -> None:

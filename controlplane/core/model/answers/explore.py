@@ -12,14 +12,15 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 from controlplane.core.model.answers.datasets import ChangeKind, Changes
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.answers.states import State
+from controlplane.core.model.answers.status import DatasetFreshness
 from controlplane.core.model.answers.work import AttemptEntry, PastRunTasks, RunCause
 from controlplane.core.model.states import Cause
 
 NodeKind: TypeAlias = Literal["read", "sql", "python", "write", "quarantine"]
 Collapse: TypeAlias = Literal["flow", "tag"]
 EdgeMode: TypeAlias = Literal["each", "by", "all", "previous", "copy", "quarantine"]
-FacetName: TypeAlias = Literal["state", "kind", "flow", "owner", "tag"]
-MatchField: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "partition"]
+FacetName: TypeAlias = Literal["state", "is", "kind", "flow", "owner", "tag"]
+MatchField: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "is", "partition"]
 
 
 class Share(TypedDict):
@@ -251,8 +252,8 @@ class SearchAnswer(TypedDict):
 
 class CatalogueHit(TypedDict):
     """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is committed.
-    `matches`: where words were found, the first of `more` and these. `own`: of a dataset in a branch, as its status has
-    it."""
+    `matches`: where words were found, the first of `more` and these. `freshness`: where it is expected. `own`: of a
+    dataset in a branch, as its status has it."""
 
     name: str
     kind: NodeKind
@@ -265,6 +266,7 @@ class CatalogueHit(TypedDict):
     rows: int | None
     matches: list[SearchMatch]
     more: int
+    freshness: NotRequired[DatasetFreshness]
     own: NotRequired[bool]
 
 

@@ -168,9 +168,18 @@ class PlanBasis(TypedDict):
     looked: NotRequired[str]
 
 
+class FailedPlan(TypedDict):
+    """A dataset or copy that failed: nothing of it runs before what `sentence` says. `command`: a retry."""
+
+    dataset: str
+    sentence: str
+    command: str
+
+
 class PlanAnswer(TypedDict):
     """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
-    to what was applied have no basis. `held`: datasets for which nothing is planned, since they were rolled back.
+    to what was applied have no basis. `held`: datasets for which nothing is planned, since they were rolled back;
+    `failed`: those that a retry or an edit has to come for.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
     """
@@ -187,6 +196,7 @@ class PlanAnswer(TypedDict):
     breaks: list[PlanBreak]
     notices: list[ProblemDetail]
     held: NotRequired[list[HeldDataset]]
+    failed: NotRequired[list[FailedPlan]]
     basis: NotRequired[PlanBasis]
     next: str | None
 

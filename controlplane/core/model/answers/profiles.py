@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from controlplane.core.model.json_values import JsonValue
 
-Basis: TypeAlias = Literal["exact", "sampled", "unknown"]
+Basis: TypeAlias = Literal["exact", "estimated", "sampled", "unknown"]  # estimated: of all rows, within 2 %
 Told: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
 
 

@@ -54,6 +54,12 @@ class DatasetFreshness(TypedDict):
     reason: str | None
 
 
+class FreshnessEntry(DatasetFreshness):
+    """The same with the name of the dataset."""
+
+    dataset: str
+
+
 class OfferedAs(TypedDict):
     """A feed that offers the dataset. `breaches`: what of its contract the newest generation breaks, in sentences."""
 
@@ -148,6 +154,18 @@ class LeaderStatus(TypedDict):
     since: str
 
 
+class Standstill(TypedDict):
+    """Why nothing is computed. `missing`: the part that is not running, and `since` when (None: it never ran).
+    `reason`: why a driver that was asked for has not begun. `fix` and `command`: what ends the standstill."""
+
+    missing: Literal["scheduler", "driver", "worker"]
+    sentence: str
+    since: str | None
+    reason: str | None
+    fix: str
+    command: str
+
+
 class DataflowStatus(TypedDict):
     """How a dataflow stands. `problem`: it does not compile, and nothing of it is computed."""
 
@@ -169,13 +187,14 @@ class ExportStatus(TypedDict):
 
 
 class StatusAnswer(TypedDict):
-    """How everything stands, or what was asked for. `leader`: None while no process plans. `openlineage`: only where
-    events of lineage are sent."""
+    """How everything stands, or what was asked for. `leader`: None while no process plans. `standstill`: None while
+    work is done, or could be. `openlineage`: only where events of lineage are sent."""
 
     state: State
     dataflows: list[DataflowStatus]
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
+    standstill: Standstill | None
     openlineage: NotRequired[ExportStatus]
 
 
@@ -207,12 +226,15 @@ class WhyStop(TypedDict):
 
 
 class WhyHeldUp(TypedDict):
-    """What keeps work from being done. `dataset`: where it begins; `error`: of that dataset; `fix`: what ends it."""
+    """What keeps work from being done. `dataset`: where it begins, and `at` when, where that is known; `error`: of that
+    dataset; `fix`: what ends it; `commands`: those that the fix names."""
 
     dataset: str
     state: State
     sentence: str
+    at: str | None
     fix: str
+    commands: list[str]
     error: ErrorReport | None
 
 
