@@ -55,6 +55,11 @@ def own_columns(file: BinaryIO, name: str, kind: str, options: Mapping[str, Json
         return None
 
 
+def is_headerless(kind: str, options: Mapping[str, Json]) -> bool:
+    """CSV whose columns have places, not names."""
+    return kind == "csv" and not CsvDialect.of(_texts(options)).header
+
+
 def _texts(options: Mapping[str, Json]) -> dict[str, str]:
     given = {k.lower(): v for k, v in options.items() if v is not None}
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}

@@ -308,7 +308,7 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
     ):
         return result
     try:
-        found = infer(attempt, task)
+        found = infer(attempt, task, task["columns"])
         return (
             {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )

@@ -14,6 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dataplane.connectors.files.folder_columns import PLACE, FolderColumns, type_of_column
+from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.loading import loaded, loaded_labelled
 from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.orc import check_orc
@@ -23,18 +25,19 @@ from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, canonical_schema, column_names, field_of, struct_of
+from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments.links import OBJECT
 from dataplane.fragments.writing import Written
 from dataplane.spark.errors import ErrorSource, explain
-from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
+_MISFIT = "__headgate_misfit"  # what is wrong with the folders of a row's file
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -44,6 +47,9 @@ class Scan:
 
     columns: tuple[str, ...]
     objects: list[tuple[str, SourceObject]] = field(default_factory=list)
+
+    def folders(self, format: str) -> FolderColumns:
+        return FolderColumns.of((found for _, found in self.objects), format)
 
 
 def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
@@ -101,14 +107,24 @@ class _Batch:
     def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         """Errors of tasks whose files Spark would misread without a word."""
         found: dict[str, TaskError] = {}
-        for task in tasks if self._format == "orc" else ():
+        for task in tasks:
             try:
                 for one in task["objects"]:
-                    with open_source(self._attempt.claim["job"], one, BUFFER_BYTES) as file:
-                        check_orc(file, told_path(one), self._schema)
+                    self._refuse(one)
             except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
                 found[task_label(task)] = self.explain(e)
         return found
+
+    def _refuse(self, found: SourceObject) -> None:
+        if not self._drops and (failure := self._unfit(found)):
+            raise failure
+        if self._format == "orc":
+            with open_source(self._attempt.claim["job"], found, BUFFER_BYTES) as file:
+                check_orc(file, told_path(found), self._schema)
+
+    def _unfit(self, found: SourceObject) -> TaskFailure | None:
+        """A value of the file's folders that its column cannot have."""
+        return unfit(found, told_path(found), {f["name"]: f["type"] for f in self._schema["fields"]})
 
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
@@ -162,6 +178,7 @@ class _Batch:
         names, own = column_names(self._schema), found["columns"]
         if self._format != "csv":
             return names
+        names = tuple(name for name in names if name not in dict(found.get("folders", ())))
         if not has_header("csv", self._options):
             return names if own is None else names[: len(own)]
         return tuple(own) if own is not None else self._asked_of_spark(session, found)
@@ -174,13 +191,27 @@ class _Batch:
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
-        metadata = self._attempt.claim["job"]["metadata"]
+        is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders(self._format).names)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
         schema = None if self._format == "binary" else self._typed(scan)
-        rows = loaded_labelled(self._attempt, session, source, scan.objects, schema, numbered=bool(metadata))
-        return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
+        rows = loaded_labelled(self._attempt, session, source, scan.objects, schema, numbered=is_told)
+        if not is_told:
+            return rows
+        rows = rows.join(F.broadcast(self._objects(session, scan)), OBJECT)
+        return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
+
+    def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
+        """What is known of the files of a scan, by number: metadata, values of folders."""
+        folders, known = scan.folders(self._format), []
+        for number, (_, found) in enumerate(scan.objects):
+            failure = self._unfit(found) if self._drops else None
+            told = (number, told_path(found), failure and failure.message, found["name"], found["modified_ms"])
+            known.append((*told, *folders.row(found)))
+        kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
+        rows = session.createDataFrame(known, kinds + folders.kinds)
+        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
@@ -195,6 +226,9 @@ class _Batch:
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
+        folders = scan.folders(self._format)
+        if column["name"] in folders.names:
+            return folders.value(column, F.col(quoted(column["name"])) if column["name"] in scan.columns else None)
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return F.col(quoted(column["name"]))
         return _absent(column)
@@ -206,15 +240,7 @@ def _one_of(objects: Sequence[SourceObject]) -> str:
 
 
 def _absent(column: Field) -> Column:
-    kind = spark_type({"type": "struct", "fields": [column]})[0].dataType
-    return F.lit(None).cast(kind).alias(column["name"])
-
-
-def _objects(session: SparkSession, scan: Scan) -> DataFrame:
-    """What is known of the files of a scan, by number."""
-    known = [(i, o["name"], o["modified_ms"]) for i, (_, o) in enumerate(scan.objects)]
-    rows = session.createDataFrame(known, f"{OBJECT} INT, _source_name STRING, modified_ms BIGINT")
-    return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
+    return F.lit(None).cast(type_of_column(column)).alias(column["name"])
 
 
 def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
