@@ -51,12 +51,13 @@ class Named:
 
 
 def source(named: Named, read: Read, location: str, declared: Schema | None, checks: tuple[Check, ...]) -> Source:
-    options = connectors.logic_options(read)
+    read = connectors.with_defaults(read, named.uid)
+    options, folders = connectors.logic_options(read), connectors.reads_folders(read)
     unfiltered = ids.parse_logic(
         read.format, options, tuple(read.metadata), read.on_bad_record, named.timezone, named.semantics
     )
     parse = of_checks.filtered_logic(unfiltered, checks)
-    logic = ids.read_logic(parse, declared, read.schema_change)
+    logic = ids.read_logic(parse, declared, read.schema_change, folders=folders)
     feed = connectors.feed_of(read, named.namespace)
     if feed is None:
         listing = connectors.listing_id(read, location)
@@ -77,7 +78,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
         declared=declared,
         timezone=named.timezone,
         spark=named.spark,
-        reading=ids.read_logic(unfiltered, declared, read.schema_change),
+        reading=ids.read_logic(unfiltered, declared, read.schema_change, folders=folders),
         checks=checks,
         feed=feed,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -72,7 +73,11 @@ def _fits_decimal(text: str, precision: int, scale: int) -> bool:
 
 
 def _fits_float(text: str) -> bool:
-    return _fits_double(text) and abs(float(text)) <= _LARGEST_FLOAT
+    """As of a double."""
+    if not _fits_double(text) or abs(float(text)) > _LARGEST_FLOAT:
+        return False
+    (nearest,) = struct.unpack("f", struct.pack("f", float(text)))
+    return any(Decimal(f"{nearest:.{digits}g}") == Decimal(text) for digits in range(1, 10))
 
 
 def _fits_double(text: str) -> bool:

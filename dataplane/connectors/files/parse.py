@@ -22,7 +22,7 @@ from dataplane.connectors.files.orc import check_orc
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.connectors.files.verify import open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
-from dataplane.contract.listings import SourceObject
+from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, canonical_schema, column_names, field_of, struct_of
 from dataplane.errors import TaskFailure
@@ -176,9 +176,12 @@ class _Batch:
     def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
         """The columns to give the reader for one file: those of CSV have places, all others names."""
         names, own = column_names(self._schema), found["columns"]
+        if self._format in ("text", "binary"):
+            return tuple(name for name in names if name in (own or ()))
+        given = {key for key, _ in found.get("folders", ()) if own is not None and is_folder_column(found, key)}
         if self._format != "csv":
-            return names
-        names = tuple(name for name in names if name not in dict(found.get("folders", ())))
+            return tuple(name for name in names if name not in given)
+        names = tuple(name for name in names if name not in given)
         if not has_header("csv", self._options):
             return names if own is None else names[: len(own)]
         return tuple(own) if own is not None else self._asked_of_spark(session, found)
