@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-KeyFolders: TypeAlias = list[tuple[str, str | None]]  # keys in the order of the path, with decoded texts
+# Keys in the order of the path, with decoded texts. In JSON, and so in objects of a listing, a pair is a list.
+KeyFolders: TypeAlias = list[tuple[str, str | None]]
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 EMPTY: Final = "__HEADGATE_EMPTY__"

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.key_folders import SETTING, key_folders
+from dataplane.contract.key_folders import SETTING, KeyFolders, key_folders
 from dataplane.contract.listings import SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.file_columns import is_headerless
 
-Keys = tuple[str, ...]
+Keys: TypeAlias = tuple[str, ...]
 
 
 def with_folders(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
@@ -29,7 +30,8 @@ def with_folders(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Ite
     for key, source in found:
         folders = key_folders(source["name"])
         agreement.check(source["name"], tuple(name for name, _ in folders))
-        yield key, {**source, "folders": folders} if folders else source
+        as_json = cast("KeyFolders", [[name, text] for name, text in folders])
+        yield key, {**source, "folders": as_json} if folders else source
 
 
 @dataclass(slots=True)
