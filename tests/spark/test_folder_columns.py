@@ -1,4 +1,4 @@
-"""Folders `key=value` are columns: of every format, with the values that they say, and nothing wrong passes for data."""
+"""Folders `key=value` are columns, of files of every format, and nothing wrong passes for data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ from dataplane.spark.schemas import schema_of as of_rows
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 from tests.unit.listing.location import list_job
 
+NONE: Json = MappingProxyType({})
+
 
 def parquet(**columns: list[Any]) -> bytes:
     target = BytesIO()
@@ -44,13 +47,14 @@ def orc(**columns: list[Any]) -> bytes:
 def listed(lake: Lake, format: str, files: dict[str, bytes | str], **options: Json) -> list[SourceObject]:
     for name, content in files.items():
         lake.source(name, content)
-    return found_in(lake.sources, format, **options)
+    return found_in(lake.sources, format, getattr(lake, "settings", {}), **options)
 
 
-def found_in(folder: Path, format: str, **options: Json) -> list[SourceObject]:
+def found_in(folder: Path, format: str, settings: Json = NONE, **options: Json) -> list[SourceObject]:
     """What a worker lists there, with folders as columns."""
     options = options or dict(read(format)["options"])
-    job = list_job(f"{folder}/**", format=format, options=options, settings={"hive_partitioning": True})
+    settings = {**settings, "hive_partitioning": True}
+    job = list_job(f"{folder}/**", format=format, options=options, settings=settings)
     return [found for partition in list_files(job, Versions())["partitions"] for found in partition["objects"]]
 
 
@@ -122,8 +126,8 @@ def test_types_are_inferred_from_all_values(lake: Lake) -> None:
 
 
 KINDS = ["tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"]
-EDGES = """1|-1|+1|001|-0|127|128|-128|32768|2147483647|2147483648|-2147483648|9223372036854775807|9223372036854775808|1.5
-1.50|.5|1.|1e3|1E+3|1e-3|1e38|1e39|3.4028235e38|1e308|1e309|1e400|9007199254740993|0.1|0.30000000000000004|NaN|Infinity
+EDGES = """1|-1|+1|001|-0|127|128|-128|32768|2147483647|2147483648|-2147483648|9223372036854775807|9223372036854775808
+1.5|1.50|.5|1.|1e3|1E+3|1e-3|1e38|1e39|3.4028235e38|1e308|1e309|1e400|9007199254740993|0.1|0.30000000000000004|NaN|Infinity
 true|FALSE|t|yes|1d|2f|0x1|1_000|١|2024-01-01|2024-1-1|2023-02-29|0001-01-01|0000-01-01|10000-01-01|2024-01-01T10:00:00
 2024-01-01 10:00|2024-01-01 10:00:00|2024-01-01 24:00:00|2024-01-01 10:00:00.123456|2024-01-01 10:00:00.1234567
 2024-01-01 10:00:00Z|2024-01-01 10:00:00+18:00|2024-01-01 10:00:00+18:30|10:00|99.99|999.9|-99.9|0.001|1e1|100| 1|1 |"""

@@ -17,6 +17,10 @@ from dataplane.contract.kinds import Kind
 from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of
+from tests.spark.test_folder_columns import (  # noqa: F401  # as well
+    test_a_column_of_the_file_wins_and_has_to_agree,
+    test_folders_are_columns_in_every_format,
+)
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
     HOSTILE,
     test_a_changed_or_vanished_object_voids_its_task_alone,

@@ -1,10 +1,11 @@
-"""Folders `key=value` as columns of a dataset: which datasets have them, what a moved file costs, how a schema follows."""
+"""Folders `key=value` as columns of a dataset: which have them, what a moved file costs, how a schema follows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.store.close()
 
 
-def read(world: World, **keys: object) -> None:
+def read(world: World, **keys: Any) -> None:
     world.read(path=f"{world.home}/orders/**/*.csv", **keys)
 
 
