@@ -21,6 +21,7 @@ from typing import TypeVar, cast
 
 from pyspark.sql import SparkSession
 
+from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.options import encoding_of
 from dataplane.connectors.files.parse import parse, times_of_day
@@ -35,6 +36,7 @@ from dataplane.contract.claims import (
     DriverClaim,
     IndexClaim,
     InferClaim,
+    ObjectsTask,
     PackClaim,
     ParseClaim,
     ParseTask,
@@ -308,7 +310,7 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
     ):
         return result
     try:
-        found = infer(attempt, task, task["columns"])
+        found = with_folders(infer(attempt, task), task["objects"], task["columns"])
         return (
             {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )
@@ -423,11 +425,17 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
         return _without_files(attempt, tasks, _told(partial(schema_of, attempt)), partial(_explain_reading, attempt))
-    found = _without_files(attempt, tasks, _told(partial(infer, attempt)), partial(_explain_reading, attempt))
+    found = _without_files(
+        attempt, tasks, _told(partial(_schema_of_files, attempt)), partial(_explain_reading, attempt)
+    )
     return [
         result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
         for task, result in zip(tasks, found, strict=True)
     ]
+
+
+def _schema_of_files(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
+    return with_folders(infer(attempt, task), task["objects"])
 
 
 def _indexed(attempt: Attempt[IndexClaim]) -> list[TaskResult]:

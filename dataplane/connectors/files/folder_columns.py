@@ -46,13 +46,11 @@ class FolderColumns:
         texts = dict(found.get("folders", ()))
         return [value for name in self.names for value in (texts.get(name), _origin_of(found, name, texts))]
 
-    def value(self, column: Field, own: Column | None) -> Column:
-        """A column's value in a row of a file. `own`: what the file has, where it may have the column."""
+    def value(self, column: Field, own: Column) -> Column:
+        """A column's value in a row of a file. `own`: what the file has; NULL where it has no such column."""
         number = self.names.index(column["name"])
         text, origin = F.col(_text(number)), F.col(_origin(number))
         value = text.try_cast(type_of_column(column))
-        if own is None:
-            return value.alias(column["name"])
         checked = self._checked(column, own, text, value)
         filled = F.when(own.isNull(), value).otherwise(checked)
         chosen = F.when(origin == _FOLDER, value).when(origin == _FILE, own).when(origin == _BOTH, checked)

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Final
 
 from dataplane.contract.listings import SourceObject, is_folder_column
-from dataplane.contract.schemas import Type
+from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
 from dataplane.errors import TaskFailure
 
 _BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
@@ -27,18 +27,27 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)$", re.ASCII)
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this order, else string
 
 
-def inferred(objects: Iterable[SourceObject], known: Mapping[str, Type]) -> dict[str, Type]:
-    """Types of the columns that folders give beyond the files' own, in the order of the path. `known` types stay where
-    all values fit them."""
+def with_folders(own: Schema, objects: Iterable[SourceObject], known: Schema = NO_COLUMNS) -> Schema:
+    """The files' own columns, then those that their folders give, in the order of the path. Types that a column has in
+    `known`, or in other files, stay where all values fit them."""
+    types = {f["name"]: f["type"] for schema in (known, own) for f in schema["fields"] if f["type"] != "void"}
+    folders = {key: _type_of(texts, types.get(key)) for key, texts in _texts(objects).items()}
+    columns = {f["name"]: f["type"] for f in own["fields"]} | folders
+    return canonical_schema(struct_of(field_of(name, kind) for name, kind in columns.items()))
+
+
+def _texts(objects: Iterable[SourceObject]) -> dict[str, set[str]]:
+    """The values of each column that folders give beyond the files' own."""
     texts: dict[str, set[str]] = {}
     for found in objects:
         for key, text in found.get("folders", ()):
             if is_folder_column(found, key):
                 texts.setdefault(key, set()).update(() if text is None else (text,))
-    return {key: _type_of(some, known.get(key)) for key, some in texts.items()}
+    return texts
 
 
 def _type_of(texts: set[str], known: Type | None) -> Type:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from dataplane.connectors.files.folder_types import inferred
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.options import has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_times
@@ -29,21 +28,18 @@ _LADDER = ("byte", "short", "integer", "long", "float", "double")  # each holds 
 _HEADER = 1 << 22
 
 
-def infer(attempt: Attempt[SourceClaim], task: ObjectsTask, known: Schema | None = None) -> Schema:
-    """The union of the files' columns, in order of first appearance, then those that their folders give. The latter
-    keep the types that they have in `known`, where these hold all values."""
+def infer(attempt: Attempt[SourceClaim], task: ObjectsTask) -> Schema:
+    """The union of the files' columns, in order of first appearance."""
     attempt.enter()
     job, objects = attempt.claim["job"], task["objects"]
-    folders = inferred(objects, {f["name"]: f["type"] for f in (known or _struct({}))["fields"]})
     if job["format"] in _FIXED:
-        return _struct(merged(dict(_FIXED[job["format"]]), folders))
+        return _struct(dict(_FIXED[job["format"]]))
     session = reading_session(attempt.spark, job["timezone"])
     types: dict[str, Type] = {}
     for some in _alike(job, objects):
         types = merged(types, _inferred(attempt, session, some))
     order = dict.fromkeys(name for o in objects for name in o["columns"] or ())
-    types = {name: types[name] for name in dict.fromkeys([*order, *types]) if name in types}
-    return _struct(merged(types, folders))
+    return _struct({name: types[name] for name in dict.fromkeys([*order, *types]) if name in types})
 
 
 def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> dict[str, Type]:

@@ -57,7 +57,8 @@ def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in alike(attempt.claim["tasks"]):
         batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
-        refused = batch.refused(tasks)
+        refused = batch.misplaced(tasks)
+        refused |= batch.refused([t for t in tasks if task_label(t) not in refused])
         readable = [t for t in tasks if task_label(t) not in refused]
         outcomes |= refused
         outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
@@ -107,20 +108,21 @@ class _Batch:
     def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         """Errors of tasks whose files Spark would misread without a word."""
         found: dict[str, TaskError] = {}
-        for task in tasks:
+        for task in tasks if self._format == "orc" else ():
             try:
                 for one in task["objects"]:
-                    self._refuse(one)
+                    with open_source(self._attempt.claim["job"], one, BUFFER_BYTES) as file:
+                        check_orc(file, told_path(one), self._schema)
             except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
                 found[task_label(task)] = self.explain(e)
         return found
 
-    def _refuse(self, found: SourceObject) -> None:
-        if not self._drops and (failure := self._unfit(found)):
-            raise failure
-        if self._format == "orc":
-            with open_source(self._attempt.claim["job"], found, BUFFER_BYTES) as file:
-                check_orc(file, told_path(found), self._schema)
+    def misplaced(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
+        """Errors of tasks with a file in a folder whose value its column cannot have."""
+        if self._drops:
+            return {}
+        failures = {task_label(t): next(filter(None, map(self._unfit, t["objects"])), None) for t in tasks}
+        return {label: self.explain(failure) for label, failure in failures.items() if failure}
 
     def _unfit(self, found: SourceObject) -> TaskFailure | None:
         """A value of the file's folders that its column cannot have."""
@@ -178,10 +180,12 @@ class _Batch:
         names, own = column_names(self._schema), found["columns"]
         if self._format in ("text", "binary"):
             return tuple(name for name in names if name in (own or ()))
-        given = {key for key, _ in found.get("folders", ()) if own is not None and is_folder_column(found, key)}
-        if self._format != "csv":
-            return tuple(name for name in names if name not in given)
+        if self._format != "csv" and own is None:
+            return names
+        given = {key for key, _ in found.get("folders", ()) if is_folder_column(found, key)}
         names = tuple(name for name in names if name not in given)
+        if self._format != "csv":
+            return names
         if not has_header("csv", self._options):
             return names if own is None else names[: len(own)]
         return tuple(own) if own is not None else self._asked_of_spark(session, found)
@@ -229,9 +233,10 @@ class _Batch:
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
-        folders = scan.folders(self._format)
-        if column["name"] in folders.names:
-            return folders.value(column, F.col(quoted(column["name"])) if column["name"] in scan.columns else None)
+        folders, own = scan.folders(self._format), self._own(column, scan)
+        return folders.value(column, own) if column["name"] in folders.names else own
+
+    def _own(self, column: Field, scan: Scan) -> Column:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return F.col(quoted(column["name"]))
         return _absent(column)
