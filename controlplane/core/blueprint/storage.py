@@ -53,8 +53,9 @@ HIVE_PARTITIONING: Key[bool | None] = Key(
     "hive_partitioning",
     Flag(),
     None,
-    "Whether folders key=value below the fixed folder of the path are columns.",
-    written="true",
+    "Whether folders key=value below the fixed folder of the path are columns; if absent, true but for components of "
+    "earlier versions.",
+    example=False,
 )
 _SECRET = Text((_reference,))
 ENDPOINT: Key[str | None] = Key(

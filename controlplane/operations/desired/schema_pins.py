@@ -55,7 +55,7 @@ def _is_earlier(node: Node) -> bool:
 
 
 def _raised(ctx: Context, tx: Tx, branch: str, live: Revision, names: Iterable[str]) -> Revision:
-    uids = {**live.uids, **{name: in_edition(live.uids[name], NEWEST_EDITION) for name in names}}
+    uids = {**live.uids, **{name: in_edition(live.uids.get(name, name), NEWEST_EDITION) for name in names}}
     number = tx.last_number(branch, live.dataflow) + 1
     next_one = replace(live, branch=branch, number=number, uids=uids, at=tx.now())
     return replace(next_one, actor=ctx.actor, request_id=ctx.request_id)
