@@ -298,7 +298,7 @@ WIDE = {  # codec of a file, and the encoding that its reader names
 
 
 def test_csv_in_utf_16_and_utf_32_is_read_with_a_mark_or_without(lake: Lake) -> None:
-    columns, text = schema_of(lake.spark, "id INT, name STRING"), "id,name\n8,\u0a0d\u010a\r\n9,b\n"
+    columns, text = schema_of(lake.spark, "id INT, name STRING"), "id,name\r\n8,\u0a0d\u010a\r\n9,b\r\n"
     for codec, encodings in WIDE.items():
         for encoding in encodings:
             data = text.encode(codec)
@@ -311,10 +311,8 @@ def test_csv_in_utf_16_and_utf_32_is_read_with_a_mark_or_without(lake: Lake) -> 
                 assert lake.rows(result) == rows, (codec, encoding)
             assert failed(cut)["condition"] == "MALFORMED_CHARACTER_CODING"
             assert "line 3 is not" in failed(cut)["message"]
-            assert told_types(lake.run("infer", job, [{"objects": objects[:2]}])[0]) == {
-                "id": "integer",
-                "name": "string",
-            }
+        types = {"id": "integer", "name": "string"}
+        assert told_types(lake.run("infer", job, [{"objects": objects[:2]}])[0]) == types
 
 
 def test_a_byte_order_that_is_not_said_and_is_another_one_is_told(lake: Lake) -> None:

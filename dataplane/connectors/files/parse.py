@@ -178,10 +178,10 @@ class _Batch:
     def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
         """The columns to give the reader for one file: those of CSV have places, all others names."""
         names, own = column_names(self._schema), found["columns"]
-        if self._format in ("text", "binary"):
-            return tuple(name for name in names if name in (own or ()))
         if self._format != "csv" and own is None:
             return names
+        if self._format in ("text", "binary"):
+            return tuple(name for name in names if name in (own or ()))
         given = {key for key, _ in found.get("folders", ()) if is_folder_column(found, key)}
         names = tuple(name for name in names if name not in given)
         if self._format != "csv":
