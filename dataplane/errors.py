@@ -42,7 +42,7 @@ def to_driver(failure: TaskFailure) -> RuntimeError:
 
 def of_worker(text: str) -> TaskFailure | None:
     """The failure that such a text tells of. Users' code may say what it likes: what only looks so is none."""
-    _, mark, told = text.rpartition(f"{RuntimeError.__name__}: {_MARK}")
+    _, mark, told = text.rpartition(WORKER_FAILURE)
     try:
         return TaskFailure(*json.JSONDecoder().raw_decode(told)[0]) if mark else None
     except (ValueError, TypeError):
@@ -50,6 +50,7 @@ def of_worker(text: str) -> TaskFailure | None:
 
 
 _MARK = "TaskFailure of a worker: "
+WORKER_FAILURE = f"{RuntimeError.__name__}: {_MARK}"  # what stands before one in a text, as JSON
 
 
 def error_of(failure: BaseException) -> TaskError:

@@ -247,6 +247,13 @@ def _expected(what: str, test: Callable[[object], bool]) -> Check:
     return check
 
 
+def _is_folder(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    key, text = value
+    return isinstance(key, str) and (text is None or isinstance(text, str))
+
+
 def _is_whole(value: object, below: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
 
@@ -389,6 +396,7 @@ def _following(prefix: str) -> Check:
     return check
 
 
+_FOLDER: Final = _expected("a key and its text, or null", _is_folder)
 _OBJECT: Final = _record(
     {
         "name": _TEXT,
@@ -397,7 +405,8 @@ _OBJECT: Final = _record(
         "modified_ms": _expected("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
         "version": _TEXT,
         "columns": _nullable(_list(_TEXT)),
-    }
+    },
+    {"folders": _list(_FOLDER)},
 )
 _PARTITION: Final = _record({"key": _TEXT, "source": _TASK, "content": _CONTENT, "objects": _list(_OBJECT)})
 _LISTING: Final = _record(

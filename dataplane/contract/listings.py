@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
+from dataplane.contract.key_folders import KeyFolders
 from dataplane.contract.schemas import Json
 
 NESTED = "\x1f"  # joins the names on the way to a nested field, among an object's own columns
@@ -26,14 +27,22 @@ def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
 def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes:
     """Source id of one partition's objects: names and times belong to it only if they enter the rows.
 
-    Where a version does not identify bytes (an etag), the full location belongs to it.
+    Where a version does not identify bytes (an etag), the full location belongs to it. Values of folders that are
+    columns belong to it.
     """
+    objects = [_with_folders(o) for o in objects]
     if "modified" in metadata:
         objects = [{**o, "version": f"{o['version']}@{o['modified_ms']}"} for o in objects]
     if not all(map(is_of_bytes, objects)):
         objects = [{**o, "name": o["uri"]} for o in objects]
         return source_id(objects, named=True)
     return source_id(objects, named="name" in metadata)
+
+
+def _with_folders(found: SourceObject) -> SourceObject:
+    if "folders" not in found:
+        return found
+    return {**found, "version": f"{found['version']}/{json.dumps(found['folders'])}"}
 
 
 def is_of_bytes(found: SourceObject) -> bool:
@@ -51,7 +60,21 @@ class SourceObject(TypedDict):
     modified_ms: int
     version: str
     columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: cannot be told
+    folders: NotRequired[KeyFolders]  # columns that its folders give; absent where these give none, or are not read
     detail: NotRequired[Json]  # what its connector alone has to know to read it
+
+
+def columns_of(found: SourceObject) -> list[str] | None:
+    """The columns of an object's rows: its own, then the keys of its folders that are none of these."""
+    own = found["columns"]
+    if own is None or "folders" not in found:
+        return own
+    return list(dict.fromkeys([*own, *(key for key, _ in found["folders"])]))
+
+
+def is_folder_column(found: SourceObject, key: str) -> bool:
+    """Whether a folder alone gives a column; also where the object cannot tell its own."""
+    return key not in (found["columns"] or ())
 
 
 class ListedPartition(TypedDict):

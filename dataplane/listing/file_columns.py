@@ -20,6 +20,8 @@ from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
+from dataplane.listing import encodings
+from dataplane.listing.encodings import HEAD_BYTES, codec_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +55,16 @@ def own_columns(file: BinaryIO, name: str, kind: str, options: Mapping[str, Json
                 return None
     except _BROKEN:
         return None
+
+
+def is_headerless(kind: str, options: Mapping[str, Json]) -> bool:
+    """CSV whose columns have places, not names."""
+    return kind == "csv" and not CsvDialect.of(_texts(options)).header
+
+
+def is_wide(options: Mapping[str, Json]) -> bool:
+    """Text in UTF-16 or UTF-32."""
+    return encodings.is_wide(_encoding(_texts(options)))
 
 
 def _texts(options: Mapping[str, Json]) -> dict[str, str]:
@@ -107,7 +119,10 @@ def _lines(file: BinaryIO, name: str, encoding: str) -> Iterator[IO[str] | None]
     if name.endswith(_UNTOLD):
         yield None
         return
-    text = io.TextIOWrapper(_uncompressed(file, name), encoding, "strict", newline=None)
+    plain = _uncompressed(file, name)
+    codec = codec_of(encoding, plain.read(HEAD_BYTES))
+    plain.seek(0)
+    text = io.TextIOWrapper(plain, codec, "strict", newline=None)
     try:
         yield text
     finally:
@@ -173,8 +188,7 @@ def _check_width(columns: int, name: str) -> None:
 
 
 def _encoding(settings: Mapping[str, str]) -> str:
-    encoding = settings.get("encoding", settings.get("charset", "utf-8"))
-    return "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
+    return settings.get("encoding", settings.get("charset", "utf-8"))
 
 
 def _first_line(text: IO[str], dialect: CsvDialect) -> str:

@@ -27,6 +27,7 @@ from dataplane.listing.bounds import Bounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.glob import BadGlob, find
 from dataplane.listing.grouping import grouped, key_for
+from dataplane.listing.hive_partitions import with_folders
 from dataplane.listing.patterns import full_matcher
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import REST_NS, FileReading, Seen, Versions, examine, look
@@ -97,7 +98,7 @@ def partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) ->
         names = (_telling(path).removeprefix(folder) for path in _found(pattern, places, bounds))
         keyed = ((key, name) for name in names if (key := key_of(name)))
         found = grouped(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
-        for key, group in groupby(found, itemgetter(0)):
+        for key, group in groupby(with_folders(found, job), itemgetter(0)):
             yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e

@@ -26,6 +26,7 @@ from dataplane.listing.file_columns import own_columns
 from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
 from dataplane.listing.glob import BadGlob, matcher
 from dataplane.listing.grouping import grouped
+from dataplane.listing.hive_partitions import with_folders
 from dataplane.listing.page_buffer import Pages, Told, told
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import FileReading, Seen, Stamp, Versions
@@ -107,7 +108,7 @@ def _partitions(
     reading = FileReading(job["format"], job["options"])
     try:
         found = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
-        for key, group in groupby(found, itemgetter(0)):
+        for key, group in groupby(with_folders(found, job), itemgetter(0)):
             yield listed(key, [source for _, source in group], job.get("metadata", ()))
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from dataplane.contract.listings import ListedPartition, ListingResult, listing_line
+from dataplane.contract.listings import ListedPartition, ListingResult, columns_of, listing_line
 
 INLINE_BYTES = 400_000  # of lines that a report carries itself
 BLOCK_BYTES = 1 << 18
@@ -62,7 +62,7 @@ class ListingWriter:
         self._objects += partition["content"][0]
         self._bytes += partition["content"][1]
         for found in partition["objects"]:
-            self._columns.add(found["columns"])
+            self._columns.add(columns_of(found))
         if self._file is None:
             self._hold(partition, len(line))
         else:

@@ -16,6 +16,7 @@ from pathlib import Path
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult
+from dataplane.listing.file_columns import is_wide
 from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions
 
@@ -46,4 +47,5 @@ def result(look: LocationFingerprint, job: ListJob, cache: Versions, place: Call
 def _way(job: ListJob) -> str:
     """Where and how it is listed. Another number in the tag forgets all, when listings are to come out otherwise."""
     asked = {name: job.get(name) for name in ("location", "format", "options", "partition", "metadata", "settings")}
-    return digest("listed/1", asked=json.dumps(asked, sort_keys=True)).hex()
+    tag = "listed/2" if is_wide(job["options"]) else "listed/1"
+    return digest(tag, asked=json.dumps(asked, sort_keys=True)).hex()

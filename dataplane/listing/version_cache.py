@@ -21,7 +21,7 @@ from pathlib import Path
 from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.listing.file_columns import own_columns
+from dataplane.listing.file_columns import is_wide, own_columns
 
 REST_NS = 2_000_000_000
 TRIES = 3
@@ -60,7 +60,8 @@ class FileReading:
 
     @property
     def id(self) -> str:
-        return digest("own-columns/1", format=self.format, options=json.dumps(self.options, sort_keys=True)).hex()
+        tag = "own-columns/2" if is_wide(self.options) else "own-columns/1"  # of which marks were taken for text once
+        return digest(tag, format=self.format, options=json.dumps(self.options, sort_keys=True)).hex()
 
 
 class Versions:

@@ -21,6 +21,7 @@ from typing import TypeVar, cast
 
 from pyspark.sql import SparkSession
 
+from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
 from dataplane.connectors.files.options import encoding_of
@@ -36,6 +37,7 @@ from dataplane.contract.claims import (
     DriverClaim,
     IndexClaim,
     InferClaim,
+    ObjectsTask,
     PackClaim,
     ParseClaim,
     ParseTask,
@@ -311,7 +313,7 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
         return result
     try:
         under = select_columns(task["columns"], task.get("inferred", ()))
-        found = infer(attempt, task, under)
+        found = with_folders(infer(attempt, task, under), task["objects"], task["columns"])
         return (
             {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )
@@ -450,11 +452,17 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
         return _without_files(attempt, tasks, _told(partial(schema_of, attempt)), partial(_explain_reading, attempt))
-    found = _without_files(attempt, tasks, _told(partial(infer, attempt)), partial(_explain_reading, attempt))
+    found = _without_files(
+        attempt, tasks, _told(partial(_schema_of_files, attempt)), partial(_explain_reading, attempt)
+    )
     return [
         result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
         for task, result in zip(tasks, found, strict=True)
     ]
+
+
+def _schema_of_files(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
+    return with_folders(infer(attempt, task), task["objects"])
 
 
 def _indexed(attempt: Attempt[IndexClaim]) -> list[TaskResult]:

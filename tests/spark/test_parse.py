@@ -286,6 +286,41 @@ def test_encodings_are_the_readers(lake: Lake) -> None:
     assert lake.rows(result) == [{"a": "\u00e9"}]
 
 
+WIDE = {  # codec of a file, and the encoding that its reader names
+    "utf-16": ["UTF-16", "UTF-16LE"],
+    "utf-16-le": ["UTF-16LE"],
+    "utf-16-be": ["UTF-16BE", "utf-16"],
+    "utf-32": ["UTF-32"],
+    "utf-32-le": ["UTF-32LE"],
+    "utf-32-be": ["UTF-32", "UTF-32BE"],
+}
+
+
+def test_csv_in_utf_16_and_utf_32_is_read_with_a_mark_or_without(lake: Lake) -> None:
+    columns, text = schema_of(lake.spark, "id INT, name STRING"), "id,name\r\n8,\u0a0d\u010a\r\n9,b\r\n"
+    for codec, encodings in WIDE.items():
+        for encoding in encodings:
+            data = text.encode(codec)
+            bodies = {"a.csv": data, "b.csv.gz": gzip.compress(data), "c.csv": data[:-1]}
+            objects = [lake.source(f"{encoding}{name}", body, ["id", "name"]) for name, body in bodies.items()]
+            job = read("csv", options={"header": True, "encoding": encoding})
+            *good, cut = lake.run("parse", job, [{"columns": columns, "objects": [o]} for o in objects])
+            for result in good:
+                rows = [{"id": 8, "name": "\u0a0d\u010a"}, {"id": 9, "name": "b"}]
+                assert lake.rows(result) == rows, (codec, encoding)
+            assert failed(cut)["condition"] == "MALFORMED_CHARACTER_CODING"
+            assert "line 3 is not" in failed(cut)["message"]
+        types = {"id": "integer", "name": "string"}
+        assert told_types(lake.run("infer", job, [{"objects": objects[:2]}])[0]) == types
+
+
+def test_a_byte_order_that_is_not_said_and_is_another_one_is_told(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "id INT")
+    task = {"columns": columns, "objects": [lake.source("a.csv", "id\n8\n".encode("utf-16-le"), ["id"])]}
+    (result,) = lake.run("parse", read("csv", options={"header": True, "encoding": "UTF-16"}), [task])
+    assert "write `encoding: UTF-16LE`" in failed(result)["message"]
+
+
 def test_nothing_is_ordinary(lake: Lake) -> None:
     columns = schema_of(lake.spark, "a INT")
     files = [[lake.source("1.csv", "a\n", ["a"])], [lake.source("2.csv", "", [])], []]

@@ -24,6 +24,10 @@ from tests.spark.test_infer import (  # noqa: F401  # these run here on the sour
     test_other_formats_are_inferred_in_order_of_appearance,
     test_what_cannot_be_inferred_fails_in_words,
 )
+from tests.spark.test_folder_columns import (  # noqa: F401  # as well
+    test_a_column_of_the_file_wins_and_has_to_agree,
+    test_folders_are_columns_in_every_format,
+)
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
     HOSTILE,
     test_a_changed_or_vanished_object_voids_its_task_alone,

@@ -43,7 +43,7 @@ from controlplane.core.blueprint.shared import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.shared_parts import SHARED
-from controlplane.core.blueprint.storage import GROUP, REGEX, STORAGE, settings, stored
+from controlplane.core.blueprint.storage import GROUP, HIVE_PARTITIONING, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.model.tasks import Size
 from dataplane.contract.profiles import Mode as ProfileMode
@@ -92,6 +92,7 @@ READ_KEYS = (
     SCHEMA_CHANGE,
     DELETES,
     REGEX,
+    HIVE_PARTITIONING,
     GROUP,
     STORAGE,
 )
@@ -111,6 +112,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
         settings=settings(fields, fields[PATH], reading),
+        hive_partitioning=fields[HIVE_PARTITIONING],
     )
 
 

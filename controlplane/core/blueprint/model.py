@@ -133,6 +133,7 @@ class Read:
     deletes_max: float
     settings: Settings = ()
     is_growing: bool = False
+    hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re2
 
 from controlplane.core.blueprint.checks import matching, no_link_local
-from controlplane.core.blueprint.kinds import Choice, Fault, Reading, Text, Whole, secret_fault
+from controlplane.core.blueprint.kinds import Choice, Fault, Flag, Reading, Text, Whole, secret_fault
 from controlplane.core.blueprint.model import Settings
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from dataplane.contract.limits import REGEX_BYTES
@@ -48,6 +48,14 @@ REGEX: Key[str | None] = Key(
     None,
     "Only files whose whole name below the fixed folder of the path it matches.",
     example="2[0-9]{3}-[0-9]{2}[.]csv",
+)
+HIVE_PARTITIONING: Key[bool | None] = Key(
+    "hive_partitioning",
+    Flag(),
+    None,
+    "Whether folders key=value below the fixed folder of the path are columns; if absent, true but for components of "
+    "earlier versions.",
+    example=False,
 )
 _SECRET = Text((_reference,))
 ENDPOINT: Key[str | None] = Key(

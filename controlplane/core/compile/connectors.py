@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write, feed
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Node, Transform
 from controlplane.core.model.feeds import FeedAddress
+from controlplane.core.model.revisions import FOLDERS, edition_of
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectorSettings
+from dataplane.contract.key_folders import SETTING
 
 FILES = "files"
 
@@ -30,6 +33,19 @@ def is_path(body: Read | Write) -> bool:
 def is_whole(write: Write) -> bool:
     """Whether a generation is written by one task, all its partitions at once."""
     return write.connector in ("delta", "kafka")
+
+
+def with_defaults(read: Read, uid: str) -> Read:
+    """With the settings that it has by the edition of its component."""
+    is_on = edition_of(uid) >= FOLDERS if read.hive_partitioning is None else read.hive_partitioning
+    if not is_files(read) or not is_on:
+        return read
+    return replace(read, settings=tuple(sorted((*read.settings, (SETTING, True)))))
+
+
+def reads_folders(read: Read) -> bool:
+    """Whether folders `key=value` are columns."""
+    return (SETTING, True) in read.settings
 
 
 def has_columns(read: Read) -> bool:

@@ -52,7 +52,8 @@ class Named:
 
 
 def source(named: Named, read: Read, location: str, declared: Schema | None, checks: tuple[Check, ...]) -> Source:
-    options = connectors.logic_options(read)
+    read = connectors.with_defaults(read, named.uid)
+    options, folders = connectors.logic_options(read), connectors.reads_folders(read)
     parse_logic = partial(
         ids.parse_logic,
         read.format,
@@ -66,7 +67,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
     first = of_checks.filtered_logic(unfiltered, checks)
     has_footers = connectors.is_files(read) and read.format in ids.FOOTERS
     parse = of_checks.filtered_logic(parse_logic(tag="parse/2"), checks) if has_footers else first
-    logic = ids.read_logic(parse, declared, read.schema_change)
+    logic = ids.read_logic(parse, declared, read.schema_change, folders=folders)
     feed = connectors.feed_of(read, named.namespace)
     if feed is None:
         listing = connectors.listing_id(read, location)
@@ -88,7 +89,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
         declared=declared,
         timezone=named.timezone,
         spark=named.spark,
-        reading=ids.read_logic(unfiltered, declared, read.schema_change),
+        reading=ids.read_logic(unfiltered, declared, read.schema_change, folders=folders),
         checks=checks,
         feed=feed,
     )

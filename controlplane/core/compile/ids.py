@@ -65,9 +65,11 @@ def footers_key(task: bytes) -> bytes:
     return digest("footers/1", task=task)
 
 
-def read_logic(parse: bytes, declared: Schema | None, schema_change: str) -> bytes:
-    """Logic of a read component as a whole: its parse logic and how its schema comes about."""
-    return digest("read/1", parse=parse, declared=declared, schema_change=schema_change)
+def read_logic(parse: bytes, declared: Schema | None, schema_change: str, *, folders: bool = False) -> bytes:
+    """Logic of a read component as a whole: its parse logic and how its schema comes about. `folders`: those named
+    `key=value` are columns. Their values are part of what identifies the objects, so the parse logic is the same."""
+    more = {"folders": True} if folders else {}
+    return digest("read/1", parse=parse, declared=declared, schema_change=schema_change, **more)
 
 
 def transform_logic(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from controlplane.core.merging.spans import Meaning
+from controlplane.core.model.revisions import edition_of, without_edition
 
 
 def assigned(
@@ -33,6 +34,18 @@ def assigned(
         if not found[name] and uid not in found.values():
             found[name] = uid
     return {name: uid or new() for name, uid in found.items()}
+
+
+def is_raised(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a component that stays is of a later edition afterwards."""
+    common = [(uid, after[name]) for name, uid in before.items() if name in after]
+    return any(edition_of(new) > edition_of(uid) for uid, new in common if without_edition(new) == without_edition(uid))
+
+
+def newest(*sides: Mapping[str, str]) -> dict[str, str]:
+    """Uids by what they are without their edition, each in the newest that a side has."""
+    uids = sorted((uid for side in sides for uid in side.values()), key=edition_of)
+    return {without_edition(uid): uid for uid in uids}
 
 
 def renames(before: Mapping[str, Meaning], after: Mapping[str, Meaning]) -> dict[str, str]:

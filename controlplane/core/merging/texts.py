@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from controlplane.core.merging import identities
 from controlplane.core.merging.spans import Meaning, Part, Parts, Unit, definitions, split
 from controlplane.core.merging.three_way import (
     WHOLE,
@@ -22,7 +23,7 @@ from controlplane.core.merging.three_way import (
     order,
     pick,
 )
-from controlplane.core.model.revisions import Revision
+from controlplane.core.model.revisions import Revision, without_edition
 
 NO_UIDS: Mapping[str, str] = MappingProxyType({})
 NO_PARTS = Parts(Unit("", ()), {}, Unit("", ()))
@@ -96,7 +97,7 @@ def _whole(kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Re
 
 def _by_uid(parts: Parts, revision: Revision | None) -> Components:
     uids = NO_UIDS if revision is None else revision.uids
-    return {uids.get(name, name): part for name, part in parts.components.items()}
+    return {without_edition(uids.get(name, name)): part for name, part in parts.components.items()}
 
 
 class _Merge:
@@ -131,7 +132,8 @@ class _Merge:
         if not self._conflicts and definitions(text, files) != _expected(components):
             whole = _whole("not_mergeable", self._base, self._ours, self._theirs)
             self._conflicts.append(whole)
-        uids = {part.name: uid for uid, part in found.components.items()}
+        newest = identities.newest(self._ours.uids, self._theirs.uids)
+        uids = {part.name: newest.get(uid, uid) for uid, part in found.components.items()}
         return Merged(text, files, uids, taken, tuple(self._conflicts))
 
     def _around(self, base: Unit, ours: Unit, theirs: Unit) -> Unit:

@@ -7,8 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 MAIN = "main"  # the branch that is always there
+
+# A component has the defaults of the edition of the language in which it was made; its uid names the edition. What is
+# there keeps its rows so, whatever later editions do.
+FOLDERS: Final = 2  # folders `key=value` of files are columns
+NEWEST_EDITION: Final = FOLDERS
+_EDITION = "+"  # before its number, from the second on
+
+
+def edition_of(uid: str) -> int:
+    return int(uid.partition(_EDITION)[2] or 1)
+
+
+def without_edition(uid: str) -> str:
+    """What a component is told by, whatever its edition."""
+    return uid.partition(_EDITION)[0]
+
+
+def in_edition(uid: str, edition: int) -> str:
+    own = without_edition(uid)
+    return own if edition == 1 else f"{own}{_EDITION}{edition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Does not belong here: inference (that takes data, hence Spark).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -133,7 +133,16 @@ def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) 
     names = [f["name"] for f in schema["fields"]]
     if columns is None:
         return names
-    return [*names[: len(columns)], *columns[len(names) :]] if positional else [c for c in columns if NESTED not in c]
+    return placed(columns, names) if positional else [c for c in columns if NESTED not in c]
+
+
+def placed(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Columns of headerless CSV under the dataset's names: those of the file by their places, as many as there are
+    names, then those that its folders give."""
+    count = next((i for i, column in enumerate(columns) if column != f"_c{i}"), len(columns))
+    own, folders = columns[:count], columns[count:]
+    names = [name for name in names if name not in folders]
+    return [*names[:count], *own[len(names) :], *folders]
 
 
 def metadata_fields(metadata: Iterable[str]) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from controlplane.core.model import packs
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
-from controlplane.core.model.revisions import Revision
+from controlplane.core.model.revisions import NEWEST_EDITION, Revision, in_edition
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
@@ -37,7 +37,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cac
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-Action: TypeAlias = Literal["apply", "revert"]
+Action: TypeAlias = Literal["apply", "revert", "refresh"]
 NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
@@ -285,6 +285,13 @@ def edit_of(
     return Edit(branch, live, revisions, before, proposed)
 
 
+def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions: list[Revision]) -> Edit:
+    """An edit by revisions that are made already, of texts that compile."""
+    together = {**live, **{r.dataflow: r for r in revisions}}
+    before, proposed = (compile_live(some.values(), ctx.namespace) for some in (live, together))
+    return Edit(branch, live, revisions, before, proposed)
+
+
 def _refuse(
     live: Mapping[str, Revision], revisions: Sequence[Revision], found: Sequence[Draft], namespace: str
 ) -> NoReturn:
@@ -353,7 +360,8 @@ def _check_expected(edit: Edit, expected: int) -> None:
 def _foreseen(branch: str, dataflow: str) -> Callable[[], str]:
     """Uids of nothing that is stored."""
     numbers = itertools.count()
-    return lambda: uuid.uuid5(uuid.NAMESPACE_OID, f"{branch}/{dataflow}/{next(numbers)}").hex
+    text = f"{branch}/{dataflow}"
+    return lambda: in_edition(uuid.uuid5(uuid.NAMESPACE_OID, f"{text}/{next(numbers)}").hex, NEWEST_EDITION)
 
 
 def _next(
@@ -369,7 +377,8 @@ def _next(
 ) -> Revision:
     """The revision that this text would be: the live one if nothing differs. `brought`: uids that components have."""
     before = live.get(found.dataflow)
-    if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
+    is_same = before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name)
+    if before and is_same and not identities.is_raised(before.uids, brought):
         return before
     components = found.blueprint.components if found.blueprint else ()
     uids = identities.assigned(
@@ -378,7 +387,7 @@ def _next(
         tx.known_uids(branch, found.dataflow),
         renames=_renames(before, source),
         brought=brought,
-        new=_foreseen(branch, found.dataflow) if is_look else lambda: uuid.uuid4().hex,
+        new=_foreseen(branch, found.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
     )
     number = tx.last_number(branch, found.dataflow) + 1
     return _revision(

@@ -50,13 +50,15 @@ def ask_refresh(
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
+        schemas = schema_pins.take_back(tx, branch, nodes, chosen) if schema else []
+        if schema_pins.raise_editions(ctx, tx, branch, nodes, schemas):
+            nodes = desired(tx, branch, namespace=ctx.namespace)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
         requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
         asked = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
-        schemas = schema_pins.take_back(tx, branch, nodes, chosen) if schema else []
         how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
         _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()

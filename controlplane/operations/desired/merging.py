@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Source as ReadNode
 from controlplane.core.errors import BranchEnded, CannotMerge, InvalidBlueprint, NotFound
+from controlplane.core.merging import identities
 from controlplane.core.merging.texts import Conflict, Version, merge_dataflow
 from controlplane.core.merging.three_way import WHOLE, Side
 from controlplane.core.model.answers import MergeAnswer
@@ -172,7 +173,8 @@ def _merge(found: _Brought, base: Revision | None, mine: Revision, other: Revisi
     if merged.conflicts:
         found.conflicts.extend(conflicts.Found(one, base, mine, other) for one in merged.conflicts)
         return
-    if (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
+    is_raised = identities.is_raised(mine.uids, merged.uids)
+    if is_raised or (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
         found.sources.append(Source(mine.file, merged.text, merged.files))  # the other's may be a checkout that is gone
         found.uids[flow] = merged.uids
         found.taken.extend(f"{flow}.{component}" for component in merged.taken)

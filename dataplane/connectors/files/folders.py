@@ -15,13 +15,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from dataplane.contract.key_folders import EMPTY, NULL
 from dataplane.contract.keys import encode_key
 from dataplane.errors import TaskFailure
 
 FIRST: Final = 1  # the layout of targets whose marker is of the first version
 NEWEST: Final = 2
-NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-EMPTY: Final = "__HEADGATE_EMPTY__"
 LONGEST: Final = 255
 _ENCODED = re.compile(r"(?:[A-Za-z0-9._/=-]|%[0-9A-F]{2})+")
 _AMBIGUOUS = ("%25", "%2F", "%3D")  # once `/` and `=` are encoded, too

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrameReader, SparkSession
 
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
+from dataplane.listing.encodings import is_wide
 
 CORRUPT = "__headgate_corrupt"
 # Options that change which files, rows or columns are read, or hide errors: the read component's own keys say that.
@@ -35,6 +36,7 @@ _OURS = frozenset(
         "samplingratio",
     }
 )
+_ALL_CHARSETS = "spark.sql.legacy.javaCharsets"  # without it Spark refuses UTF-32LE and UTF-32BE
 _SPARK_NAMES = {"binary": "binaryFile"}
 FORMATS = ("csv", "json", "parquet", "orc", "text", "binary")
 
@@ -52,6 +54,9 @@ def reader(session: SparkSession, kind: str, options: Mapping[str, Json]) -> Dat
     strict = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT}
     if kind == "csv":
         strict["columnPruning"] = "false"  # a ragged row is seen only if all of it is parsed
+        if is_wide(encoding_of(kind, options) or ""):
+            strict["multiLine"] = "true"  # else Spark looks for the byte of a line break
+            session.conf.set(_ALL_CHARSETS, "true")
     return session.read.format(_SPARK_NAMES.get(kind, kind)).options(**users_options(options)).options(**strict)
 
 

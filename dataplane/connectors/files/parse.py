@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.checked_numbers import CheckedNumbers
 from dataplane.connectors.files.exact import NANOS_AS_LONG, TOO_FINE, exact, read_type
+from dataplane.connectors.files.folder_columns import PLACE, FolderColumns, type_of_column
+from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
@@ -25,7 +27,7 @@ from dataplane.connectors.files.times_of_day import as_texts, clock_columns, err
 from dataplane.connectors.files.verify import one_of, open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import SourceJob
-from dataplane.contract.listings import SourceObject
+from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
 from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
@@ -36,12 +38,12 @@ from dataplane.fragments.expectations import nothing_written, sorted_out, write_
 from dataplane.fragments.links import OBJECT
 from dataplane.fragments.writing import Written
 from dataplane.spark.errors import ErrorSource, explain
-from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
+_MISFIT = "__headgate_misfit"  # what is wrong with the folders of a row's file
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -60,13 +62,17 @@ class Scan:
     def has_nanos(self) -> bool:
         return any(name in json.dumps(self.types) for name in NANOS)
 
+    def folders(self, format: str) -> FolderColumns:
+        return FolderColumns.of((found for _, found in self.objects), format)
+
 
 def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in alike(attempt.claim["tasks"]):
         batch = _Batch(attempt, tasks[0])
-        refused = batch.refused(tasks)
+        refused = batch.misplaced(tasks)
+        refused |= batch.refused([t for t in tasks if task_label(t) not in refused])
         readable = [t for t in tasks if task_label(t) not in refused]
         outcomes |= refused
         outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
@@ -139,6 +145,17 @@ class _Batch:
             return self.explain(e)
         return None
 
+    def misplaced(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
+        """Errors of tasks with a file in a folder whose value its column cannot have."""
+        if self._drops:
+            return {}
+        failures = {task_label(t): next(filter(None, map(self._unfit, t["objects"])), None) for t in tasks}
+        return {label: self.explain(failure) for label, failure in failures.items() if failure}
+
+    def _unfit(self, found: SourceObject) -> TaskFailure | None:
+        """A value of the file's folders that its column cannot have."""
+        return unfit(found, told_path(found), {f["name"]: f["type"] for f in self._schema["fields"]})
+
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
         attempt, labels = self._attempt, [task_label(t) for t in tasks]
@@ -192,6 +209,12 @@ class _Batch:
     def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
         """The columns to give the reader for one file: those of CSV have places, all others names."""
         names, own = column_names(self._schema), found["columns"]
+        if self._format != "csv" and own is None:
+            return names
+        if self._format in ("text", "binary"):
+            return tuple(name for name in names if name in (own or ()))
+        given = {key for key, _ in found.get("folders", ()) if is_folder_column(found, key)}
+        names = tuple(name for name in names if name not in given)
         if self._format != "csv":
             return names
         if not has_header("csv", self._options):
@@ -206,17 +229,31 @@ class _Batch:
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
-        metadata = self._attempt.claim["job"]["metadata"]
+        is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders(self._format).names)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
         schema = None if self._format == "binary" else self._typed(scan)
         rows = loaded_labelled(
-            self._attempt, session, source, scan.objects, schema, numbered=bool(metadata), located=scan.has_nanos
+            self._attempt, session, source, scan.objects, schema, numbered=is_told, located=scan.has_nanos
         )
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
-        return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
+        if not is_told:
+            return rows
+        rows = rows.join(F.broadcast(self._objects(session, scan)), OBJECT)
+        return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
+
+    def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
+        """What is known of the files of a scan, by number: metadata, values of folders."""
+        folders, known = scan.folders(self._format), []
+        for number, (_, found) in enumerate(scan.objects):
+            failure = self._unfit(found) if self._drops else None
+            told = (number, told_path(found), failure and failure.message, found["name"], found["modified_ms"])
+            known.append((*told, *folders.row(found)))
+        kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
+        rows = session.createDataFrame(known, kinds + folders.kinds)
+        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
@@ -232,6 +269,10 @@ class _Batch:
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
+        folders, own = scan.folders(self._format), self._own(column, scan)
+        return folders.value(column, own) if column["name"] in folders.names else own
+
+    def _own(self, column: Field, scan: Scan) -> Column:
         own = F.col(quoted(column["name"]))
         if column["name"] in scan.types:
             refuse = _refusing(column["name"])
@@ -300,15 +341,7 @@ def _refusing(column: str) -> Callable[[Column, Column], Column]:
 
 
 def _absent(column: Field) -> Column:
-    kind = spark_type({"type": "struct", "fields": [column]})[0].dataType
-    return F.lit(None).cast(kind).alias(column["name"])
-
-
-def _objects(session: SparkSession, scan: Scan) -> DataFrame:
-    """What is known of the files of a scan, by number."""
-    known = [(i, o["name"], o["modified_ms"]) for i, (_, o) in enumerate(scan.objects)]
-    rows = session.createDataFrame(known, f"{OBJECT} INT, _source_name STRING, modified_ms BIGINT")
-    return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
+    return F.lit(None).cast(type_of_column(column)).alias(column["name"])
 
 
 def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:

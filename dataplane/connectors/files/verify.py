@@ -24,6 +24,7 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.errors import TaskFailure, error_of
+from dataplane.listing.encodings import codec_of, is_wide, looks_swapped
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
 LONG_NUMBERS = "long numbers"
@@ -98,13 +99,17 @@ def misread(
     with open_source(job, found) as file:
         try:
             for chunk in _chunks(plain(file, path)):
+                if not chunks and is_wide(encoding):
+                    if looks_swapped(encoding, chunk):
+                        return _swapped(path, encoding)
+                    decoder = codecs.getincrementaldecoder(codec_of(encoding, chunk))()
                 text = decoder.decode(chunk)
                 chunks += 1
                 if look:
                     look.see(text)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as e:
-            line = _lines_in(job, found, chunks) + e.object.count(b"\n", 0, e.start) + 1
+            line = _lines_in(job, found, chunks, e) + 1
             return _undecodable(path, encoding, line, e)
         except EOFError:
             return _cut_short(path) if path.endswith(".bz2") and found["size"] else None
@@ -117,10 +122,16 @@ def misread(
     return LONG_NUMBERS if look and look.has_long_numbers else None
 
 
-def _lines_in(job: SourceJob, found: SourceObject, chunks: int) -> int:
-    """Line breaks in so many chunks: to count them takes longer than to decode, and nearly all files are text."""
+def _lines_in(job: SourceJob, found: SourceObject, chunks: int, error: UnicodeDecodeError) -> int:
+    """Line breaks before an error in the chunk after so many: to count them takes longer than to decode, and nearly all
+    files are text."""
+    before = error.object[: error.start]
     with open_source(job, found) as file:
-        return sum(chunk.count(b"\n") for chunk in islice(_chunks(plain(file, told_path(found))), chunks))
+        some = islice(_chunks(plain(file, told_path(found))), chunks)
+        if not error.encoding.startswith(("utf-16", "utf-32")):
+            return sum(chunk.count(b"\n") for chunk in some) + before.count(b"\n")
+        decoder = codecs.getincrementaldecoder(error.encoding)("replace")
+        return sum(decoder.decode(chunk).count("\n") for chunk in (*some, before))
 
 
 def plain(file: BinaryIO, path: str) -> BinaryIO:
@@ -139,6 +150,13 @@ def _cut_short(path: str) -> TaskError:
     """Spark says so, too, except where a file ends between two blocks."""
     message = f"{path} ends in the middle: it was not written, or copied, to its end"
     return error_of(TaskFailure("file-cut-short", message, file=path))
+
+
+def _swapped(path: str, encoding: str) -> TaskError:
+    """Text that would be read as other characters."""
+    hint = f"write `encoding: {encoding.upper()}LE`, or save the file with a mark"
+    message = f"{path} has no byte order mark, and is little-endian, where {encoding} is big-endian: {hint}"
+    return error_of(TaskFailure("MALFORMED_CHARACTER_CODING", message, file=path))
 
 
 def _undecodable(path: str, encoding: str, line: int, error: UnicodeDecodeError) -> TaskError:

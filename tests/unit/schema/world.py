@@ -43,6 +43,11 @@ Row = Mapping[str, Any]
 
 
 def rows_of(found: SourceObject) -> list[Row]:
+    """With the columns that its folders give."""
+    return [{**row, **dict(found.get("folders", ()))} for row in _own_rows(found)]
+
+
+def _own_rows(found: SourceObject) -> list[Row]:
     text = path_of(found["uri"]).read_text()
     if found["name"].endswith(".json"):
         return [json.loads(line) for line in text.splitlines()]
@@ -115,20 +120,30 @@ class World(expectations.World):
         self.engine = Typed(self.ctx, self.lake, Same(), lambda _: None)
 
     def file(self, name: str, text: str) -> None:
-        (self.home / "orders" / name).write_text(text)
+        path = self.home / "orders" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     def remove(self, name: str) -> None:
         (self.home / "orders" / name).unlink()
 
-    def read(self, policy: str = "append", format: str = "csv", schema: str = "", children: Sequence[str] = ()) -> None:
+    def read(
+        self,
+        policy: str = "append",
+        format: str = "csv",
+        schema: str = "",
+        children: Sequence[str] = (),
+        branch: str = BRANCH,
+        **keys: Json,
+    ) -> None:
         """Read the files under a policy; `children` are queries over `orders`, called c0, c1 ..."""
-        body = {"connector": "files", "path": f"{self.home}/orders/*.{format}", "format": format}
+        body = {"connector": "files", "path": f"{self.home}/orders/*.{format}", "format": format, **keys}
         extra: dict[str, Any] = {"schema": schema} if schema else {}
         extra |= {"options": {"header": True}} if format == "csv" else {}
         components: dict[str, Any] = {"orders": {"read": {**body, **extra, "schema_change": policy}}}
         components |= {f"c{i}": {"transform": {"sql": sql}} for i, sql in enumerate(children)}
         text = json.dumps({"dataflow": "shop", "components": components})
-        blueprints.apply(self.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(self.ctx, branch, [blueprints.Source("/shop.yaml", text, {})])
 
     @property
     def schema(self) -> dict[str, Json]:

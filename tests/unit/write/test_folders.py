@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dataplane.connectors.files.folders import EMPTY, FIRST, NEWEST, NULL, folder_of, places_of
+from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
+from dataplane.contract.key_folders import EMPTY, NULL
 from dataplane.contract.keys import column_key
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure

@@ -25,11 +25,11 @@ from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_p
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.column_order import first_places, in_order_of, merged_places
-from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
+from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, placed, struct, types
 from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
 from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
-from dataplane.contract.listings import NESTED
+from dataplane.contract.listings import NESTED, columns_of
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, select_columns
 from dataplane.contract.types import in_words
@@ -166,7 +166,7 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
     """The schema with types that hold what drivers found in files that they could not read under it."""
     node, schema, unclaimed = case.node, pin.schema, window.unclaimed
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
-    if not unclaimed or drops or node.read.format in FIXED:
+    if not unclaimed or drops:
         return Fitting(schema)
     _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
     found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
@@ -251,7 +251,7 @@ def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
     kinds: Iterable[Sequence[str] | None] = listing.columns
     if not listing.all_columns or case.objects != listing.root:  # it tells the columns of the newest
         parts = yield from all_parts(case)
-        kinds = [o["columns"] for part in parts.values() for o in part.objects]
+        kinds = [columns_of(o) for part in parts.values() for o in part.objects]
     own = _own(node, kinds, schema)
     return select_columns(schema, {*own, *types(node.declared or struct(()))}) if own else schema
 
@@ -261,12 +261,12 @@ def _kinds(case: ReadCase, extent: ReadExtent) -> Deciding[Kinds]:
     if (extent.parts is None or extent.telling != extent.told) and case.listing.all_columns:
         return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
     parts = yield from every_part(case, extent)  # where there are too many kinds, they are looked at one by one
-    return {key: [o["columns"] for o in part.objects] for key, part in parts.items()}
+    return {key: [columns_of(o) for o in part.objects] for key, part in parts.items()}
 
 
 def own_names(node: Source, part: SourcePartition, schema: Schema) -> list[str]:
     """The columns of a schema, and beyond it, that a partition's objects have."""
-    return _own(node, [o["columns"] for o in part.objects], schema)
+    return _own(node, [columns_of(o) for o in part.objects], schema)
 
 
 def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) -> list[str]:
@@ -277,7 +277,7 @@ def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) ->
 def _having(parts: Parts, names: frozenset[str]) -> Parts:
     """Those whose objects have any of these, or cannot tell."""
     return {
-        k: p for k, p in parts.items() if any(o["columns"] is None or names & {*o["columns"]} for o in p.objects)
+        k: p for k, p in parts.items() if any(own is None or names & {*own} for own in map(columns_of, p.objects))
     } or parts
 
 
@@ -285,8 +285,7 @@ def _named(node: Source, schema: Schema, found: Schema) -> Schema:
     """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
     if not node.positional:
         return found
-    names = [*types(schema), *list(types(found))[len(types(schema)) :]]
-    return struct(zip(names, types(found).values(), strict=False))
+    return struct(zip(placed(list(types(found)), list(types(schema))), types(found).values(), strict=True))
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:

@@ -1,0 +1,59 @@
+"""Folders `key=value` of listed files, where a dataset reads them as columns. All its files have the same keys.
+
+Does not belong here: how names of folders are read (contract.key_folders), types of values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from dataplane.contract.jobs import ListJob
+from dataplane.contract.key_folders import SETTING, KeyFolders, key_folders
+from dataplane.contract.listings import SourceObject
+from dataplane.errors import TaskFailure
+from dataplane.listing.file_columns import is_headerless
+
+Keys: TypeAlias = tuple[str, ...]
+
+
+def with_folders(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
+    """Files with the columns that their folders give. TaskFailure for the first file whose keys are not those of the
+    files before it. A file outside of such folders has none, except in CSV without a header: there columns have places,
+    and nothing would tell a column of the file from one of its folders."""
+    if not (job.get("settings") or {}).get(SETTING):
+        yield from found
+        return
+    agreement = _Agreement(is_positional=is_headerless(job["format"], job["options"]))
+    for key, source in found:
+        folders = key_folders(source["name"])
+        agreement.check(source["name"], tuple(name for name, _ in folders))
+        as_json = cast("KeyFolders", [[name, text] for name, text in folders])
+        yield key, {**source, "folders": as_json} if folders else source
+
+
+@dataclass(slots=True)
+class _Agreement:
+    is_positional: bool
+    first: dict[Keys, str] = field(default_factory=dict)  # a file for each list of keys
+
+    def check(self, name: str, keys: Keys) -> None:
+        if keys in self.first:
+            return
+        if twice := next((key for key, count in Counter(keys).items() if count > 1), None):
+            raise _refused(f"{name} is in two folders of the key {twice!r}")
+        self.first[keys] = name
+        others = [other for other in self.first if other != keys and (self.is_positional or (other and keys))]
+        if others:
+            raise _refused(f"{name} is in folders of {_told(keys)}, and {self.first[others[0]]} of {_told(others[0])}")
+
+
+def _told(keys: Keys) -> str:
+    return "/".join(f"{key}=" for key in keys) or "no key"
+
+
+def _refused(message: str) -> TaskFailure:
+    hint = "move the file, narrow `path`, or write `hive_partitioning: false`"
+    return TaskFailure("folder-keys-differ", f"{message}; all files of a dataset need the same keys: {hint}")
