@@ -16,7 +16,7 @@ import pytest
 
 from dataplane.contract.identity import Content
 from dataplane.storage.job_folders import fragment_folder
-from tests.spark.conftest import Lake, done, failed, label, read, schema_of
+from tests.spark.conftest import Lake, done, failed, label, read, schema_of, told_types
 
 HOSTILE = [
     "plain.csv",

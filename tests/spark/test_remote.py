@@ -18,15 +18,15 @@ from dataplane.storage.source_stores import Access, open_root, uri_of, version_o
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of
 from tests.spark.test_file_types import test_nanoseconds_are_read_to_the_microsecond_or_refused  # noqa: F401
+from tests.spark.test_folder_columns import (  # noqa: F401  # as well
+    test_a_column_of_the_file_wins_and_has_to_agree,
+    test_folders_are_columns_in_every_format,
+)
 from tests.spark.test_infer import (  # noqa: F401  # these run here on the sources below
     test_a_schema_of_files_that_changed_meanwhile_is_void,
     test_csv_types_hold_for_all_files,
     test_other_formats_are_inferred_in_order_of_appearance,
     test_what_cannot_be_inferred_fails_in_words,
-)
-from tests.spark.test_folder_columns import (  # noqa: F401  # as well
-    test_a_column_of_the_file_wins_and_has_to_agree,
-    test_folders_are_columns_in_every_format,
 )
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
     HOSTILE,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from controlplane.core.blueprint import KeyColumn
 from controlplane.core.compile.nodes import Desired, Node, Slot, Transform
 from controlplane.core.partitioning import column_fault, named
-from controlplane.core.schema.widening import in_words
 from dataplane.contract.schemas import Schema
+from dataplane.contract.types import in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,10 +133,10 @@ def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) 
     names = [f["name"] for f in schema["fields"]]
     if columns is None:
         return names
-    return placed(columns, names) if positional else [c for c in columns if NESTED not in c]
+    return names_by_place(columns, names) if positional else [c for c in columns if NESTED not in c]
 
 
-def placed(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+def names_by_place(columns: Sequence[str], names: Sequence[str]) -> list[str]:
     """Columns of headerless CSV under the dataset's names: those of the file by their places, as many as there are
     names, then those that its folders give."""
     count = next((i for i, column in enumerate(columns) if column != f"_c{i}"), len(columns))

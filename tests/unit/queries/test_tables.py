@@ -169,11 +169,11 @@ def test_a_result_is_one_of_its_branch_where_the_rows_are_equal(world: World) ->
     sql = "SELECT k, v FROM shop.totals"
     of_main = world.ask(sql)
     reader = narrowed(world, branches=("equal",))
-    answer = queries.answer(reader, world.queries, "equal", Asked(sql))
+    answer = queries.answer(reader, world.queries, "equal", Asked(sql)).answer()
     assert answer["rows"] == of_main["rows"]
-    assert queries.page(reader, world.queries, answer["result"], 0, 10)["rows"] == of_main["rows"]
+    assert page_of(reader, world.queries, answer["result"], 0, 10)["rows"] == of_main["rows"]
     with pytest.raises(NotFound, match="not kept"):
-        queries.page(reader, world.queries, of_main["result"], 0, 10)
+        page_of(reader, world.queries, of_main["result"], 0, 10)
 
 
 def test_each_table_that_is_read_is_noted(world: World) -> None:

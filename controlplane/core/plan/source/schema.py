@@ -25,7 +25,7 @@ from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_p
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.column_order import first_places, in_order_of, merged_places
-from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, placed, struct, types
+from controlplane.core.schema.schemas import append_columns, missing_columns, names_by_place, own_columns, struct, types
 from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
 from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
@@ -285,7 +285,7 @@ def _named(node: Source, schema: Schema, found: Schema) -> Schema:
     """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
     if not node.positional:
         return found
-    return struct(zip(placed(list(types(found)), list(types(schema))), types(found).values(), strict=True))
+    return struct(zip(names_by_place(list(types(found)), list(types(schema))), types(found).values(), strict=True))
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
