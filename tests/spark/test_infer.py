@@ -278,3 +278,15 @@ def test_numbers_of_json_that_inferred_doubles_do_not_hold_are_errors(lake: Lake
     assert told_types(deep)["b"] == of_ddl(lake, "STRUCT<x: ARRAY<STRING>>")
     (declared,) = lake.run("parse", read("json"), [{"columns": schema, "objects": tasks[1]["objects"]}])
     assert [row["a"] for row in lake.rows(done(declared))] == [float("inf")]
+
+
+def test_a_column_without_a_value_is_read_under_the_type_that_other_files_have(lake: Lake) -> None:
+    schema = schema_of(lake.spark, "id BIGINT, note STRING")
+    files = [parquet(id=[1], note=pa.nulls(1)), parquet(id=[2], note=["x"])]
+    tasks = [
+        {"columns": schema, "objects": [lake.source(f"{i}.parquet", content, ["id", "note"])]}
+        for i, content in enumerate(files)
+    ]
+    one, other = lake.run("parse", read("parquet"), tasks)
+    assert lake.rows(done(one)) == [{"id": 1, "note": None}]
+    assert lake.rows(done(other)) == [{"id": 2, "note": "x"}]
