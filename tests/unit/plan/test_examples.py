@@ -604,6 +604,16 @@ SINKS: list[Example] = [
         ("copy", "stale", "Sync b", "sync"),
     ),
     (
+        "a copy of a dataset without rows that is paused is blocked",
+        [blueprint(IN_COPY), listed("a"), paused("shop.plus")],
+        ("copy", "blocked", "Keep", "shop.plus is paused"),
+    ),
+    (
+        "a copy that has all waits for a dataset that is at work",
+        [blueprint(IN_COPY), listed("a"), settled, listed("a=2")],
+        ("copy", "stale", "Keep", "waits for shop.plus"),
+    ),
+    (
         "a copy that has all is noted at its generation",
         [blueprint(IN_PLUS), listed("a b"), settled, blueprint(IN_COPY), over(1)],
         ("copy", "stale", "Sync", ""),

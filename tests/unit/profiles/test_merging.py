@@ -17,6 +17,7 @@ from dataplane.contract.profiles import (
     Profile,
     Shape,
     merged,
+    merged_sample,
     nothing,
     of_text,
     packed,
@@ -109,6 +110,14 @@ def test_a_column_that_a_part_lacks_is_null_there_and_one_of_two_types_tells_not
     lack["columns"]["number"] = {**have["columns"]["number"], "shape": "text", "bounds": ["a", "b"]}
     mixed = merged([have, lack])["columns"]["number"]
     assert (mixed["shape"], mixed["bounds"], mixed["nulls"]) == ("mixed", [], 0)
+
+
+def test_rows_of_one_mark_are_kept_together_or_not_at_all() -> None:
+    marks = [*range(KEPT_ROWS - 1), WHOLE - 5, WHOLE - 5, WHOLE - 5]
+    sample = profile([(mark, dict.fromkeys(NAMES)) for mark in marks])["sample"]
+    result = merged_sample([sample])
+    assert result["below"] == WHOLE - 5
+    assert result["marks"] == list(range(KEPT_ROWS - 1))
 
 
 def test_rows_without_a_profile_are_no_nulls() -> None:
