@@ -29,6 +29,7 @@ WHOLE = 1 << 32  # the threshold of a sample that has all rows
 KEPT_ROWS = 10_240  # of a merged sample
 KEPT_VALUES = 32 * KEPT_ROWS  # likewise: of all columns together
 LONGEST = 64  # characters of a text that are kept
+USUAL_VALUE = 40  # characters of one in JSON, at most, unless most are long texts
 MOST_COLUMNS = 256
 LARGEST_BYTES = 16 << 20  # of a profile as JSON
 LARGEST_STORED = 4 << 20  # of a packed one
@@ -190,7 +191,9 @@ def fitting(every: Sequence[Profile], most: int = REPORTED) -> list[Profile]:
     out, and samples are thinned alike."""
     half = most // 2
     left_out = _dearest(every, half)
-    size = sum(len(_ENCODE(one["sample"])) for one in every)
+    values = sum(len(one["sample"]["marks"]) * (len(one["sample"]["values"]) + 1) for one in every)
+    is_small = values * USUAL_VALUE <= half  # to encode all would take as long as to pack it
+    size = 0 if is_small else sum(len(_ENCODE(one["sample"])) for one in every)
     share = min(1.0, half / size) if size else 1.0
     return [_lighter(one, left_out, share) for one in every]
 

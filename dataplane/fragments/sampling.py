@@ -37,7 +37,7 @@ from dataplane.fragments.content import Marks, quoted
 # What fits in a twentieth of the pass (docs/performance.md).
 SHARE = 1 / 1600  # of the rows of a query
 DRAWN_ROWS = KEPT_ROWS * 4 // 3  # of a query: a round threshold leaves out a quarter at most
-MOST_SHARE = 1 / 8  # of the rows of a query or of a table: samples are kept in the metadata database
+MOST_SHARE = 1 / 16  # of the rows of a query or of a table: samples are kept in the metadata database
 MOST_VALUES = KEPT_VALUES * 4 // 3
 FRAGMENT_ROWS = KEPT_ROWS
 DIGITS = 3

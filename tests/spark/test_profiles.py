@@ -105,7 +105,7 @@ def test_equal_rows_are_drawn_evenly_and_a_second_pass_compiles_nothing(lake: La
     before = compiled.getCount()
     drawn = [profile_of(one)["sample"] for one in lake.run("transform", query(sql), tasks)]
     assert compiled.getCount() == before
-    assert all(1_700 <= len(sample["marks"]) <= 2_700 for sample in drawn)  # an eighth of 40,000 rows, half each
+    assert all(1_050 <= len(sample["marks"]) <= 1_450 for sample in drawn)  # a sixteenth of 40,000 rows, half each
 
 
 @pytest.mark.parametrize("more", ["", ", array(1) AS a"], ids=["in memory", "by Spark"])
