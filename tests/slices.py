@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import settings
 
 T = TypeVar("T", bound=Callable[..., Any])
 NAME = "HEADGATE_SLICE"
 SHORT_HASH = 8
+SOAKING = 1_000  # examples of a property from which on its profile is that of `make soak`
 
 
 def turn() -> int:
@@ -70,3 +72,8 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
         marks = [*in_turn(number, of, now), *param.marks]
         found.append(pytest.param(*param.values, marks=marks, id=param.id))
     return found
+
+
+def examples(few: int, many: int) -> int:
+    """`max_examples` of a property whose examples are dear: `few` in `make test`, `many` in `make soak`."""
+    return many if settings.default.max_examples > SOAKING else few

@@ -98,7 +98,7 @@ def check_causes(runs: list[PastRun]) -> None:
     assert began == sorted(began, reverse=True)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 200))])
 def test_runs_and_waves_say_the_same_and_only_what_is_true(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path, seed)
     for _ in range(8):

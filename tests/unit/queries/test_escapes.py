@@ -22,6 +22,7 @@ from dataplane.contract.schemas import field_of, struct_of
 from dataplane.query.database import database_of
 from dataplane.query.statement import Parser, QueryRefused
 from dataplane.storage.lake import open_lake
+from tests.slices import examples
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, process_of, table, world_in
 
@@ -236,8 +237,9 @@ queries_with_names: st.SearchStrategy[str] = st.deferred(
 )
 
 
+@pytest.mark.property
 @given(sql=queries_with_names)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300, 20_000), deadline=None)
 def test_names_of_with_hold_where_duckdb_resolves_them(sql: str) -> None:
     """A name that is none of WITH is looked up in the catalogue: here there is nothing else."""
     try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.contract.joins import CONFLICT, grow, is_held, join
 from dataplane.contract.schemas import Type, field_of, struct_of
 from dataplane.contract.types import NOTHING, fit
+
+pytestmark = pytest.mark.property
 
 PLAIN = ["boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date"]
 TIMES = ["timestamp", "timestamp_ntz"]

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import overview
 from dataplane.contract.schemas import Json
+from tests.slices import examples
 from tests.unit.expectations.world import BRANCH
 from tests.unit.schema.world import World
+
+pytestmark = pytest.mark.property
 
 VALUES = ["1", "3000000000", "0.5", "02134", "x", "2024-01-01", ""]
 COLUMNS = st.lists(st.sampled_from("xyz"), unique=True, min_size=1)
@@ -62,7 +65,7 @@ def in_splits(files: Files, order: list[str], cuts: list[bool], exact: int, form
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
-@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(8, 400), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
 def test_any_order_and_split_of_files_gives_one_schema(format: str, data: st.DataObject) -> None:
     files = data.draw(FILES)
