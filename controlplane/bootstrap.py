@@ -397,6 +397,7 @@ class Server:
             troubles=self.troubles,
             packages=self._packages,
             heard=self._hearing.note,
+            has_spark=self._hearing.note_spark,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),

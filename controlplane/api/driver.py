@@ -173,6 +173,8 @@ def _require_live(call: DriverCall) -> None:
 def _heartbeat(call: DriverCall) -> Response:
     """Extend leases; the answer says what is fenced and whether to end."""
     attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
+    if call.take("spark", lambda v: isinstance(v, bool), False):
+        call.services.has_spark(call.driver)
     drain = tokens.is_draining(call.token)
     return JSONResponse(claims.heartbeat(call.context, call.driver, attempts, drain=drain))
 

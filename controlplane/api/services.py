@@ -93,6 +93,7 @@ class Services:
     planners: Planners = field(default_factory=Planners)
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
+    has_spark: Callable[[str], None] = lambda _: None  # a driver said that Spark's start is over
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
     damages: Damages = lambda _: iter(())

@@ -1,4 +1,6 @@
-"""Progress on a terminal: one line that says what moves, drawn again as it changes; nothing elsewhere."""
+"""Progress on a terminal: one line that says what moves, drawn again as it changes.
+
+Elsewhere there are lines about a slow start of Spark alone."""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
 from controlplane.cli.output import is_fancy
+from controlplane.core.model.driver_ends import STARTING
+from controlplane.core.model.drivers import NOTICE_S, StartNotices
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -25,6 +29,9 @@ class Pass(Protocol):
     @property
     def publishing(self) -> int: ...
 
+    @property
+    def spark_starting_s(self) -> float | None: ...
+
 
 class Progress:
     """A bar of the datasets that are made, with the number of tasks under way."""
@@ -33,6 +40,7 @@ class Progress:
         self._out = out
         self._bars: Bars | None = None
         self._task: TaskID | None = None
+        self._notices = StartNotices()
 
     def __enter__(self) -> Self:
         return self
@@ -43,13 +51,20 @@ class Progress:
 
     def show(self, found: Pass) -> None:
         """The bar appears with the first task, so that a run with nothing to do stays silent."""
-        if not is_fancy(self._out) or (self._bars is None and not found.under_way):
+        if not is_fancy(self._out):
+            self._write_notice(found.spark_starting_s)
+            return
+        if self._bars is None and not found.under_way:
             return
         counts = Counter(found.states.values())
         done, total = counts["up_to_date"] + counts["paused"] + counts["held"], sum(counts.values())
-        text = f"{found.under_way} tasks under way" if found.under_way else "publishing" if found.publishing else ""
         bars, task = self._started()
-        bars.update(task, completed=done, total=total, text=text)
+        bars.update(task, completed=done, total=total, text=_text(found))
+
+    def _write_notice(self, starting_s: float | None) -> None:
+        if sentence := self._notices.sentence(starting_s):
+            self._out.write(f"headgate: {sentence}\n")
+            self._out.flush()
 
     def _started(self) -> tuple[Bars, TaskID]:
         from rich.console import Console
@@ -63,3 +78,11 @@ class Progress:
             self._bars.start()
             self._task = self._bars.add_task("", text="")
         return self._bars, self._task
+
+
+def _text(found: Pass) -> str:
+    if found.spark_starting_s is not None and found.spark_starting_s >= NOTICE_S:
+        return f"{STARTING}, {found.spark_starting_s:.0f} s"
+    if found.under_way:
+        return f"{found.under_way} tasks under way"
+    return "publishing" if found.publishing else ""

@@ -38,6 +38,7 @@ class Moving:
     under_way: int
     states: Mapping[str, Any]
     publishing: int = 0
+    spark_starting_s: float | None = None
 
 
 class Waiting:
@@ -122,4 +123,4 @@ def _going_on(service: Service) -> Iterator[None]:
 
 def _moving(found: RunProgress) -> Moving:
     states = {thing["name"]: thing["state"] for thing in (*found["datasets"], *found["targets"])}
-    return Moving(found["under_way"], states)
+    return Moving(found["under_way"], states, spark_starting_s=found.get("spark_starting_s"))

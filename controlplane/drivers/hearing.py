@@ -15,10 +15,18 @@ class Hearing:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._heard: dict[str, float] = {}
+        self._with_spark: set[str] = set()
         self._deaf = float("-inf")
 
     def note(self, driver: str) -> None:
         self._heard[driver] = self._monotonic()
+
+    def note_spark(self, driver: str) -> None:
+        """The start of Spark is over in this driver, well or not."""
+        self._with_spark.add(driver)
+
+    def has_spark(self, driver: str) -> bool:
+        return driver in self._with_spark
 
     def note_deaf(self) -> None:
         """Calls cannot be told apart, or were not listened to: until now, silence says nothing about any driver."""
@@ -32,3 +40,4 @@ class Hearing:
 
     def forget(self, driver: str) -> None:
         self._heard.pop(driver, None)
+        self._with_spark.discard(driver)

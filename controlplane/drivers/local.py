@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
@@ -228,7 +228,8 @@ class LocalPool:
     def _observe(self, child: Child) -> Driver:
         driver = child.driver
         if _lives(child):
-            return Driver(driver.id, driver.pool, driver.kind, driver.at, time.time())
+            waits_for = driver_ends.STARTING if self._starts_spark(driver) else ""
+            return replace(driver, seen=time.time(), reason=waits_for)
         status = self._bury(child)
         del self._children[driver.id]
         if self._hearing is not None:
@@ -245,6 +246,11 @@ class LocalPool:
             ended=True,
             reason=reason(status, child),
         )
+
+    def _starts_spark(self, driver: Driver) -> bool:
+        if self._hearing is None or driver.kind != "driver":
+            return False
+        return not self._hearing.has_spark(driver.id)
 
     def _bury(self, child: Child) -> int:
         """Kill what is left of the group, then reap its leader: until then the group's number is nobody else's."""

@@ -16,7 +16,7 @@ from functools import partial
 from controlplane import logs
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model import driver_ends
-from controlplane.core.model.drivers import Driver, Fault
+from controlplane.core.model.drivers import Driver, Fault, StartNotices, spark_starting_s
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.namespaces import DEFAULT
@@ -82,11 +82,17 @@ class Fleet:
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
         self._is_first_look = True
+        self._notices = StartNotices()
 
     @property
     def has_warm_drivers(self) -> bool:
         """Drivers with Spark are wanted at present: small work costs no start."""
         return any(kind == "driver" and level.kept for (kind, _), level in self._levels.items())
+
+    @property
+    def spark_starting_s(self) -> float | None:
+        """For how long Spark has been starting, as of the last look; None if it is not."""
+        return spark_starting_s(self._drivers.values(), time.time())
 
     def look_after(self) -> None:
         """Record what the pool says, and end the attempts of those who are gone or silent."""
@@ -101,6 +107,8 @@ class Fleet:
         gone = self._left_behind(present, noted)
         self._note(present, gone, noted)
         self._drivers.update(present)
+        if sentence := self._notices.sentence(self.spark_starting_s):
+            log.info(sentence, namespace=self._namespace)
         for attempt in noted.attempts.values():
             driver = present.get(attempt.driver) or self._ended_before(attempt.driver)
             lost = self._lost(attempt, driver, noted.now)

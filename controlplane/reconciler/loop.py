@@ -42,11 +42,13 @@ log = logs.get("reconciler")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a pass stands, for progress bars: tasks under way and how many of each state the datasets are in."""
+    """Where a pass stands, for progress bars: tasks under way and how many of each state the datasets are in.
+    `spark_starting_s`: for how long Spark has been starting."""
 
     under_way: int
     states: dict[str, Status]
     publishing: int
+    spark_starting_s: float | None
 
 
 class Reconciler:
@@ -217,7 +219,9 @@ class Reconciler:
     def _report(self) -> None:
         if self.on_progress is not None and self.last is not None:
             states = {d.dataset: d.status for d in self._decisions()}
-            self.on_progress(Progress(self.last.under_way, states, self._publishing.count))
+            starting_s = self.fleet.spark_starting_s
+            progress = Progress(self.last.under_way, states, self._publishing.count, starting_s)
+            self.on_progress(progress)
 
     def _sources(self) -> list[Source]:
         """Read components in scope that nobody paused, as of the last pass."""

@@ -87,9 +87,10 @@ class Client:
         claim: Claim | None = None if answer.status_code == 204 else answer.json()
         return claim
 
-    def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
-        """Keep the leases of these attempts. Raises Ended."""
-        body = self._post("heartbeat", {"attempts": sorted(attempts)}).json()
+    def heartbeat(self, attempts: Iterable[str], *, spark: bool = False) -> Heartbeat:
+        """Keep the leases of these attempts. `spark`: the start of Spark is over. Raises Ended."""
+        told = {"attempts": sorted(attempts)} | ({"spark": True} if spark else {})
+        body = self._post("heartbeat", told).json()
         return Heartbeat(tuple(body["fenced"]), bool(body["drain"]))
 
     def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:

@@ -73,6 +73,7 @@ class Driver:
         self._fenced: set[str] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._is_beat_due = False
         self._draining = False
         self._over = threading.Event()
         self._status = 0
@@ -117,6 +118,14 @@ class Driver:
     # Spark
 
     def _start(self) -> None:
+        try:
+            self._start_session()
+        finally:
+            with self._changed:
+                self._is_beat_due = True  # it says that the start is over
+                self._changed.notify_all()
+
+    def _start_session(self) -> None:
         began = time.monotonic()
         try:
             self._spark.set_result(self._start_spark())
@@ -151,11 +160,14 @@ class Driver:
         last = time.monotonic()
         while not self._over.is_set():
             with self._changed:
-                while not self._over.is_set() and (left := last + self._interval() - time.monotonic()) > 0:
+                while not self._is_beat_due and (left := last + self._interval() - time.monotonic()) > 0:
+                    if self._over.is_set():
+                        return
                     self._changed.wait(left)
+                self._is_beat_due = False
                 attempts = list(self._running)
             last = time.monotonic()
-            answer = self._client.heartbeat(attempts)
+            answer = self._client.heartbeat(attempts, spark=self._spark.done())
             for attempt in answer.fenced:
                 self._fence(attempt)
             if answer.drain:

@@ -12,5 +12,6 @@ GONE = "it is not there any more"  # and nobody noted what of
 LAUNCHED = "launched after all"
 SILENT = "fell silent: killed"  # it ran, and did not call for longer than its lease
 ENDING = "is being ended"  # of one that has not ended yet
+STARTING = "Spark is starting"  # of one that runs and has no session yet
 
 EXPECTED = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controlplane.core.model.answers import DatasetStatus, RunProgress, TargetStatus
+from controlplane.core.model.drivers import spark_starting_s
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview
 from controlplane.ports.store import Tx
@@ -23,6 +24,7 @@ def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None 
         start = newest if since is None else since
         under_way = sum(tx.backlog().values())
         began = _began(tx, branch, start)
+        now = tx.now()
         spark = [driver for driver in tx.drivers() if driver.kind == "driver"]
     found = overview.summary(ctx, branch, flows, start, is_shared=True)
     return {
@@ -30,6 +32,7 @@ def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None 
         "since": start,
         "settled": not is_moving([*found["datasets"], *found["targets"]]),
         "under_way": under_way,
+        "spark_starting_s": spark_starting_s(spark, now) if under_way else None,
         "spark_started": began is not None and any(driver.at >= began for driver in spark),
     }
 

@@ -19,6 +19,7 @@ import pytest
 from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
+from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.local import LocalPool, inherited, secrets_of
 
 HERE = Path(__file__).parent
@@ -120,6 +121,23 @@ def test_scaling_is_a_level(world: World) -> None:
     ended = [d for d in _poll_until_ended(pool, pids) if d.ended]
     assert [d.reason for d in ended] == ["ended as asked"]
     assert len(pool.poll()) == 1
+
+
+def test_a_driver_says_that_spark_is_starting_until_it_is_there(world: World) -> None:
+    hearing = Hearing(lambda: world.now)
+    pool = world.pool("stay", hearing=hearing)
+    pool.scale("driver", 1)
+    pool.scale("worker", 1)
+    for _ in range(2):
+        world.report()
+    reasons = {driver.kind: driver.reason for driver in pool.poll()}
+    assert reasons == {"driver": "Spark is starting", "worker": ""}
+    for driver in pool.poll():
+        hearing.note(driver.id)
+    assert any(driver.reason for driver in pool.poll())  # a claim comes before Spark is there
+    for driver in pool.poll():
+        hearing.note_spark(driver.id)
+    assert not any(driver.reason for driver in pool.poll())
 
 
 def _poll_until_ended(pool: LocalPool, pids: set[int]) -> tuple[Driver, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import RunBegun, RunProgress
+from controlplane.core.model.driver_ends import STARTING
 from controlplane.operations.desired import controls, runs
 from controlplane.operations.desired.blueprints import Source
 from controlplane.operations.inspect import run_progress
@@ -103,6 +105,22 @@ def test_a_driver_that_began_since_is_told(world: World) -> None:
     with world.store.begin() as tx:
         tx.put_driver(driver("since", at=world.now + 1.0))
     assert progress(world, begun)["spark_started"]
+
+
+def test_a_start_of_spark_for_a_run_is_told_with_its_duration(world: World) -> None:
+    begun = begin(world)
+    work(world)
+    starting = driver("d", at=world.now - 95.0, reason=STARTING)
+    with world.store.begin() as tx:
+        tx.put_driver(starting)
+    assert progress(world, begun)["spark_starting_s"] is None  # nothing waits for it
+    world.put("b.csv", (3, 30))
+    begun = begin(world)
+    world.once()
+    assert progress(world, begun)["spark_starting_s"] == pytest.approx(95.0)
+    with world.store.begin() as tx:
+        tx.put_driver(replace(starting, reason=""))
+    assert progress(world, begun)["spark_starting_s"] is None
 
 
 def test_a_dataflow_that_is_not_there_has_no_run(world: World) -> None:

@@ -54,9 +54,10 @@ class RunBegun(TypedDict):
 
 class RunProgress(RunSummary):
     """The same of a run that may be under way. `settled`: nothing of it moves any more. `under_way`: tasks of the whole
-    installation that wait or run."""
+    installation that wait or run. `spark_starting_s`: for how long Spark has been starting for them."""
 
     since: int
     settled: bool
     under_way: int
+    spark_starting_s: float | None
     spark_started: bool
