@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from controlplane.cli.markdown import counted, escaped, fence, folded
-from controlplane.cli.output import Lines, Table, View, printable
+from controlplane.cli.output import Lines, Table, View, partition_name, printable
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
@@ -63,7 +63,7 @@ def _name(found: ComponentDifference) -> str:
 
 
 def _row(found: DatasetDifference) -> tuple[object, ...]:
-    keys = [key or "(whole)" for key in found["partitions"]]
+    keys = [partition_name(key) for key in found["partitions"]]
     more = found["added"] + found["removed"] + found["changed"] + found["moved"] - SHOWN_PARTITIONS
     shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {more} more" if more > 0 else "")
     numbers = (found["added"], found["removed"], found["changed"], found["moved"])
@@ -89,7 +89,7 @@ def dataset(value: DataDifference) -> View:
     parts: list[Table | Lines] = [Lines(tuple(lines))]
     if value["partitions"]:
         rows = tuple(
-            (p["partition"] or "(whole)", _state(p["state"], p["source"]), _number(p["before"]), _number(p["after"]))
+            (partition_name(p["partition"]), _state(p["state"], p["source"]), _number(p["before"]), _number(p["after"]))
             for p in value["partitions"]
         )
         parts.append(Table("", ("partition", "state", "rows before", "rows after"), rows))
@@ -107,7 +107,7 @@ def _side(side: DataSide) -> str:
 
 
 def _state(state: str, source: str | None) -> str:
-    return state if source is None else f"{state} from {source or '(whole)'}"
+    return state if source is None else f"{state} from {partition_name(source)}"
 
 
 def _number(rows: int | None) -> int | str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.output import Lines, Table, View, partition_name
+from dataplane.contract.keys import plain_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers.datasets import Changes
@@ -156,7 +157,7 @@ def partition(value: PartitionAnswer) -> View:
     size = "" if value["bytes"] is None else f", {value['bytes']} bytes in {len(value['files'])} files"
     came = "since" if since["is_exact"] else "since, at the latest,"
     lines = [
-        f"{value['dataset']}@{value['generation']}/{value['partition']}: {value['rows']} rows{size}",
+        f"{value['dataset']}@{value['generation']}/{plain_key(value['partition'])}: {value['rows']} rows{size}",
         f"as it is {came} generation {since['generation']} of {since['at'][:19]}Z ({since['cause']})",
     ]
     if attempt is not None:
@@ -179,6 +180,6 @@ def _parts(one: LineagePartitions) -> str:
         return "not kept any more"
     if one["whole"]:
         return f"all {one['count']}"
-    shown = [key or "(whole)" for key in one["partitions"][:SHOWN]]
+    shown = [partition_name(key) for key in one["partitions"][:SHOWN]]
     rest = one["count"] - len(shown)
     return (", ".join(shown) or "none") + (f", ... and {rest} more" if rest > 0 else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, View
+from controlplane.cli.output import Lines, View, partition_name
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers.lineage import (
@@ -140,6 +140,6 @@ def _objects(one: LineageObjects) -> str:
 
 
 def _some(names: Sequence[str], count: int) -> str:
-    shown = [name or "(whole)" for name in names[:SHOWN]]
+    shown = [partition_name(name) for name in names[:SHOWN]]
     rest = count - len(shown)
     return (", ".join(shown) or "none") + (f", ... and {rest} more" if rest > 0 else "")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from controlplane.cli.session import Output
+from dataplane.contract.keys import plain_key
 
 STYLES = {
     "up_to_date": "green",
@@ -65,6 +66,11 @@ def printable(value: object) -> str:
     """Text of unknown origin for a terminal: without control characters, in one line."""
     text = "" if value is None else str(value)
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def partition_name(key: str) -> str:
+    """A partition in tables and sentences; machine output and addresses have the key itself."""
+    return plain_key(key) or "(whole)"
 
 
 def is_fancy(out: TextIO) -> bool:

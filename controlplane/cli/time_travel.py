@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.output import Lines, Table, View, partition_name, show
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer, PartitionsAnswer
@@ -83,7 +83,7 @@ def generations(
 def _partitions(value: PartitionsAnswer) -> View:
     told = [item.get("change") or item.get("work") for item in value["items"]]
     columns = ["partition", "rows", "bytes"]
-    rows = [(i["partition"] or "(whole)", i["rows"], i["bytes"]) for i in value["items"]]
+    rows = [(partition_name(i["partition"]), i["rows"], i["bytes"]) for i in value["items"]]
     if any(told):
         columns.append("what")
     shown = tuple((*row, word) if any(told) else row for row, word in zip(rows, told, strict=True))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.cli import plan_views, source_views, work_views
-from controlplane.cli.output import Lines, Table, View, problem_lines
+from controlplane.cli.output import Lines, Table, View, partition_name, problem_lines
 from controlplane.cli.status_notes import notes
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -207,7 +207,7 @@ def _yes(is_so: bool) -> str:
 
 def _keys(item: PlanItem) -> str:
     keys = item["partitions"]
-    shown = ", ".join(k or "(whole)" for k in keys[:PARTITIONS_SHOWN])
+    shown = ", ".join(map(partition_name, keys[:PARTITIONS_SHOWN]))
     return shown + (f", ... {len(keys) - PARTITIONS_SHOWN} more" if len(keys) > PARTITIONS_SHOWN else "")
 
 
@@ -277,7 +277,10 @@ def _checks(title: str, items: Sequence[CheckResult]) -> Table:
 
 def _example(item: CheckResult) -> str:
     found = item["examples"][0] if item["examples"] else None
-    return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
+    if found is None:
+        return ""
+    place = f" in {partition_name(found['partition'])}" if found["partition"] else ""
+    return f"{found['row']}{place}"
 
 
 def token_state(item: TokenEntry | S3KeyEntry | RecipientEntry) -> str:

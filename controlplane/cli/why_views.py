@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, View
+from controlplane.cli.output import Lines, View, partition_name
 from controlplane.cli.views import PARTITIONS_SHOWN, failure, reading, time_of
 from controlplane.cli.work_views import took
+from dataplane.contract.keys import plain_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers import (
@@ -38,7 +39,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
 
 
 def _head(value: WhyAnswer) -> str:
-    name = value["dataset"] + (f"/{value['partition']}" if value["partition"] else "")
+    name = value["dataset"] + (f"/{plain_key(value['partition'])}" if value["partition"] else "")
     generation = f", generation {value['generation']}" if value["generation"] else ""
     if at := value.get("at"):
         return f"{name}{generation}, was committed at {at}"
@@ -94,7 +95,7 @@ def _node(node: WhyNode) -> str:
 def _partitions(node: WhyNode) -> str:
     """The first of them, and how many more there are."""
     shown = node["partitions"][:PARTITIONS_SHOWN]
-    names = ", ".join(key or "(whole)" for key in shown)
+    names = ", ".join(map(partition_name, shown))
     rest = max(node["count"], len(node["partitions"])) - len(shown)
     return names + (f", ... {rest} more" if rest > 0 else "")
 

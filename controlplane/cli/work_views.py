@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.output import Lines, Table, View, partition_name
 from controlplane.core import durations
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def tasks(value: TasksAnswer) -> View:
 
 
 def _task_row(item: TaskEntry) -> tuple[object, ...]:
-    shown = (item["partition"] or "(whole)", item["kind"], item["state"], item["attempt"])
+    shown = (partition_name(item["partition"]), item["kind"], item["state"], item["attempt"])
     return (*shown, _time(item["since"]), item["driver"], item["failures"], size(item["bytes"]), item["priority"])
 
 

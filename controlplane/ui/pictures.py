@@ -15,6 +15,7 @@ from controlplane.core.model.answers.explore import WaveCommit
 from controlplane.ui import draw, ranges
 from controlplane.ui.values import DatasetPage, FlowPage
 from controlplane.ui.views import is_dataset, overdue
+from dataplane.contract.keys import plain_key
 
 UP, DOWN = 2, 2  # steps around a chosen dataset, where not all is drawn
 BARS: Mapping[State, draw.Share] = {
@@ -149,10 +150,10 @@ def address_of(cell: draw.Cell, chosen: str = "") -> str:
 def words_of(cell: draw.Cell) -> str:
     rows = f"{cell.rows:,} rows"
     if cell.count == 1:
-        return f"{cell.last or 'the whole'}: {rows}"
+        return f"{plain_key(cell.last) or 'the whole'}: {rows}"
     if not cell.count:
-        return f"up to {cell.last}: all that was there is gone"
-    return f"{cell.count:,} partitions up to {cell.last}: {rows}"
+        return f"up to {plain_key(cell.last)}: all that was there is gone"
+    return f"{cell.count:,} partitions up to {plain_key(cell.last)}: {rows}"
 
 
 def of_partitions(page: DatasetPage) -> draw.CellMap:

@@ -26,6 +26,7 @@ from controlplane.operations.inspect.standstill import NOTHING
 from controlplane.ui import draw, moments, pictures, static_files
 from controlplane.ui.branch_links import within
 from controlplane.ui.values import HomePage
+from dataplane.contract.keys import plain_key
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
@@ -63,7 +64,7 @@ def environment() -> Environment:
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
     env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
-    env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital)
+    env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key)
     env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
     return env
 

@@ -24,6 +24,13 @@ def encode_key(key: str) -> str:
     return f"%{ord(text[0]):02X}{text[1:]}" if text[0] in "._" else text
 
 
+def plain_key(key: str) -> str:
+    """A partition key as people read it: `place=North America` for `place=North%20America`. A key whose plain text
+    would not be visible keeps its escapes."""
+    text = unquote(key, errors="replace")
+    return text if text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text else key
+
+
 class KeyPart(TypedDict):
     """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in the rows.
 

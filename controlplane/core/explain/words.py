@@ -10,6 +10,7 @@ from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.steps import Differences
 from controlplane.core.model.states import Cause
+from dataplane.contract.keys import plain_key
 
 NAMED = 3  # of many files, or inputs
 ROOT_CAUSES = 3
@@ -76,11 +77,11 @@ def _nouns(node: Source) -> str:
 def object_name(node: Source, key: str) -> str:
     """A file with the folder that it lies in; else a partition with its source."""
     if not _is_by_file(node):
-        return f"partition {key} of {node.dataset}" if key else f"the content of {node.dataset}"
+        return f"partition {plain_key(key)} of {node.dataset}" if key else f"the content of {node.dataset}"
     folder = _fixed_folder(node.location)
     if "*" not in node.location and "?" not in node.location:
-        return key
-    return f"{folder}/{key}" if folder else key
+        return plain_key(key)
+    return f"{folder}/{plain_key(key)}" if folder else plain_key(key)
 
 
 def _is_by_file(node: Source) -> bool:

@@ -6,7 +6,7 @@ import io
 from typing import Any, cast
 
 from controlplane.cli import why_views
-from controlplane.cli.output import show
+from controlplane.cli.output import partition_name, show
 from controlplane.core.model.answers import WhyAnswer
 
 
@@ -91,3 +91,11 @@ def test_what_blocks_is_told_with_its_error_and_what_ends_it() -> None:
         "error: f.yaml:0:0: f.b: CAST",
         "  no number",
     ]
+
+
+def test_partitions_are_shown_without_escapes() -> None:
+    keys = ["place=North%20America", "place=%E2%80%AE", "place=%FF"]
+    text = "\n".join(lines(partition=keys[0], tree=node("f.joined", "", partitions=keys, count=4)))
+    assert "f.joined/place=North America is up_to_date" in text
+    assert "in place=North America, place=%E2%80%AE, place=%FF, ... 1 more" in text  # invisible, and no UTF-8
+    assert partition_name("") == "(whole)"
