@@ -470,3 +470,13 @@ class PoolUnavailable(HeadgateError):
     """What runs in a pool cannot be known, or changed, at present: nothing is to be concluded, it is asked again."""
 
     code = "pool-unavailable"
+
+
+DAMAGE_CURE = "run `headgate fsck`, and restore the database from a backup"
+
+
+def error_text(error: Exception) -> str:
+    """An error that nobody expected, for people. What to do about damage comes first, since callers cut the rest."""
+    if isinstance(error, CorruptNode):
+        return f"{error.code}: {DAMAGE_CURE}; {error}"
+    return f"{type(error).__name__}: {error}"

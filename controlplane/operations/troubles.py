@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from controlplane import logs
+from controlplane.core.errors import error_text
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.namespaces import DEFAULT
 
@@ -101,7 +102,7 @@ class Troubles:
             before = self._units.get(unit)
             failures = before.failures + 1 if before else 1
             wait_s = min(FIRST_S * 2 ** min(failures - 1, 20), LONGEST_S)
-            trouble = self._units[unit] = Trouble(failures, self._clock() + wait_s, in_words(error))
+            trouble = self._units[unit] = Trouble(failures, self._clock() + wait_s, error_text(error)[:LONGEST_MESSAGE])
         log.error("unit failed", unit=unit, failures=failures, again_in_s=wait_s, exc_info=error)
         return trouble
 
@@ -127,7 +128,7 @@ class Troubles:
         self._began = None
         with self._lock:
             self._passes += 1
-            self._reason = in_words(error)
+            self._reason = error_text(error)[:LONGEST_MESSAGE]
 
     def pass_succeeded(self) -> None:
         self._began = None
@@ -162,5 +163,6 @@ def of_feed(dataset: str) -> str:
     return f"feed of {dataset}"
 
 
-def in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
+def units_of(dataset: str) -> tuple[str, str, str]:
+    """All units that a dataset has."""
+    return of_dataset(dataset), of_listing(dataset), of_feed(dataset)

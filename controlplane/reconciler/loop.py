@@ -18,12 +18,14 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
+from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.feeds.follow import follow
+from controlplane.operations.inspect.run_progress import MOVING
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
-from controlplane.operations.troubles import of_feed, of_listing
+from controlplane.operations.troubles import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
@@ -95,6 +97,7 @@ class Reconciler:
         if branch != MAIN:  # what is to be done in main is what the branch reads of it
             self._planner.plan()
             self._branching.look()
+        self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
@@ -137,12 +140,25 @@ class Reconciler:
         """
         while not stop.is_set():
             seen = self.wake.count
-            if not self.tick() and self._is_over() and not again() and not self._packed(is_idle=True):
+            if not self.tick() and self._is_at_rest() and not again() and not self._packed(is_idle=True):
                 break
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
             self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(self._decisions())
+
+    def _is_at_rest(self) -> bool:
+        return self._is_over() and not self._plans_anew()
+
+    def _plans_anew(self) -> bool:
+        """What others have computed may be adopted where a damaged node kept a dataset from being planned: nothing of
+        that dataset has changed, so it is not decided again by itself. True if a plan from scratch is due."""
+        broken = {d.dataset for d in self._decisions() if d.error and d.error["condition"] == INTERNAL}
+        if broken <= self._broken:
+            return False
+        self._broken = broken
+        self._planner.forget()
+        return True
 
     def _decisions(self) -> Sequence[Decision]:
         """Of the branch that this loop is about, as of the last pass."""
@@ -172,7 +188,17 @@ class Reconciler:
             return False
         if self._watch.is_under_way:
             return False
+        if self._has_passing_trouble():
+            return False
         return not self._listing_open() and not self._publishing.can_go_on()
+
+    def _has_passing_trouble(self) -> bool:
+        """A dataset failed to be carried out, and not often enough to be shown as failed: it is tried again first."""
+        if not (failing := self.troubles.units):
+            return False
+        moving = [d.dataset for d in self._decisions() if d.status in MOVING]
+        failures = [failing[unit].failures for name in moving for unit in units_of(name) if unit in failing]
+        return any(count < STUCK_AFTER for count in failures)
 
     def close(self) -> None:
         """Stop publishing, and note that the drivers of a pool that was closed before ended with it."""

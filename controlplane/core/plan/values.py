@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.errors import error_text
 from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
@@ -296,7 +297,7 @@ INTERNAL = "internal-error"  # the condition of what Headgate itself could not d
 
 def broken(dataset: str, error: Exception) -> Decision:
     """Looking at a dataset raised, so nothing can be said of it. It is decided again with its next change, or sweep."""
-    told = f"Headgate could not plan this dataset: {type(error).__name__}: {error}"[:LONGEST_INTERNAL]
+    told = f"Headgate could not plan this dataset: {error_text(error)}"[:LONGEST_INTERNAL]
     trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
     return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, told), "detail": trace})
 

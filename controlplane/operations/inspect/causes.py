@@ -11,7 +11,7 @@ from itertools import dropwhile
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node, Sink
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import CorruptNode, NotFound, error_text
 from controlplane.core.explain import lineage, words
 from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.causes import UNKNOWN, CauseNode, Explaining, nearest_first
@@ -37,6 +37,14 @@ from controlplane.ports.store import Tx
 CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
 
 
+def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> tuple[CauseNode | None, str]:
+    """The causes; or, where damage hides them, what is damaged."""
+    try:
+        return explaining.of(target, partition), ""
+    except CorruptNode as error:
+        return None, error_text(error)
+
+
 def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
     """The causes of the work that is left on a dataset (or one partition), else of its last generation; and what keeps
     it from being done. `shows_all`: with inputs that did not change."""
@@ -50,7 +58,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         explaining = Explaining(
             facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
         )
-        top = explaining.of(target, partition)
+        top, damage = _cause_tree(explaining, target, partition)
         task = _task(tx, branch, decision, partition)
         error = task.error if task else None
         if error is None and (partition is None or task is None):  # else it is another partition's
@@ -68,7 +76,10 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "generation": state.generation if state else 0,
             "cause": _cause(top, state),
             "sentence": _sentence(top, decision),
-            "reason": decision.reason or lineage.of_fold(facts, facts.desired, target, partition) or _up_to_date(top),
+            "reason": decision.reason
+            or damage
+            or lineage.of_fold(facts, facts.desired, target, partition)
+            or _up_to_date(top),
             "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
             "modes": views.modes(node),
             "volatile": views.volatile(node),

@@ -51,7 +51,7 @@ from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.projections.seen_tables import SeenTables
-from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_feed, of_listing
+from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, units_of
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
@@ -316,8 +316,7 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
 
 def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
     """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
-    units = (of_dataset(decision.dataset), of_listing(decision.dataset), of_feed(decision.dataset))
-    trouble = next((failing[unit] for unit in units if unit in failing), None)
+    trouble = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
     if trouble is None or trouble.failures < STUCK_AFTER:
         return decision
     error = infrastructure_error(INTERNAL, f"{trouble.message} (failed {trouble.failures} times in a row)")

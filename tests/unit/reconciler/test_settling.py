@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
 
 import pytest
 
+from controlplane.operations.inspect import causes, overview
 from controlplane.operations.planning.apply_plan import Pass
+from controlplane.operations.troubles import Troubles
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
+from tests.hostile.test_kills import Children
+from tests.unit.branches.tables import PublishedWorld
+from tests.unit.expectations.world import BRANCH
 from tests.unit.reconciler.nowhere import Nowhere
 from tests.unit.reconciler.test_streams import Place
 
 PASSES = 10
+CURE = "corrupt-node: run `headgate fsck`, and restore the database from a backup"
+TOTALS = "  totals: {transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP BY k'}}\n"
 
 
 @dataclass
@@ -45,3 +54,40 @@ def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypat
     monkeypatch.setattr(settling, "settle", and_then_found)
     place.loop.settle(Ends(place.loop))
     assert [p.under_way > 0 for p in passes] == [False, False, True]
+
+
+def test_a_run_over_a_damaged_tree_ends_with_the_reason_and_what_to_do(tmp_path: Path) -> None:
+    world = after_damage_to("shop.orders", tmp_path)
+    done = overview.summary(world.ctx, BRANCH, ["shop", "other"], 0)
+    assert done["state"] == "failed"
+    errors = {error["dataset"]: error["message"] for error in done["errors"]}
+    assert CURE in errors["shop.orders"]
+    explained = causes.why(world.ctx, BRANCH, "shop.orders")
+    assert CURE in str(explained["error"])
+    assert CURE in explained["reason"]
+
+
+def test_a_run_adopts_what_another_dataflow_computed_in_place_of_a_damaged_tree(tmp_path: Path) -> None:
+    world = after_damage_to("shop.totals", tmp_path)
+    done = overview.summary(world.ctx, BRANCH, ["shop", "other"], 0)
+    assert (done["state"], done["errors"]) == ("up_to_date", [])
+
+
+def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
+    """The root of a dataset is damaged, a file arrives, and a run makes two dataflows of equal logic."""
+    world, steps = PublishedWorld(home), count()
+    world.put("a.csv", (1, 10))
+    world.apply(TOTALS)
+    world.rest()
+    nodes = world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the store's ports
+    with world.store.read() as tx:
+        root = tx.states(BRANCH)[dataset].root
+    nodes[root] = (nodes[root][0], b"damaged")
+    world.put("b.csv", (2, 20))
+    world.apply(TOTALS, "other")
+    troubles = Troubles(lambda: 5.0 * next(steps))
+    world.ctx = replace(world.ctx, troubles=troubles)
+    fleet = Fleet(world.ctx, world.lake, Children(world.engine), troubles)
+    world.loop = Reconciler(world.store, fleet, world.logs, Wake(), flows=frozenset({"shop", "other"}))
+    world.rest()
+    return world
