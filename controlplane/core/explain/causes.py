@@ -126,7 +126,7 @@ class Explaining:
         if before == listing.root:
             return replace(found, sentence="it is to be listed")  # which may come to nothing
         objects = differences(self.world.nodes, before, listing.root, partitions, by_key=False)
-        return _leaf(found, words.of_objects(node, objects))
+        return _leaf(found, words.of_objects(node, objects, is_edited=node.revision != state.revision))
 
     def _pending_inputs(self, node: Transform, state: State | None, partitions: Partitions) -> Iterator[CauseNode]:
         for slot in node.slots:
@@ -173,7 +173,8 @@ class Explaining:
             return _leaf(found, own)
         is_remade = bool(own)
         objects = differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=is_remade)
-        told = words.of_objects(node, objects)
+        is_edited = step.older is not None and step.older.revision != step.newer.revision
+        told = words.of_objects(node, objects, is_edited=is_edited)
         if step.is_first and partitions is None:
             return replace(_leaf(found, own), sentence=told or own)
         if step.is_first:

@@ -41,9 +41,11 @@ def headline(roots: Sequence[str]) -> str:
 # --- objects of sources ---------------------------------------------------------------------------
 
 
-def of_objects(node: Source, found: Differences) -> str:
-    """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`."""
-    parts = [_new(node, found), _changed(node, found), _gone(node, found)]
+def of_objects(node: Source, found: Differences, *, is_edited: bool = False) -> str:
+    """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow was, so that a file
+    which is left out may be there still."""
+    left_out = _unread(node, found) if is_edited else _gone(node, found)
+    parts = [_new(node, found), _changed(node, found), left_out]
     return and_list([part for part in parts if part])
 
 
@@ -57,6 +59,10 @@ def _changed(node: Source, found: Differences) -> str:
 
 def _gone(node: Source, found: Differences) -> str:
     return _some(node, found.gone, found.is_whole, one="is gone", many="are gone")
+
+
+def _unread(node: Source, found: Differences) -> str:
+    return _some(node, found.gone, found.is_whole, one="is not read any more", many="are not read any more")
 
 
 def _some(node: Source, keys: Sequence[str], is_whole: bool, one: str, many: str) -> str:

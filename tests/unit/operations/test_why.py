@@ -163,6 +163,16 @@ def test_a_partition_is_explained_by_what_it_reads(join: World) -> None:
     assert ask(join, "shop.joined", "1.csv")["sentence"] == "a/1.csv changed"
 
 
+def test_a_file_that_an_edit_leaves_out_is_not_said_to_be_gone(join: World) -> None:
+    join.apply(join_text(join).replace("/c/*.csv", "/c/1*.csv"))
+    join.settle()
+    assert "c/2.csv is not read any more" in ask(join, "shop.c")["sentence"]
+    (join.home / "c" / "1.csv").unlink()
+    put(join, "c/11.csv", (1, 10))
+    join.settle()
+    assert "c/1.csv is gone" in ask(join, "shop.c")["sentence"]
+
+
 def test_a_partition_by_key_is_explained_by_the_files_that_have_its_rows(world: World) -> None:
     daily = """\
   daily:
