@@ -76,4 +76,5 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
 
 def examples(few: int, many: int) -> int:
     """`max_examples` of a property whose examples are dear: `few` in `make test`, `many` in `make soak`."""
-    return many if settings.default.max_examples > SOAKING else few
+    profile = settings.default
+    return many if profile is not None and profile.max_examples > SOAKING else few
