@@ -76,7 +76,7 @@ def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding
     if isinstance(grown, Decision):
         return grown
     if clash := _clash(node, grown.schema):
-        return Decision(node.dataset, "failed", error=_clashing(clash, names))
+        return Decision(node.dataset, "failed", error=_clashing(clash, _paths(kinds)))
     return (yield from _ordered(case, extent, grown))
 
 
@@ -299,12 +299,15 @@ def _named(node: Source, schema: Schema, found: Schema) -> Schema:
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
-    """Two columns that differ in case only, where that tells no columns apart."""
-    seen: dict[str, str] = {}
-    for name in () if node.spark["case_sensitive"] else types(schema):
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            return other, name
+    """Two columns that differ in case only, where that tells no columns apart; or two fields of a struct: the tables
+    that hold them never tell these apart."""
+    seen: dict[tuple[str, str], str] = {}
+    for path in widening.own_paths(schema):
+        parent, _, name = path.rpartition(NESTED)
+        is_apart = not parent and node.spark["case_sensitive"]
+        other = seen.setdefault((parent, name if is_apart else name.lower()), path)
+        if other != path:
+            return other, path
     return None
 
 
@@ -336,6 +339,11 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
 # --- errors ---------------------------------------------------------------------------------------
 
 
+def _paths(kinds: Kinds) -> Own:
+    """The columns that objects tell, and fields in them."""
+    return {key: [name for columns in some for name in columns or ()] for key, some in kinds.items()}
+
+
 def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
     have = {name for names in own for name in names}
     return tuple(name for name in types(declared) if name not in have)
@@ -354,13 +362,11 @@ def _changed(unknown: Sequence[str], own: Own, nested: Own) -> TaskError:
     return user_error("schema-changed", message)
 
 
-def _clashing(clash: tuple[str, str], own: Own) -> TaskError:
-    one, other = clash
-    where = next((f" (in {k})" for k, names in own.items() if other in names), "")
-    message = (
-        f"columns {one} and {other}{where} differ in case only: rename one, or set spark: {{case_sensitive: true}}"
-    )
-    return user_error("schema-clash", message)
+def _clashing(clash: tuple[str, str], kinds: Own) -> TaskError:
+    where = next((f" (in {k})" for k, names in kinds.items() if clash[1] in names), "")
+    one, other = (path.replace(NESTED, ".") for path in clash)
+    remedy = "rename one" if NESTED in clash[0] else "rename one, or set spark: {case_sensitive: true}"
+    return user_error("schema-clash", f"columns {one} and {other}{where} differ in case only: {remedy}")
 
 
 def _retyped(texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
