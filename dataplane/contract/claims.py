@@ -48,7 +48,7 @@ class ObjectsTask(TaskSpec):
 class ParseTask(ObjectsTask):
     columns: Schema  # the objects' own columns, in dataset order
     lacking: NotRequired[Schema]  # columns that rows are dropped by, and that the objects do not have
-    inferred: NotRequired[list[str]]  # columns whose type is inferred from texts: what it does not hold is an error
+    inferred: NotRequired[list[str]]  # numbers, inferred from texts: a text that they do not hold is an error
 
 
 class FilesTask(TaskSpec):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NotRequired, TypedDict
 
 from dataplane.contract.encoding import digest
@@ -75,6 +75,11 @@ def columns_of(found: SourceObject) -> list[str] | None:
 def is_folder_column(found: SourceObject, key: str) -> bool:
     """Whether a folder alone gives a column; also where the object cannot tell its own."""
     return key not in (found["columns"] or ())
+
+
+def folder_columns(objects: Iterable[SourceObject]) -> frozenset[str]:
+    """The columns that folders alone give some of these objects. Their values are texts in any format."""
+    return frozenset(key for o in objects for key, _ in o.get("folders", ()) if is_folder_column(o, key))
 
 
 class ListedPartition(TypedDict):

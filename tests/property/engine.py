@@ -230,7 +230,8 @@ class Engine:
         match claim["kind"]:
             case "parse":
                 parsed = cast("ParseTask", task)
-                texts = [path_of(o["uri"]).read_text() for o in parsed["objects"] if path_of(o["uri"]).exists()]
+                paths = [path for o in parsed["objects"] if (path := path_of(o["uri"])).exists()]
+                texts = [path.read_text("utf-8", "surrogateescape") for path in paths]
                 key = parse_key(texts, column_names(parsed["columns"]), claim["job"]["options"].get("nullValue", ""))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case "index":

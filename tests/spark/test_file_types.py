@@ -17,6 +17,7 @@ import pytest
 
 from dataplane.connectors.files.parse import other_types
 from dataplane.contract.joins import grow
+from dataplane.contract.types import in_words
 from dataplane.errors import TaskFailure
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
@@ -242,6 +243,8 @@ def test_a_declared_type_that_a_file_does_not_have_is_told(lake: Lake) -> None:
         have, found = schema_of(lake.spark, f"c {kind}")["fields"][0]["type"], told_types(result)["c"]
         wide, conflicts = grow("c", have, found, is_text=False)  # as the planner does where the type was inferred
         assert ("" if conflicts else wide) == TOGETHER.get(kind, "")
+        advice = f"Declare it as {in_words(wide)} in `schema:`" if kind in TOGETHER else "No type holds both"
+        assert advice in error["message"]
 
 
 def test_nanoseconds_are_read_to_the_microsecond_or_refused(lake: Lake) -> None:

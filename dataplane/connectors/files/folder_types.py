@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from dataplane.contract.joins import STRING, join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
+from dataplane.contract.types import NOTHING
 from dataplane.errors import TaskFailure
 
 _BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
@@ -32,9 +34,9 @@ INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this 
 
 
 def with_folders(own: Schema, objects: Iterable[SourceObject], known: Schema = NO_COLUMNS) -> Schema:
-    """The files' own columns, then those that their folders give, in the order of the path. Types that a column has in
-    `known`, or in other files, stay where all values fit them."""
-    types = {f["name"]: f["type"] for schema in (known, own) for f in schema["fields"] if f["type"] != "void"}
+    """The files' own columns, then those that their folders give, in the order of the path. A type that a column has in
+    other files, or an inferred one in `known`, stays where all values fit it; a column without any value is void."""
+    types = {f["name"]: f["type"] for schema in (known, own) for f in schema["fields"] if f["type"] != NOTHING}
     folders = {key: _type_of(texts, types.get(key)) for key, texts in _texts(objects).items()}
     columns = {f["name"]: f["type"] for f in own["fields"]} | folders
     return canonical_schema(struct_of(field_of(name, kind) for name, kind in columns.items()))
@@ -51,17 +53,23 @@ def _texts(objects: Iterable[SourceObject]) -> dict[str, set[str]]:
 
 
 def _type_of(texts: set[str], known: Type | None) -> Type:
-    """The first type that all values fit."""
-    if known is not None and all(fits(text, known) for text in texts):
+    """The first type that all values fit; text where they do not fit the known type though it holds that one."""
+    if not texts:
+        return known or NOTHING
+    if known is not None and all(_is_inferred_as(text, known) for text in texts):
         return known
-    if not texts or any(map(_PADDED.match, texts)):
-        return "string"
-    return next((kind for kind in INFERRED if all(fits(text, kind) for text in texts)), "string")
+    kind = next((kind for kind in INFERRED if all(_is_inferred_as(text, kind) for text in texts)), STRING)
+    return STRING if known is not None and join(known, kind, is_text=True) == known else kind
+
+
+def _is_inferred_as(text: str, kind: Type) -> bool:
+    """Whether a text is a value of an inferred type. Zeros before another digit say something that no number does."""
+    return fits(text, kind) and (kind == STRING or _PADDED.match(text) is None)
 
 
 def fits(text: str, kind: Type) -> bool:
     """Whether a text is a value of a type, exactly. No nested type and no BINARY has values in folders."""
-    if kind == "string":
+    if kind == STRING:
         return True
     if not isinstance(kind, str):
         return False
@@ -131,10 +139,12 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def unfit(found: SourceObject, path: str, kinds: Mapping[str, Type]) -> TaskFailure | None:
-    """The first value of a file's folders that is none of its column's type."""
+def unfit(found: SourceObject, path: str, kinds: Mapping[str, Type], inferred: Collection[str]) -> TaskFailure | None:
+    """The first value of a file's folders that is none of its column's type, which is declared or `inferred`."""
     for key, text in found.get("folders", ()):
-        if text is None or key not in kinds or not is_folder_column(found, key) or fits(text, kinds[key]):
+        if text is None or key not in kinds or not is_folder_column(found, key):
+            continue
+        if (_is_inferred_as if key in inferred else fits)(text, kinds[key]):
             continue
         message = f"{path}: the folder of column {key} is {text!r}, and the column is {kinds[key]}"
         hint = f"rename the folder, or give the column a type in `schema:`, such as {key} STRING"

@@ -27,6 +27,7 @@ from dataplane.connectors.files.times_of_day import as_texts, clock_columns, err
 from dataplane.connectors.files.verify import one_of, open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import SourceJob
+from dataplane.contract.joins import field_types, join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
@@ -117,6 +118,7 @@ class _Batch:
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
         self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
         self._numbers = CheckedNumbers.of(attempt.claim["job"], task)
+        self._inferred = task.get("inferred", ())
         self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
 
     def explain(self, error: BaseException) -> TaskError:
@@ -154,7 +156,7 @@ class _Batch:
 
     def _unfit(self, found: SourceObject) -> TaskFailure | None:
         """A value of the file's folders that its column cannot have."""
-        return unfit(found, told_path(found), {f["name"]: f["type"] for f in self._schema["fields"]})
+        return unfit(found, told_path(found), field_types(self._schema), self._inferred)
 
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
@@ -318,9 +320,11 @@ def _unfit(place: Refusal) -> str:
     told = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
     if wide is None:
         return f"{told}; no type of a dataset holds {have}: write the file with another type"
-    if fit(place.dataset, wide) != "refused":
-        return f"{told}. Declare it as {in_words(wide)} in `schema:`, or correct the file"
-    return f"{told}. Declare a type that holds both in `schema:`, or correct the file"
+    holder = join(place.dataset, wide, is_text=False)
+    if fit(place.file, holder) != "refused":
+        return f"{told}. Declare it as {in_words(holder)} in `schema:`, or correct the file"
+    alone = f"or declare it as {in_words(wide)} in `schema:` if all files have that type"
+    return f"{told}. No type holds both: correct the file, {alone}"
 
 
 def _read_under(column: Field, types: Mapping[str, FileType]) -> Type:

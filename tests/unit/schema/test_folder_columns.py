@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.revisions import Revision, edition_of, in_edition, without_edition
 from controlplane.operations.desired import branches, controls, merging
+from dataplane.contract.key_folders import NULL
+from dataplane.contract.schemas import Json
 from tests.unit.expectations.world import BRANCH
 from tests.unit.schema.world import World
 
@@ -149,6 +154,53 @@ def test_a_key_that_is_new_is_a_change_of_the_schema(world: World) -> None:
     condition, message = world.error()
     assert condition == "schema-changed"
     assert "region" in message
+
+
+FOLDERS = ("1", "007", "2.5", "1152921504606846976", "2024-01-01", "2024-01-01 10:00:00", "x", NULL)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(data=st.data())
+def test_any_split_of_folders_into_listings_gives_one_type(format: str, data: st.DataObject) -> None:
+    values = data.draw(st.permutations(FOLDERS))[: data.draw(st.integers(1, 4))]
+    cuts = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    together = in_listings(values, [False] * len(values), format)
+    assert in_listings(values, cuts, format) == together
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (("1", "x"), "string"),
+        (("1", "007"), "string"),
+        (("1152921504606846976", "2.5"), "string"),
+        ((NULL, "1"), "integer"),
+    ],
+)
+def test_a_folder_that_does_not_fit_widens_the_column_in_each_format(values: tuple[str, ...], kind: str) -> None:
+    for format in ("csv", "parquet"):
+        schema, rows = in_listings(values, [True] * len(values), format)
+        texts = sorted(text for _, *folder in rows for text in folder if text is not None)
+        assert (schema["c"], texts) == (kind, sorted({*values} - {NULL}))
+
+
+def in_listings(values: Sequence[str], cuts: Sequence[bool], format: str) -> tuple[Json, list[tuple[Any, ...]]]:
+    """The schema and the rows once a folder of each value is there; with a cut after a folder, it is listed."""
+    with tempfile.TemporaryDirectory() as home:
+        world = World(Path(home))
+        try:
+            for value, is_cut in zip(values, cuts, strict=True):
+                world.file(f"c={value}/a.{format}", "k\n1\n")
+                if is_cut:
+                    world.read(path=f"{home}/orders/**/*.{format}", format=format)
+                    world.settle()
+            world.read(path=f"{home}/orders/**/*.{format}", format=format)
+            world.settle()
+            assert world.decision().status == "up_to_date"
+            return world.schema, world.rows()
+        finally:
+            world.store.close()
 
 
 def compiled(uid: str, keys: str = "") -> Source:

@@ -139,6 +139,15 @@ def test_columns_that_differ_in_case_only_are_an_error(world: World) -> None:
     assert world.rows() == [("1", "1"), ("2", "2")]
 
 
+def test_fields_that_differ_in_case_only_are_an_error_before_they_are_published(world: World) -> None:
+    lines(world, "a.json", {"c": {"a": 1}})
+    lines(world, "b.json", {"c": {"A": 1}})
+    world.read(format="json")
+    world.settle()
+    condition, message = world.error()
+    assert (condition, "columns c.A and c.a (in a.json) differ in case only" in message) == ("schema-clash", True)
+
+
 # --- sync -----------------------------------------------------------------------------------------
 
 

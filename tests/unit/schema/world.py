@@ -9,12 +9,16 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
 from controlplane.core.schema.schemas import struct, types
 from controlplane.operations.desired import blueprints
+from dataplane.connectors.files.folder_types import NO_COLUMNS, unfit, with_folders
 from dataplane.contract.claims import Claim, ParseClaim, ParseTask, TaskSpec
 from dataplane.contract.joins import is_held, join
 from dataplane.contract.listings import SourceObject
@@ -48,20 +52,22 @@ def rows_of(found: SourceObject) -> list[Row]:
 
 
 def _own_rows(found: SourceObject) -> list[Row]:
+    if found["name"].endswith(".parquet"):
+        return cast("list[Row]", pq.read_table(path_of(found["uri"]), partitioning=None).to_pylist())
     text = path_of(found["uri"]).read_text()
     if found["name"].endswith(".json"):
         return [json.loads(line) for line in text.splitlines()]
     return [{k: v or None for k, v in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
-def inferred(objects: Iterable[SourceObject]) -> Schema:
+def inferred(objects: Sequence[SourceObject], under: Schema = NO_COLUMNS) -> Schema:
     """Of all values, as reading them for the first time would have it: what nothing else holds is text."""
     found: dict[str, Json] = {}
     for one in objects:
-        for row in rows_of(one):
+        for row in _own_rows(one):
             for name, value in row.items():
                 found[name] = join(found.get(name, NOTHING), _kind(value), is_text=True)
-    return struct(found.items())
+    return with_folders(struct(found.items()), objects, under)
 
 
 def _kind(value: Any) -> Json:
@@ -95,19 +101,32 @@ class Typed(Engine):
     def _parse(self, claim: ParseClaim, task: ParseTask, result: TaskResult) -> TaskResult:
         kinds = types(task["columns"])
         rows = [row for o in task["objects"] for row in rows_of(o)]
-        inferred_names = task.get("inferred", ())
-        bad = next(
-            (n for row in rows for n, t in kinds.items() if not fits(t, row.get(n), is_inferred=n in inferred_names)),
-            None,
-        )
-        if bad is not None:
+        if bad := _misfit(task, kinds):
             error: Any = {"kind": "user", "condition": "MALFORMED", "message": f"{bad} is malformed", "detail": ""}
             error |= dict.fromkeys(("sqlstate", "file", "line", "column"))
-            return {**result, "state": "failed", "error": error, "result": {"schema": inferred(task["objects"])}}
+            return {
+                **result,
+                "state": "failed",
+                "error": error,
+                "result": {"schema": inferred(task["objects"], task["columns"])},
+            }
         cells = tuple(tuple(_cell(row.get(n)) for n in kinds) for row in rows)
         self._store(claim, task, Fragment(tuple(kinds), cells), result)
         result["schema"] = task["columns"]
         return result
+
+
+def _misfit(task: ParseTask, kinds: Mapping[str, Json]) -> str | None:
+    """The column of a value that cannot be read, or what is wrong with a folder."""
+    names = task.get("inferred", ())
+    for found in task["objects"]:
+        for row in _own_rows(found):
+            for name, kind in kinds.items():
+                if not fits(kind, row.get(name), is_inferred=name in names):
+                    return name
+        if failure := unfit(found, found["uri"], kinds, names):
+            return failure.message
+    return None
 
 
 def _cell(value: Any) -> Any:
@@ -120,9 +139,13 @@ class World(expectations.World):
         self.engine = Typed(self.ctx, self.lake, Same(), lambda _: None)
 
     def file(self, name: str, text: str) -> None:
+        """Parquet files are made of the text of a CSV file."""
         path = self.home / "orders" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        if name.endswith(".parquet"):
+            pq.write_table(pa_csv.read_csv(io.BytesIO(text.encode())), path)
+        else:
+            path.write_text(text)
 
     def remove(self, name: str) -> None:
         (self.home / "orders" / name).unlink()

@@ -38,6 +38,7 @@ from controlplane.core.schema.widening import can_stay
 from dataplane.contract.identity import schema_id, task_key
 from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.joins import TEXTS, has_numbers, is_held
+from dataplane.contract.listings import folder_columns
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, select_columns
 from dataplane.contract.types import in_words
@@ -383,18 +384,18 @@ class _Kinds:
 
     def __init__(self, pin: Pin) -> None:
         self._schema, self._is_checked = pin.schema, pin.history is not None
-        self._known: dict[tuple[str, ...], _Own] = {}
+        self._known: dict[tuple[tuple[str, ...], frozenset[str]], _Own] = {}
 
     def of(self, node: Source, part: SourcePartition) -> _Own:
-        own = tuple(own_names(node, part, self._schema))
+        own = (tuple(own_names(node, part, self._schema)), folder_columns(part.objects))
         if own not in self._known:
-            self._known[own] = self._own(node, own)
+            self._known[own] = self._own(node, *own)
         return self._known[own]
 
-    def _own(self, node: Source, names: Sequence[str]) -> _Own:
+    def _own(self, node: Source, names: Sequence[str], folders: frozenset[str]) -> _Own:
         columns = select_columns(self._schema, names)
         lacking = absent_columns(node.checks, self._schema, columns)
-        inferred = self._inferred(node, columns)
+        inferred = self._inferred(node, columns, folders)
         slots = {"columns": schema_id(columns)}
         if lacking["fields"]:
             slots["lacking"] = schema_id(lacking)
@@ -402,13 +403,14 @@ class _Kinds:
             slots["inferred"] = schema_id(select_columns(columns, inferred))
         return _Own(columns, lacking, inferred, slots)
 
-    def _inferred(self, node: Source, columns: Schema) -> list[str]:
+    def _inferred(self, node: Source, columns: Schema, folders: frozenset[str]) -> list[str]:
         """Nothing under pins of versions before: there numbers are read as they were."""
-        is_text = connectors.is_files(node.read) and node.read.format in TEXTS
-        if not self._is_checked or not is_text:
+        if not self._is_checked or not connectors.is_files(node.read):
             return []
         declared = types(node.declared or struct(()))
-        return [name for name, kind in types(columns).items() if name not in declared and has_numbers(kind)]
+        texts = types(columns).keys() if node.read.format in TEXTS else folders
+        numbers = (name for name, kind in types(columns).items() if has_numbers(kind))
+        return [name for name in numbers if name in texts and name not in declared]
 
 
 def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf) -> Task:

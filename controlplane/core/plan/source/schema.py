@@ -29,7 +29,7 @@ from controlplane.core.schema.schemas import append_columns, missing_columns, na
 from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
 from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
-from dataplane.contract.listings import NESTED, columns_of
+from dataplane.contract.listings import NESTED, columns_of, folder_columns
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, select_columns
 from dataplane.contract.types import in_words
@@ -41,6 +41,7 @@ FIXED = {
 Kinds: TypeAlias = Mapping[str, Sequence[Sequence[str] | None]]  # own columns of objects by partition, or a name for it
 Own: TypeAlias = Mapping[str, Sequence[str]]  # the same, each once
 Parts: TypeAlias = Mapping[str, SourcePartition]
+Texts: TypeAlias = Mapping[str, frozenset[str]]  # columns by partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding
     if isinstance(grown, Decision):
         return grown
     if clash := _clash(node, grown.schema):
-        return Decision(node.dataset, "failed", error=_clashing(clash, names))
+        return Decision(node.dataset, "failed", error=_clashing(clash, _paths(kinds)))
     return (yield from _ordered(case, extent, grown))
 
 
@@ -170,7 +171,8 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
         return Fitting(schema)
     _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
     found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
-    grown, conflicts = _grown(node, schema, found)
+    texts = yield from _texts(case, found)
+    grown, conflicts = _grown(node, schema, found, texts)
     grown = placed(node, pin._replace(schema=grown)).schema
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
     if grown == schema and worst is None:
@@ -179,36 +181,44 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
         case "sync":
             return (yield from _anew(case, extent, pin, worst))
         case "fail" if grown != schema:
-            return Decision(node.dataset, "failed", error=_retyped(node, schema, grown, found))
+            return Decision(node.dataset, "failed", error=_retyped(texts, schema, grown, found))
         case _:
             sources = (yield from parts_at(case, sorted(found))) if grown != schema else {}
-            return Fitting(grown, _unfit(*worst) if worst else None, _widened(node, schema, grown, found, sources))
+            return Fitting(grown, _unfit(*worst) if worst else None, _widened(texts, schema, grown, found, sources))
+
+
+def _texts(case: ReadCase, found: Mapping[str, Schema]) -> Deciding[Texts]:
+    """The columns of each partition whose values stand as text: in files of text all of them, else those of folders."""
+    if _is_text(case.node):
+        return {partition: frozenset(types(schema)) for partition, schema in found.items()}
+    parts = yield from parts_at(case, sorted(found))
+    return {partition: folder_columns(part.objects) for partition, part in parts.items()}
 
 
 def _widened(
-    node: Source, schema: Schema, grown: Schema, found: Mapping[str, Schema], sources: Parts
+    texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Schema], sources: Parts
 ) -> tuple[Widening, ...]:
     """Columns that became wider, with the partitions that needed it; without columns that very many needed."""
     wide, widened = types(grown), list[Widening]()
     for name, kind in types(schema).items():
         if wide[name] == kind:
             continue
-        needing = [p for p in sorted(found) if _needs_more(node, kind, types(found[p]).get(name))]
+        needing = [p for p in sorted(found) if _needs_more(kind, types(found[p]).get(name), is_text=name in texts[p])]
         causes = tuple((p, sources[p].source) for p in needing)
         if len(causes) <= MOST_CAUSES:
             widened.append(Widening(name, in_words(kind), in_words(wide[name]), causes))
     return tuple(widened)
 
 
-def _needs_more(node: Source, have: Type, found: Type | None) -> bool:
+def _needs_more(have: Type, found: Type | None, *, is_text: bool) -> bool:
     if found is None:
         return False
-    grown, _ = grow("", have, found, is_text=_is_text(node))
-    return not is_held(grown, have, is_text=_is_text(node))
+    grown, _ = grow("", have, found, is_text=is_text)
+    return not is_held(grown, have, is_text=is_text)
 
 
 def _grown(
-    node: Source, schema: Schema, found: Mapping[str, Schema]
+    node: Source, schema: Schema, found: Mapping[str, Schema], texts: Texts
 ) -> tuple[Schema, Mapping[str, tuple[Conflict, ...]]]:
     """With the least types that hold what is found in each partition; and what no type holds. Declared types stay."""
     kinds, fixed = types(schema), types(node.declared or struct(()))
@@ -216,7 +226,7 @@ def _grown(
     for partition, new in found.items():
         for name, kind in types(new).items():
             if name in kinds and name not in fixed:
-                kinds[name], bad = grow(name, kinds[name], kind, is_text=_is_text(node))
+                kinds[name], bad = grow(name, kinds[name], kind, is_text=name in texts[partition])
                 conflicts[partition] = (*conflicts.get(partition, ()), *bad)
     return struct(kinds.items()), conflicts
 
@@ -289,12 +299,15 @@ def _named(node: Source, schema: Schema, found: Schema) -> Schema:
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
-    """Two columns that differ in case only, where that tells no columns apart."""
-    seen: dict[str, str] = {}
-    for name in () if node.spark["case_sensitive"] else types(schema):
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            return other, name
+    """Two columns that differ in case only, where that tells no columns apart; or two fields of a struct: the tables
+    that hold them never tell these apart."""
+    seen: dict[tuple[str, str], str] = {}
+    for path in widening.own_paths(schema):
+        parent, _, name = path.rpartition(NESTED)
+        is_apart = not parent and node.spark["case_sensitive"]
+        other = seen.setdefault((parent, name if is_apart else name.lower()), path)
+        if other != path:
+            return other, path
     return None
 
 
@@ -326,6 +339,11 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
 # --- errors ---------------------------------------------------------------------------------------
 
 
+def _paths(kinds: Kinds) -> Own:
+    """The columns that objects tell, and fields in them."""
+    return {key: [name for columns in some for name in columns or ()] for key, some in kinds.items()}
+
+
 def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
     have = {name for names in own for name in names}
     return tuple(name for name in types(declared) if name not in have)
@@ -344,20 +362,21 @@ def _changed(unknown: Sequence[str], own: Own, nested: Own) -> TaskError:
     return user_error("schema-changed", message)
 
 
-def _clashing(clash: tuple[str, str], own: Own) -> TaskError:
-    one, other = clash
-    where = next((f" (in {k})" for k, names in own.items() if other in names), "")
-    message = (
-        f"columns {one} and {other}{where} differ in case only: rename one, or set spark: {{case_sensitive: true}}"
-    )
-    return user_error("schema-clash", message)
+def _clashing(clash: tuple[str, str], kinds: Own) -> TaskError:
+    where = next((f" (in {k})" for k, names in kinds.items() if clash[1] in names), "")
+    one, other = (path.replace(NESTED, ".") for path in clash)
+    remedy = "rename one" if NESTED in clash[0] else "rename one, or set spark: {case_sensitive: true}"
+    return user_error("schema-clash", f"columns {one} and {other}{where} differ in case only: {remedy}")
 
 
-def _retyped(node: Source, schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
+def _retyped(texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
     """Under `fail`: a wider type is a change, too."""
     kinds, wider = types(schema), types(grown)
     name = next(n for n in kinds if kinds[n] != wider[n])
-    where = next(p for p, new in found.items() if _needs_more(node, kinds[name], types(new).get(name)))
+    needing = (
+        p for p, new in found.items() if _needs_more(kinds[name], types(new).get(name), is_text=name in texts[p])
+    )
+    where = next(needing)
     message = f"column {name} is {in_words(kinds[name])}, and needs to be {in_words(wider[name])} for {where}; "
     return user_error("schema-changed", message + "schema_change is fail")
 
