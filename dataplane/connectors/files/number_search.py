@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Protocol
 
 import re2
@@ -24,7 +24,7 @@ from dataplane.connectors.files.options import encoding_of
 from dataplane.listing.encodings import is_wide
 
 _SEPARATORS = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "linesep")
-_PART_OF_NUMBERS = re.compile(r"[0-9A-Za-z.+\-\\]")
+_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and what is no character
 _LONGEST_LINE = 1 << 20  # bytes; in a longer one numbers are taken for found
 _ZEROS = 99  # behind a point, after which an exponent of two digits is too small for DOUBLE
 
@@ -87,7 +87,7 @@ class NumberSearch:
 def _pattern_for(options: Mapping[str, str], has_doubles: bool) -> Pattern | None:
     """None where fields have no bounds that a pattern knows: parts of numbers separate them."""
     separators = "".join(options.get(name, "").replace(r"\t", "\t") for name in _SEPARATORS)
-    if _PART_OF_NUMBERS.search(separators):
+    if _NO_SEPARATORS.search(separators):
         return None
     separator = options.get("sep", options.get("delimiter", ",")).replace(r"\t", "\t")
     bounds = separator + options.get("quote", '"') + options.get("linesep", "")
@@ -96,7 +96,7 @@ def _pattern_for(options: Mapping[str, str], has_doubles: bool) -> Pattern | Non
     return _pattern("".join(sorted(set(bounds))), has_doubles, has_line_breaks)
 
 
-@cache
+@lru_cache(16)
 def _pattern(bounds: str, has_doubles: bool, has_line_breaks: bool) -> Pattern:
     """`has_line_breaks`: whether a field may have some, which are white space around a number."""
     one_of = "".join(rf"\x{{{ord(character):x}}}" for character in bounds)
@@ -113,5 +113,4 @@ def _settings() -> object:
     settings = re2.Options()
     settings.encoding = re2.Options.Encoding.UTF8
     settings.never_capture = True
-    settings.max_mem = 64 << 20
     return settings

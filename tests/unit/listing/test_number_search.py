@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,7 +14,10 @@ from hypothesis import strategies as st
 
 from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.numbers import EXACT, NUMBER, PRECISION, WHOLE
+from dataplane.connectors.files.verify import DOUBTFUL_NUMBERS, misread
+from dataplane.contract.jobs import SourceJob
 
+JOB = cast("SourceJob", {"format": "csv", "options": {"header": True}})
 _SIZES = {"integer": 2**31, "long": 2**63}
 _JAVA_DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
@@ -74,6 +80,10 @@ def is_found(content: str, options: Mapping[str, str], *, has_doubles: bool = Tr
     return search.has_doubtful_numbers()
 
 
+def source(path: Path) -> Any:
+    return {"name": path.name, "uri": path.as_uri(), "size": 1}
+
+
 @settings(max_examples=400, deadline=None)
 @given(_NUMBERS, st.sampled_from(_FILES), st.sampled_from(["integer", "long", "double"]), st.integers(1, 40))
 @example("02134", _FILES[0], "integer", 1)
@@ -133,3 +143,22 @@ def test_a_text_in_place_of_an_empty_one_is_found() -> None:
 def test_a_line_that_does_not_end_has_a_bound() -> None:
     assert is_found("x" * (1 << 20), {}, size=1 << 18)
     assert not is_found("x" * (1 << 19), {}, size=1 << 18)
+
+
+@pytest.mark.parametrize(("name", "encoding"), [("a.csv", "utf-8"), ("a.csv.gz", "latin-1"), ("a.csv", "utf-16")])
+def test_the_look_at_a_file_searches_its_text(tmp_path: Path, name: str, encoding: str) -> None:
+    def seen(text: str) -> object:
+        content = text.encode(encoding)
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return misread(JOB, source(tmp_path / name), encoding, number_types=["integer"])
+
+    assert seen("zip\n02134\n") == DOUBTFUL_NUMBERS
+    assert seen("zip\n2134\n") is None
+
+
+def test_numbers_of_a_file_that_cannot_be_looked_into_are_doubtful(tmp_path: Path) -> None:
+    opaque = tmp_path / "a.csv.zst"
+    opaque.write_bytes(b"x")
+    assert misread(JOB, source(opaque), "utf-8", number_types=["integer"]) == DOUBTFUL_NUMBERS
+    assert misread(JOB, source(opaque), "utf-8") is None
+    assert misread(JOB, source(opaque.with_suffix("")), "no-charset", number_types=["long"]) == DOUBTFUL_NUMBERS
