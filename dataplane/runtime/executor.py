@@ -10,10 +10,10 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from pathlib import Path
@@ -21,13 +21,14 @@ from typing import TypeVar, cast
 
 from pyspark.sql import SparkSession
 
+from dataplane.connectors.files.checked_numbers import searched_types
 from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
 from dataplane.connectors.files.options import encoding_of
 from dataplane.connectors.files.parse import parse, times_of_day
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
-from dataplane.connectors.files.verify import LONG_NUMBERS, are_unchanged, misread
+from dataplane.connectors.files.verify import DOUBTFUL_NUMBERS, are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
 from dataplane.connectors.registry import SourceReader
 from dataplane.contract.claims import (
@@ -167,19 +168,33 @@ class Executor:
         if "connector" in attempt.claim["job"]:
             return _parsed(attempt)
         began = datetime.now(UTC)
-        outcomes = parse(attempt)
-        looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in attempt.claim["tasks"]}
-        measured = _measured(attempt, outcomes)
-        seen = {label: look.result() for label, look in looks.items()}
+        tasks = attempt.claim["tasks"]
+        read = self._read_files(attempt, tasks)
+        again = [t for t in tasks if _needs_checks(attempt.claim["job"], t, read)]
+        if again:
+            self._delete(read.outcomes[task_label(t)] for t in again)
+            read = read.updated(self._read_files(attempt, again, checks_numbers=True))
+        measured, seen = read.measured, read.seen
+        seen |= _lossy(attempt, [label for label, look in seen.items() if look == DOUBTFUL_NUMBERS], measured)
         fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
         seen |= _misdated(attempt, fine, began)
-        seen |= _lossy(attempt, [label for label, look in seen.items() if look == LONG_NUMBERS], measured)
-        for label, written in outcomes.items():
-            if isinstance(written, Written) and seen[label] is not None:
-                for one in filter(None, (written, written.taken_out)):
-                    self.lake.delete(one.files)
-        tasks = attempt.claim["tasks"]
+        self._delete(outcome for label, outcome in read.outcomes.items() if seen[label] is not None)
         return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
+
+    def _read_files(
+        self, attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], *, checks_numbers: bool = False
+    ) -> _FilesRead:
+        outcomes = parse(attempt, tasks, checks_numbers=checks_numbers)
+        looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in tasks}
+        measured = _measured(attempt, outcomes)
+        return _FilesRead(outcomes, measured, {label: look.result() for label, look in looks.items()})
+
+    def _delete(self, outcomes: Iterable[Written | TaskError]) -> None:
+        """The files of these, which are no results."""
+        for outcome in outcomes:
+            if isinstance(outcome, Written):
+                for written in filter(None, (outcome, outcome.taken_out)):
+                    self.lake.delete(written.files)
 
     def _transform(self, attempt: Attempt[TransformClaim]) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
@@ -322,6 +337,31 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
         return result
 
 
+@dataclass(frozen=True, slots=True)
+class _FilesRead:
+    """Of tasks, by label: the outcomes of reading, their contents, and what the look at the files' bytes saw."""
+
+    outcomes: dict[str, Written | TaskError]
+    measured: dict[str, Fragment | TaskError]
+    seen: dict[str, TaskError | str | None]
+
+    def updated(self, later: _FilesRead) -> _FilesRead:
+        outcomes, measured = self.outcomes | later.outcomes, self.measured | later.measured
+        return _FilesRead(outcomes, measured, self.seen | later.seen)
+
+
+def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
+    """Whether a task's files are to be read once more with a check of each number: Spark may have taken one for
+    another, or refused a text for which the check has words of its own, or another answer."""
+    outcome, look = read.outcomes[task_label(task)], read.seen[task_label(task)]
+    if not searched_types(job, task) or look not in (None, DOUBTFUL_NUMBERS):
+        return False
+    if not isinstance(outcome, Written):
+        return outcome["kind"] == "user"
+    has_dropped = job["on_bad_record"] == "drop" and outcome.metrics.get("dropped_rows", 0) > 0
+    return has_dropped or look == DOUBTFUL_NUMBERS
+
+
 def _look(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
     """After the read: VOID if an object is not what was listed, an error if Spark has misread it."""
     try:
@@ -338,10 +378,10 @@ def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
     encoding = encoding_of(job["format"], job["options"])
     if encoding is None:
         return None
-    sees_numbers = bool(checked_paths(job, task))
+    number_types = searched_types(job, task) or {"double" for _ in checked_paths(job, task)}
     doubt: str | None = None
     for found in task["objects"]:
-        seen = misread(job, found, encoding, sees_numbers=sees_numbers)
+        seen = misread(job, found, encoding, number_types=number_types)
         if isinstance(seen, dict):
             return seen
         doubt = seen or doubt
@@ -367,7 +407,7 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
 def _lossy(
     attempt: Attempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
 ) -> dict[str, TaskError | None]:
-    """What comes of tasks whose files have long numbers, by label: an error where one is not held."""
+    """What comes of tasks whose files have doubtful numbers, by label: an error where JSON has one that is not held."""
     errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
     for task in attempt.claim["tasks"]:
         label = task_label(task)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from decimal import Decimal
 from io import BytesIO
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
+from pyspark.sql import functions as F
 
+from dataplane.connectors.files.number_search import NumberSearch
+from dataplane.connectors.files.numbers import is_held
 from dataplane.contract.schemas import Type
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
@@ -252,6 +256,40 @@ def test_a_number_that_an_inferred_type_does_not_hold_is_an_error_with_its_type(
     assert str(lake.sources / "a.csv") in error["message"]
     assert "column a is" in error["message"]
     assert told_types(result)["a"] == wanted
+
+
+@pytest.mark.parametrize(("kind", "sql"), [("integer", "INT"), ("long", "BIGINT"), ("double", "DOUBLE")])
+def test_the_search_in_bytes_finds_each_number_that_spark_reads_and_the_type_does_not_hold(
+    lake: Lake, kind: str, sql: str
+) -> None:
+    mantissas = ["", "0", "7", "02134", "1.50", "01.5", ".5", "5.", "0x1", "NaN", "Infinity", "Inf", "٣", "1\uff12"]
+    mantissas += ["9007199254740993", "1" * 17, "1" * 19, "1" * 39, "0." + "3" * 18, "." + "0" * 150 + "1", "1" * 400]
+    parts = product(["", " ", "\t"], ["", "-", "+"], mantissas, ["", "e5", "E-99", "e400", "p3"], ["", "d", "F", " "])
+    texts = ["".join(part) for part in parts]
+    rows = lake.spark.createDataFrame([(text,) for text in texts], "text STRING")
+    value, held = F.from_csv("text", f"value {sql}")["value"], is_held(F.col("text"), kind, {})
+    taken = rows.filter(value.isNotNull() & ~F.coalesce(held, F.lit(False)) & (F.col("text") != "")).collect()
+    assert len(taken) > 5
+    for row in taken:
+        search = NumberSearch({}, kind == "double")
+        search.see(f"x,{row['text']}\n")
+        assert search.has_doubtful_numbers(), row
+
+
+def test_doubtful_numbers_of_one_file_change_no_other_one(lake: Lake) -> None:
+    schema = schema_of(lake.spark, "k INT, a DOUBLE")
+    texts = {"plain.csv": "k,a\n1,1.5\n", "ids.csv": "k,a\n2,12345678901234567\n", "text.csv": "k,a\n3,007x\n"}
+    tasks = [
+        {"columns": schema, "inferred": ["k", "a"], "objects": [lake.source(name, text, ["k", "a"])]}
+        for name, text in texts.items()
+    ]
+    plain, ids, text = lake.run("parse", read("csv"), tasks)
+    assert lake.rows(done(plain)) == [{"k": 1, "a": 1.5}]
+    assert failed(ids)["condition"] == failed(text)["condition"] == "number-not-held"
+    doubtful = lake.source("held.csv", "k,a\n12345678,9007199254740992\n", ["k", "a"])
+    (again,) = lake.run("parse", read("csv"), [{**tasks[0], "objects": [doubtful]}])
+    assert lake.rows(done(again)) == [{"k": 12345678, "a": 2.0**53}]
+    assert len(list(lake.root.rglob("*.parquet"))) == 2  # what was read first is deleted
 
 
 def test_rows_are_dropped_by_numbers_that_inferred_types_do_not_hold(lake: Lake) -> None:

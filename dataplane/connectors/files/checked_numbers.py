@@ -1,7 +1,9 @@
 """Columns of CSV files whose types of numbers were inferred: a text that the type does not hold is an error, so that
 the column gets the type that all files together have. `02134` under INT would be read as another value, else.
 
-Declared types are read as Spark reads them. Does not belong here: which texts these are (numbers), inference.
+Spark reads such columns as texts, which costs a third more. So it first reads them under their types, except the types
+of which no search in the file's bytes finds each such text (number_search). Where it finds one, the columns are read
+here. Declared types are read as Spark reads them. Does not belong here: which texts these are (numbers), inference.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataplane.contract.schemas import Json
 from dataplane.contract.types import in_words
 from dataplane.fragments.content import quoted
 
+SEARCHED = frozenset({"integer", "long", "double"})
 _SHOWN = 100  # characters of a text in a message
 
 
@@ -34,10 +37,11 @@ class CheckedNumbers:
     options: Mapping[str, Json]
 
     @staticmethod
-    def of(job: ParseJob, task: ParseTask) -> CheckedNumbers:
-        kinds = field_types(task["columns"]) if job["format"] == "csv" else {}
-        inferred = {n: k for n in task.get("inferred", ()) if is_number(k := kinds.get(n, "void"))}
-        return CheckedNumbers(inferred, job["options"])
+    def of(job: ParseJob, task: ParseTask, *, is_searched: bool) -> CheckedNumbers:
+        """`is_searched`: the search in the bytes of the task's files covers the columns of SEARCHED types."""
+        kinds = _inferred_types(job, task)
+        checked = {name: kind for name, kind in kinds.items() if not (is_searched and kind in SEARCHED)}
+        return CheckedNumbers(checked, job["options"])
 
     def read(self, rows: DataFrame, columns: Collection[str], corrupt: str | None) -> DataFrame:
         """The rows with numbers in place of texts. With `corrupt`, a column that marks malformed rows, those in which a
@@ -65,3 +69,13 @@ class CheckedNumbers:
         told = f": column {name} is {in_words(self.kinds[name])} in the dataset, {NOT_HELD}"
         error = F.concat(F.lit(f"{LABEL}="), F.col(LABEL), F.lit(told), text)
         return F.when(is_held, self._value(name)).otherwise(F.raise_error(error).cast(self.kinds[name]))
+
+
+def searched_types(job: ParseJob, task: ParseTask) -> frozenset[str]:
+    """The types under which Spark reads inferred numbers unless the search in the files' bytes finds one."""
+    return SEARCHED.intersection(_inferred_types(job, task).values())
+
+
+def _inferred_types(job: ParseJob, task: ParseTask) -> dict[str, str]:
+    kinds = field_types(task["columns"]) if job["format"] == "csv" else {}
+    return {n: k for n in task.get("inferred", ()) if is_number(k := kinds.get(n, "void"))}

@@ -1,27 +1,30 @@
 """The `infer` kind of work: the schema of source files, from all of their data.
 
 It is the join of the files' types, so neither the order of files nor what Spark reads together counts. Parquet and ORC
-say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values; which type numbers have
-is looked up in their texts (numbers). `void` stands for columns without any value.
+say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values. It finds the types of
+numbers, too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are
+looked up in the texts (numbers). `void` stands for columns without any value.
 
 Does not belong here: what a dataset makes of it (pinning, appending).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.files import footers, json_numbers
+from dataplane.connectors.files.checked_numbers import SEARCHED
 from dataplane.connectors.files.json_numbers import lost_numbers, number_paths, type_at
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NumberFacts, facts_of, is_number, read_facts
-from dataplane.connectors.files.options import has_header, reader
+from dataplane.connectors.files.options import encoding_of, has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_time
-from dataplane.connectors.files.verify import open_source, plain, told_path
+from dataplane.connectors.files.verify import misread, open_source, plain, told_path
 from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.joins import STRING, field_types, grow, join
@@ -39,6 +42,7 @@ from dataplane.storage.source_stores import BUFFER_BYTES
 _FIXED = {"text": [("value", "string")], "binary": [("content", "binary"), ("length", "long")]}
 T = TypeVar("T")
 _HEADER = 1 << 22
+_FIRST_ROWS = 1000
 _NO_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
@@ -106,8 +110,12 @@ def _of_texts(
     if job["format"] != "csv":
         return _blaming(attempt, objects, lambda some: _of_json(attempt, session, some, under))
     facts: dict[str, NumberFacts] = {}
-    for some in _alike(job, objects):
-        for name, own in _blaming(attempt, some, lambda some: _of_csv(attempt, session, some)).items():
+    looks = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
+    doubtful = {found["uri"] for found, is_doubtful in zip(objects, looks, strict=True) if is_doubtful}
+    for some in _alike(job, objects, doubtful):
+        checks_numbers = some[0]["uri"] in doubtful
+        work = partial(_of_csv, attempt, session, checks_numbers=checks_numbers)
+        for name, own in _blaming(attempt, some, work).items():
             facts[name] = facts.get(name, NumberFacts()).plus(own)
     return {name: _type_of(own, under.get(name)) for name, own in facts.items()}
 
@@ -148,8 +156,23 @@ def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Seq
     return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
 
 
+def _has_doubtful_numbers(attempt: Attempt[SourceClaim], found: SourceObject) -> bool:
+    """Whether a CSV file may have numbers that Spark takes for others."""
+    attempt.check()
+    job = attempt.claim["job"]
+    encoding = encoding_of(job["format"], job["options"]) or ""
+    try:
+        return misread(job, found, encoding, number_types=SEARCHED) is not None
+    except (OSError, TaskFailure):
+        return True  # Spark will say what is wrong
+
+
 def _of_csv(
-    attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]
+    attempt: Attempt[SourceClaim],
+    session: SparkSession,
+    objects: Sequence[SourceObject],
+    *,
+    checks_numbers: bool,
 ) -> dict[str, NumberFacts]:
     job = attempt.claim["job"]
     schema = _inferred(attempt, session, objects)
@@ -157,11 +180,24 @@ def _of_csv(
     clocks = clock_columns(job["format"], job["options"], schema)
     source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
     rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
-    looks = {name: _looks(F.col(quoted(name)), kind, job, is_clock=name in clocks) for name, kind in types.items()}
+    fine = _names_with_values(rows, [name for name, kind in types.items() if kind == STRING])
+    if not checks_numbers:
+        fine |= {name for name, kind in types.items() if kind in SEARCHED}
+    looks = {
+        name: [] if name in fine else _looks(F.col(quoted(name)), kind, job, is_clock=name in clocks)
+        for name, kind in types.items()
+    }
     columns = [column for some in looks.values() for column in some]
     [row] = rows.agg(*columns).collect() if columns else [()]
     values = iter(row)
     return {name: _facts(types[name], [next(values) for _ in some]) for name, some in looks.items()}
+
+
+def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
+    """The columns that have a value in the first rows."""
+    has_value = [F.col(quoted(name)).isNotNull() for name in names]
+    first = rows.select(*has_value).limit(_FIRST_ROWS).collect() if names else []
+    return {name for name, values in zip(names, zip(*first, strict=True), strict=False) if any(values)}
 
 
 def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
@@ -174,11 +210,14 @@ def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[
 
 
 def _facts(kind: Type, values: Sequence[Json]) -> NumberFacts:
+    """Of the values of `_looks`; as Spark has the type where there are none."""
+    if not values:
+        return NumberFacts((kind,))
     if is_number(kind):
         return read_facts(values)
     if kind == STRING:
         return NumberFacts((STRING,) if values[0] else ())
-    return NumberFacts((STRING if values and values[0] is not None else kind,))
+    return NumberFacts((STRING if values[0] is not None else kind,))
 
 
 def _of_json(
@@ -196,12 +235,13 @@ def _of_json(
     return field_types(json_numbers.as_texts(schema, lost))
 
 
-def _alike(job: SourceJob, objects: Sequence[SourceObject]) -> Iterator[list[SourceObject]]:
-    """CSV files that Spark may infer together: it takes the first one's header line for that of all."""
+def _alike(job: SourceJob, objects: Sequence[SourceObject], doubtful: Collection[str]) -> Iterator[list[SourceObject]]:
+    """CSV files that Spark may infer together: it takes the first one's header line for that of all. `doubtful`: URIs
+    of files whose numbers are looked up."""
     groups: dict[object, list[SourceObject]] = {}
     for found in objects:
         line = _first_line(job, found) if has_header(job["format"], job["options"]) else b""
-        groups.setdefault((tuple(found["columns"] or ()), line), []).append(found)
+        groups.setdefault((tuple(found["columns"] or ()), line, found["uri"] in doubtful), []).append(found)
     yield from groups.values()
 
 

@@ -32,15 +32,18 @@ class ValueLook:
     options: Mapping[str, str]
     sees_numbers: bool = False
     is_doubtful: bool = False
-    has_long_numbers: bool = False
+    _has_long_numbers: bool = False
     _tail: str = ""
 
     def see(self, piece: str) -> None:
         text = self._tail + piece
         self.is_doubtful = self.is_doubtful or self._meet(text)
-        if self.sees_numbers and not self.has_long_numbers:
-            self.has_long_numbers = _LONG_NUMBER.search(text) is not None
+        if self.sees_numbers and not self._has_long_numbers:
+            self._has_long_numbers = _LONG_NUMBER.search(text) is not None
         self._tail = piece[-_TAIL:]
+
+    def has_doubtful_numbers(self) -> bool:
+        return self._has_long_numbers
 
     def passed_over(self, file: BinaryIO, path: str, encoding: str) -> TaskError | None:
         """The first line of a doubtful file that has more than one value; or the file, if it is to be one."""

@@ -67,14 +67,17 @@ class Scan:
         return FolderColumns.of((found for _, found in self.objects), format)
 
 
-def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
-    """A fragment or an error for each task, by label."""
+def parse(
+    attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], *, checks_numbers: bool = False
+) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label. `checks_numbers`: each text of an inferred number is looked at;
+    else the caller is to search the bytes of the files for those that its type does not hold."""
     outcomes: dict[str, Written | TaskError] = {}
-    for tasks in alike(attempt.claim["tasks"]):
-        batch = _Batch(attempt, tasks[0])
-        refused = batch.misplaced(tasks)
-        refused |= batch.refused([t for t in tasks if task_label(t) not in refused])
-        readable = [t for t in tasks if task_label(t) not in refused]
+    for some in alike(tasks):
+        batch = _Batch(attempt, some[0], checks_numbers=checks_numbers)
+        refused = batch.misplaced(some)
+        refused |= batch.refused([t for t in some if task_label(t) not in refused])
+        readable = [t for t in some if task_label(t) not in refused]
         outcomes |= refused
         outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
     return outcomes
@@ -112,12 +115,12 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask) -> None:
+    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask, *, checks_numbers: bool = False) -> None:
         self._attempt = attempt
         self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
         self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
-        self._numbers = CheckedNumbers.of(attempt.claim["job"], task)
+        self._numbers = CheckedNumbers.of(attempt.claim["job"], task, is_searched=not checks_numbers)
         self._inferred = task.get("inferred", ())
         self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
 

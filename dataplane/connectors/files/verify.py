@@ -12,13 +12,14 @@ import codecs
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.files.json_values import ValueLook
+from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.options import users_options
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
@@ -27,7 +28,7 @@ from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.encodings import codec_of, is_wide, looks_swapped
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
-LONG_NUMBERS = "long numbers"
+DOUBTFUL_NUMBERS = "doubtful numbers"
 _CHUNK = 1 << 20
 _OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")  # compressed in ways that we do not look into
 
@@ -83,18 +84,19 @@ def is_unchanged(found: SourceObject) -> bool:
 
 
 def misread(
-    job: SourceJob, found: SourceObject, encoding: str, *, sees_numbers: bool = False
+    job: SourceJob, found: SourceObject, encoding: str, *, number_types: Collection[str] = ()
 ) -> TaskError | str | None:
-    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over. With
-    `sees_numbers` LONG_NUMBERS, where JSON may have numbers that DOUBLE does not hold."""
-    path = told_path(found)
-    look = ValueLook(users_options(job["options"]), sees_numbers) if job["format"] == "json" else None
+    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over.
+    DOUBTFUL_NUMBERS where the file may have numbers that `number_types` do not hold; in JSON, that DOUBLE does not."""
+    path, options = told_path(found), users_options(job["options"])
+    look = _look_of(job["format"], options, number_types)
+    unseen = DOUBTFUL_NUMBERS if number_types else None
     if path.endswith(_OPAQUE):
-        return None
+        return unseen
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
     except LookupError:
-        return None  # Java knows it, or Spark will refuse it
+        return unseen  # Java knows it, or Spark will refuse it
     chunks = 0
     with open_source(job, found) as file:
         try:
@@ -112,14 +114,22 @@ def misread(
             line = _lines_in(job, found, chunks, e) + 1
             return _undecodable(path, encoding, line, e)
         except EOFError:
-            return _cut_short(path) if path.endswith(".bz2") and found["size"] else None
+            return _cut_short(path) if path.endswith(".bz2") and found["size"] else unseen
         except (OSError, zlib.error):
-            return None  # broken compression: Spark says so
-    if look and look.is_doubtful:
+            return unseen  # broken compression: Spark says so
+    if isinstance(look, ValueLook) and look.is_doubtful:
         with open_source(job, found) as file:
             if error := look.passed_over(plain(file, path), path, encoding):
                 return error
-    return LONG_NUMBERS if look and look.has_long_numbers else None
+    return DOUBTFUL_NUMBERS if look and look.has_doubtful_numbers() else None
+
+
+def _look_of(format: str, options: Mapping[str, str], number_types: Collection[str]) -> ValueLook | NumberSearch | None:
+    if format == "json":
+        return ValueLook(options, bool(number_types))
+    if format == "csv" and number_types:
+        return NumberSearch(options, "double" in number_types)
+    return None
 
 
 def _lines_in(job: SourceJob, found: SourceObject, chunks: int, error: UnicodeDecodeError) -> int:
