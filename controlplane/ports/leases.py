@@ -18,7 +18,8 @@ class Leases(Protocol):
 
     def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
         """This holder's, under a new epoch, if its time is over, or if it was this holder's before (who then begins
-        anew); otherwise as somebody else holds it."""
+        anew); otherwise as somebody else holds it. A lease that ends after more than twice `lease_s` is over, too: the
+        clock has gone back since, and it would be held for as long."""
 
     def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
         """False if it was taken since, by whomever. One whose time is over, but that nobody took, is renewed."""

@@ -18,7 +18,7 @@ from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model import driver_ends
 from controlplane.core.model.drivers import Driver, Fault
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.model.leases import Deposed
+from controlplane.core.model.leases import AHEAD, Deposed
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Level, Share
 from controlplane.core.model.tasks import Attempt, Size
@@ -81,6 +81,7 @@ class Fleet:
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
+        self._clock_offset: float | None = None  # of the database's clock, from one that nobody sets
         self._is_first_look = True
 
     @property
@@ -138,9 +139,15 @@ class Fleet:
         except OSError:
             self._hears_since = None
             raise
-        if self._hears_since is None:
+        if self._hears_since is None or self._is_clock_set(noted.now):
             self._hears_since = noted.now
         return noted
+
+    def _is_clock_set(self, now: float) -> bool:
+        """The database's clock was set, or the machine slept, since the last look: no lease ran out by itself."""
+        offset, before = now - self._monotonic(), self._clock_offset
+        self._clock_offset = offset
+        return before is not None and abs(offset - before) > claims.LEASE_S
 
     def _with_missing(self, found: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
         """The pool tells of an end once, perhaps in a pass that failed before the end was kept."""
@@ -198,7 +205,9 @@ class Fleet:
         if driver is not None and driver.ended:
             return Lost(f"its driver ended: {driver.reason}", _fault(driver))
         heard_from = now if self._hears_since is None else self._hears_since
-        silent_from = max(attempt.lease_until, heard_from + claims.LEASE_S)
+        is_ahead = attempt.lease_until > now + AHEAD * claims.LEASE_S  # of before the clock went back
+        lease_until = heard_from if is_ahead else attempt.lease_until
+        silent_from = max(lease_until, heard_from + claims.LEASE_S)
         patience_s = 0.0 if driver is None else self._silent_s
         if silent_from + patience_s < now:
             return Lost("its driver fell silent", "crashed")

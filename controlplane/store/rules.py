@@ -12,6 +12,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from dataplane.contract.kinds import Kind
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
+LONGEST_DELAY_S = 600.0  # that a task waits before it is tried: a later time is of before the clock went back
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -52,6 +52,13 @@ def test_one_whose_time_is_over_is_taken_under_a_new_epoch(world: World) -> None
         assert tx.lease(LOOP) == lease
 
 
+def test_one_that_was_taken_before_the_clock_went_back_is_not_held_for_hours(world: World) -> None:
+    with world.begin() as tx:
+        tx.take_lease(LOOP, "a", LONG_S)
+        assert tx.take_lease(LOOP, "b", LONG_S / 2).holder == "a"
+        assert tx.take_lease(LOOP, "b", LONG_S / 4).holder == "b"
+
+
 def test_its_holder_goes_on_and_who_begins_anew_under_its_name_has_a_new_epoch(world: World) -> None:
     with world.begin() as tx:
         first = tx.take_lease(LOOP, "a", PAST_S)

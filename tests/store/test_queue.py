@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.core.model.tasks import Attempt, Demand, Size, Task
 from controlplane.ports.store import Tx
+from controlplane.store.rules import LONGEST_DELAY_S
 from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
 from tests.store.examples import d, error, fragment, stored_job, task
@@ -283,9 +284,16 @@ def test_a_batch_has_limits(world: World) -> None:
     assert taken == [2, 1, 1, 2, 1]
 
 
+def test_a_delay_that_was_set_before_the_clock_went_back_is_over(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, not_before=tx.now() + 6 * 3600)])
+        assert tx.backlog() == {"transform": 1}
+        assert set(claimed(tx).tasks) == {d(1)}
+
+
 def test_a_claim_is_of_known_kinds_and_due_tasks(world: World) -> None:
     with world.begin() as tx:
-        later = tx.now() + 3600
+        later = tx.now() + LONGEST_DELAY_S / 2
         tx.enqueue("main", DAILY, [task(1, kind="list"), task(2, not_before=later), task(3)])
         assert tx.backlog() == {"list": 1, "transform": 1}
         assert claim(tx, kinds=["write", "parse"]) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOOP = "loop"  # the lease of the process that plans, launches, commits and publishes
+AHEAD = 2  # a lease that ends after more than so many times its length was taken before the clock went back
 
 
 class Deposed(Exception):

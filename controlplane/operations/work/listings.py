@@ -85,13 +85,17 @@ def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool)
         return True
     if listing.requested > listing.served or listing.at is None or not periodic or node.read.refresh_s is None:
         return False
-    return now - listing.at >= node.read.refresh_s
+    return due_in(node, listing, now) <= 0.0
 
 
 def due_in(node: Source, listing: Listing | None, now: float) -> float:
-    """Seconds until the location is due by its period; infinity if it has none."""
+    """Seconds until the location is due by its period, 0 or less if it is; infinity if it has none.
+
+    A listing that is ahead by more than a period was made before the clock went back, and is due at once."""
     if listing is None or listing.at is None or node.read.refresh_s is None:
         return inf
+    if listing.at - now > node.read.refresh_s:
+        return 0.0
     return listing.at + node.read.refresh_s - now
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.core.model.leases import Deposed, Lease
+from controlplane.core.model.leases import AHEAD, Deposed, Lease
 from controlplane.store.memory.queue import MemoryPart
 from controlplane.store.memory.tables import NamespaceTables
 
@@ -15,7 +15,7 @@ class MemoryLeased(MemoryPart):
 
     def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
         known, now = self._space.leases.get(name), self._now
-        if known is not None and known.until > now and known.holder != holder:
+        if known is not None and now < known.until <= now + AHEAD * lease_s and known.holder != holder:
             return known
         epoch = 1 if known is None else known.epoch + 1
         self._space.leases[name] = lease = Lease(name, holder, epoch, now, now + lease_s)

@@ -9,7 +9,7 @@ from typing import Any
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
-from controlplane.store.rules import attempt_prefix, larger, within
+from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
 
@@ -171,7 +171,9 @@ class MemoryQueue(MemoryPart):
         return counts
 
     def _is_due(self, task: Task) -> bool:
-        return task.state == "queued" and task.not_before <= self._now
+        """A delay that was set before the clock went back is over."""
+        is_delayed = self._now < task.not_before <= self._now + LONGEST_DELAY_S
+        return task.state == "queued" and not is_delayed
 
     def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
         tasks = (task for task in self._space.tasks.values() if task.state == "queued" and task.kind in kinds)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, select, update
 
-from controlplane.core.model.leases import Deposed, Lease
+from controlplane.core.model.leases import AHEAD, Deposed, Lease
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
@@ -22,7 +22,8 @@ class SqlLeases(Part):
         lease, now = db.leases.c, self.now()
         mine = {"holder": holder, "since": now, "until": now + lease_s}
         insert = self._dialect.insert(db.leases).values(namespace=self._namespace, name=name, epoch=1, **mine)
-        is_free = (lease.until <= now) | (lease.holder == holder)
+        is_over = (lease.until <= now) | (lease.until > now + AHEAD * lease_s)
+        is_free = is_over | (lease.holder == holder)
         anew = {**mine, "epoch": lease.epoch + 1}
         key = list(db.leases.primary_key)
         self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=anew, where=is_free))

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, u
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
+from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
 from dataplane.contract.kinds import Kind
@@ -182,7 +182,7 @@ class SqlQueue(Part):
 
     def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
         task = db.tasks.c
-        waiting = (task.state == "running") | ((task.state == "queued") & (task.not_before <= self.now()))
+        waiting = (task.state == "running") | ((task.state == "queued") & self._is_tried())
         counts = select(task.kind, func.count().label("n")).where(self._mine(db.tasks), waiting).group_by(task.kind)
         found: dict[Kind, int] = {}
         for row in self._rows(counts):
@@ -243,8 +243,13 @@ class SqlQueue(Part):
         """Queued tasks in the order of claims; those that another claim is taking are passed over."""
         task = db.tasks.c
         names = ("key", "kind", "job", "dataset", "partition", "epoch", "size_bytes", "queued_us")
-        due = self._mine(db.tasks, state="queued") & (task.not_before <= self.now())
+        due = self._mine(db.tasks, state="queued") & self._is_tried()
         return select(*(task[name] for name in names)).where(due).order_by(*ORDER).with_for_update(skip_locked=True)
+
+    def _is_tried(self) -> ColumnElement[bool]:
+        """The task's delay is over, or was set before the clock went back."""
+        not_before, now = db.tasks.c.not_before, self.now()
+        return (not_before <= now) | (not_before > now + LONGEST_DELAY_S)
 
     # --- attempts
 
