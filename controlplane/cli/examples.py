@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import example_views, failures, options
-from controlplane.cli.output import Lines, show
+from controlplane.cli.output import Lines, printable, show
 from controlplane.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
 
     def told(entry: ExampleEntry) -> None:
         if output is options.Form.table and sys.stderr.isatty():
-            sys.stderr.write(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}\n")
+            sys.stderr.write(printable(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}") + "\n")
 
     return told
 

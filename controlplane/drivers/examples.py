@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,15 +25,21 @@ from controlplane.ports.examples import RunnerLost
 from dataplane.contract.examples import Answer, Question
 
 LOG_BYTES = 4_096
+LONGEST_S = 600.0  # of one question, with Spark's start
 END_S = 10.0  # for Spark to end in good order
 
 
 class ExampleProcess:
     """A context manager: leaving it ends the process."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ, command: tuple[str, ...] = COMMAND) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        command: tuple[str, ...] = COMMAND,
+        longest_s: float = LONGEST_S,
+    ) -> None:
         self._environment, self._secrets = inherited(environment), secrets_of(environment)
-        self._command = (*command, "test")
+        self._command, self._longest_s = (*command, "test"), longest_s
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
 
@@ -50,11 +57,31 @@ class ExampleProcess:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(question) + "\n")
             process.stdin.flush()
-        line = process.stdout.readline()
+        line, is_late = self._answer_of(process)
         if line.endswith("\n"):
             answer: Answer = json.loads(line)
             return answer
+        if is_late:
+            self._end(wait_s=0.0)
+            raise RunnerLost(f"the test took longer than {self._longest_s:.0f} s: give it fewer rows")
         raise RunnerLost(f"the process that runs tests ended without an answer: {self._last_words()}")
+
+    def _answer_of(self, process: subprocess.Popen[str]) -> tuple[str, bool]:
+        """Its line, which has no end where the process ended; and whether that was for the time that it took."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        timer = threading.Timer(self._longest_s, end)
+        timer.start()
+        assert process.stdout is not None
+        try:
+            return process.stdout.readline(), late.is_set()
+        finally:
+            timer.cancel()
 
     def _start(self) -> subprocess.Popen[str]:
         self._log = tempfile.NamedTemporaryFile(prefix="headgate-test-", suffix=".log")  # noqa: SIM115  # until the end

@@ -5,6 +5,7 @@ The code is run as tasks run it. Does not belong here: whether the result is the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import tzinfo
 from typing import TypeAlias
@@ -32,6 +33,7 @@ from dataplane.transform.python import call, explain_python, user_session
 from dataplane.transform.result import result_of
 from dataplane.transform.sql import explain_sql, run_query
 
+MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
 Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file
 
 
@@ -109,7 +111,21 @@ def _told(found: DataFrame, asked: Run) -> Answer:
     schema, place = schema_of(rows), zone(asked["job"]["spark"]["timezone"])
     types = [field["type"] for field in schema["fields"]]
     told = [_plain_row(types, row, place) for row in collected]
+    _refuse_large(told)
     return {"schema": schema, "rows": told, "count": count or len(told)}
+
+
+def _refuse_large(rows: list[list[Json]]) -> None:
+    """Raises TaskFailure where the rows are more than a test compares."""
+    left = MOST_BYTES
+    for row in rows:
+        left -= len(json.dumps(row))
+        if left < 0:
+            raise TaskFailure(
+                "result-too-large",
+                f"the result has more than {MOST_BYTES >> 20} MiB in its first {len(rows):,} rows: "
+                "use a check, give fewer rows, or shorten their values",
+            )
 
 
 def _plain_row(types: list[Json], row: Json, place: tzinfo) -> list[Json]:

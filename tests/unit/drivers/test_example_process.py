@@ -19,6 +19,8 @@ for line in sys.stdin:
     if json.loads(line)["file"]["path"] == "dies":
         sys.stderr.write("before\\nlast words\\n")
         os._exit(3)
+    while json.loads(line)["file"]["path"] == "endless":
+        pass
     print(json.dumps({"schema": {"type": "struct", "fields": []}}), flush=True)
 """
 
@@ -33,4 +35,11 @@ def test_one_that_died_is_replaced() -> None:
         assert process.ask(infer("a.csv")) == {"schema": struct_of([])}
         with pytest.raises(RunnerLost, match="ended without an answer: last words"):
             process.ask(infer("dies"))
+        assert process.ask(infer("a.csv")) == {"schema": struct_of([])}
+
+
+def test_one_that_has_no_end_is_ended_and_replaced() -> None:
+    with ExampleProcess({"PATH": "/usr/bin"}, (sys.executable, "-c", ANSWERS), longest_s=2.0) as process:
+        with pytest.raises(RunnerLost, match="took longer than 2 s"):
+            process.ask(infer("endless"))
         assert process.ask(infer("a.csv")) == {"schema": struct_of([])}
