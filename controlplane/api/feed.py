@@ -82,9 +82,11 @@ class Feed:
 
     async def follow(self, branch: str, after: int | None) -> AsyncIterator[bytes]:
         """Events after an id, or from now on, until the process ends. A comment shows now and then that it lives: after
-        a while, or when something happened in another branch."""
-        if after is None:
-            after = await to_thread.run_sync(self._last, limiter=self._services.threads.events)
+        a while, or when something happened in another branch. An id that is to come is of a database that was restored
+        since: the stream goes on from now."""
+        if after is None or after > self._newest:
+            last = await to_thread.run_sync(self._last, limiter=self._services.threads.events)
+            after = last if after is None else min(after, last)
         yield HELLO
         while not self._services.stopping.is_set():
             chunk, after = await self._next(branch, after)

@@ -92,6 +92,13 @@ def test_a_stream_that_is_not_read_loses_nothing(tmp_path: Path) -> None:
     assert ids == list(range(1, 4 * (feed.KEPT // 2) + 2))
 
 
+def test_a_stream_after_an_id_that_is_to_come_goes_on_from_now(tmp_path: Path) -> None:
+    """A browser takes its stream up again after the database was restored from an older copy."""
+    with attacked(tmp_path) as world, streams(world, 1, "/v1/events?after=5000") as [stream]:
+        put(world, "news")
+        told(stream, b"event: news\n")
+
+
 def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
     async def places(of: feed.Feed) -> None:
         with ExitStack() as stack:
