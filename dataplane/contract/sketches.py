@@ -1,9 +1,11 @@
-"""Sketches of the distinct values of a column, which merge: HyperLogLog, as Apache DataSketches has it.
+"""Sketches of the distinct values of a column, which merge: hashes while they are few, bitmaps of them above.
 
-Each value is hashed to a coupon of 32 bits: 26 bits of one hash are an address, 6 are the leading zeros of another one.
-Up to FEW coupons are kept as they are, and their number is that of the values. Of more, each of 16,384 registers keeps
-the greatest number of zeros of its addresses (standard error 0.8 %). Standard library only, since both planes merge.
-Does not belong here: hashes of values (`fragments.distinct`), what a profile tells (`core.profiles`).
+Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and their number is that of the values. Of
+more, bitmaps keep where hashes fall. The first bitmap is of all values, each next one of a RATE-th of the values of the
+one before, by other bits of the hash, so the first that is not too full gives the number (Whang, Vander-Zanden and
+Taylor, 1990; Estan, Varghese and Fisk, Bitmap algorithms for counting active flows, 2003). The standard error is at
+most 1.4 %. Standard library only, since both planes merge. Does not belong here: hashes of values
+(`fragments.distinct`), what a profile tells (`core.profiles`).
 """
 
 from __future__ import annotations
@@ -12,67 +14,79 @@ import base64
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from math import isinf, log
+from math import log
 
-BITS = 14
-REGISTERS = 1 << BITS
 FEW = 1_000  # values that are counted one by one
-ADDRESS_BITS = 26
-MOST_ZEROS = 63
-COUPONS, MAXIMA = "c", "r"  # begin the text of a sketch
-_SLOTS = REGISTERS - 1
-_HIGH = int.from_bytes(b"\x80" * REGISTERS, "little")  # the highest bit of each register's byte
+HASH_BITS = 32
+PLACE_BITS = 15
+PLACES = 1 << PLACE_BITS  # of a bitmap
+RATE_BITS = 5
+LEVELS = 4  # bitmaps, for up to six billion values
+BITMAP_BYTES = PLACES // 8
+BITMAPS_BYTES = LEVELS * BITMAP_BYTES
+LONGEST = 4 * -(-BITMAPS_BYTES // 3) + 1  # characters of a sketch
+FEWEST_EMPTY = 200  # places of a bitmap from which a number is estimated
+HASHES, BITMAPS = "h", "b"  # begin the text of a sketch
 
 
-def of_coupons(coupons: Iterable[int]) -> str:
-    """The sketch of values with these coupons, as text."""
-    distinct = set(coupons)
-    return _listed(distinct) if len(distinct) <= FEW else _text(MAXIMA, _maxima(distinct))
+def level_mask(level: int) -> int:
+    """Bits of a hash that are zero for the values of a level."""
+    return ((1 << (RATE_BITS * level)) - 1) << PLACE_BITS
 
 
-def of_maxima(registers: bytes) -> str:
-    """The sketch with these registers. ValueError for another number of them, or of zeros."""
-    if len(registers) != REGISTERS or max(registers) > MOST_ZEROS:
-        raise ValueError("no registers")
-    return _text(MAXIMA, registers)
+def of_hashes(hashes: Iterable[int]) -> str:
+    """The sketch of values with these hashes, as text."""
+    distinct = set(hashes)
+    return _listed(distinct) if len(distinct) <= FEW else of_bitmaps(_bitmaps(distinct))
+
+
+def of_sorted(body: bytes) -> str:
+    """Of at most FEW hashes, sorted, of four bytes each in little endian."""
+    return _text(HASHES, body)
+
+
+def of_bitmaps(body: bytes) -> str:
+    """The sketch with the bitmaps of all levels, one behind the other. ValueError for another number of bytes."""
+    if len(body) != BITMAPS_BYTES:
+        raise ValueError("no bitmaps")
+    return _text(BITMAPS, body)
 
 
 def merged(parts: Sequence[str]) -> str:
     """The sketch of all values of the parts. ValueError for what is none."""
     if len(parts) == 1:
         return parts[0]
-    coupons = set[int]()
-    maxima: int | None = None
+    hashes = set[int]()
+    bits, has_bitmaps = 0, False
     for part in parts:
         kind, body = _read(part)
-        if kind == MAXIMA:
-            number = int.from_bytes(body, "little")
-            maxima = number if maxima is None else _greater(maxima, number)
+        if kind == BITMAPS:
+            bits |= int.from_bytes(body, "little")
+            has_bitmaps = True
         else:
-            coupons.update(_coupons(body))
-    if maxima is None:
-        return of_coupons(coupons)
-    if coupons:
-        maxima = _greater(maxima, int.from_bytes(_maxima(coupons), "little"))
-    return _text(MAXIMA, maxima.to_bytes(REGISTERS, "little"))
+            hashes.update(_hashes(body))
+    if not has_bitmaps:
+        return of_hashes(hashes)
+    bits |= int.from_bytes(_bitmaps(hashes), "little")
+    return _text(BITMAPS, bits.to_bytes(BITMAPS_BYTES, "little"))
 
 
 def is_exact(sketch: str) -> bool:
     """Whether the values were few enough to be counted one by one."""
-    return sketch.startswith(COUPONS)
+    return sketch.startswith(HASHES)
 
 
 def count(sketch: str) -> int:
     """How many values there are; of many, an estimate."""
     kind, body = _read(sketch)
-    return len(_coupons(body)) if kind == COUPONS else round(_estimate(body))
+    return len(_hashes(body)) if kind == HASHES else round(_estimate(body))
 
 
-def _listed(coupons: set[int]) -> str:
-    values = array("I", sorted(coupons))
+def _listed(hashes: set[int]) -> str:
+    values = array("I", sorted(hashes))
     if sys.byteorder == "big":
         values.byteswap()
-    return _text(COUPONS, values.tobytes())
+    return _text(HASHES, values.tobytes())
 
 
 def _text(kind: str, body: bytes) -> str:
@@ -82,51 +96,36 @@ def _text(kind: str, body: bytes) -> str:
 def _read(sketch: str) -> tuple[str, bytes]:
     """Raises ValueError."""
     kind, body = sketch[:1], base64.b64decode(sketch[1:], validate=True)
-    if kind == MAXIMA and len(body) == REGISTERS and max(body) <= MOST_ZEROS:
+    if kind == BITMAPS and len(body) == BITMAPS_BYTES:
         return kind, body
-    if kind == COUPONS and len(body) % 4 == 0 and len(body) <= 4 * FEW:
+    if kind == HASHES and len(body) % 4 == 0 and len(body) <= 4 * FEW:
         return kind, body
     raise ValueError("no sketch")
 
 
-def _coupons(body: bytes) -> array[int]:
+def _hashes(body: bytes) -> array[int]:
     values = array("I", body)
     if sys.byteorder == "big":
         values.byteswap()
     return values
 
 
-def _maxima(coupons: Iterable[int]) -> bytes:
-    registers = bytearray(REGISTERS)
-    for coupon in coupons:
-        slot, zeros = coupon & _SLOTS, coupon >> ADDRESS_BITS
-        registers[slot] = max(registers[slot], zeros)
-    return bytes(registers)
+def _bitmaps(hashes: Iterable[int]) -> bytes:
+    body = bytearray(BITMAPS_BYTES)
+    for value in hashes:
+        place = value % PLACES
+        for level in range(LEVELS):
+            if value & level_mask(level):
+                break
+            body[level * BITMAP_BYTES + place // 8] |= 1 << place % 8
+    return bytes(body)
 
 
-def _greater(one: int, other: int) -> int:
-    """The greater of each two bytes below 128, all at once: a loop over them would take thirty times as long."""
-    is_greater = ((one | _HIGH) - other) & _HIGH
-    mask = (is_greater << 1) - (is_greater >> 7)
-    return other ^ ((one ^ other) & mask)
-
-
-def _estimate(registers: bytes) -> float:
-    """The improved raw estimator of O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches, 2017."""
-    total = 0.0
-    for zeros in range(MOST_ZEROS, 0, -1):
-        total = 0.5 * (total + registers.count(zeros))
-    total += REGISTERS * _sigma(registers.count(0) / REGISTERS)
-    return 0.0 if isinf(total) else REGISTERS * REGISTERS / (2 * log(2) * total)
-
-
-def _sigma(share: float) -> float:
-    if share == 1.0:
-        return float("inf")
-    weight, total, before = 1.0, share, -1.0
-    while total != before:
-        share *= share
-        before = total
-        total += share * weight
-        weight += weight
-    return total
+def _estimate(body: bytes) -> float:
+    """Linear counting, by the first bitmap with places enough that are empty; at least by the last one."""
+    for level in range(LEVELS):
+        bitmap = body[level * BITMAP_BYTES : (level + 1) * BITMAP_BYTES]
+        empty = PLACES - int.from_bytes(bitmap, "little").bit_count()
+        if empty >= FEWEST_EMPTY:
+            break
+    return float(PLACES * log(PLACES / max(1, empty)) * (1 << (RATE_BITS * level)))

@@ -7,7 +7,7 @@ here: where rows are read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -140,12 +140,13 @@ class Marks:
     row: str
 
 
-def profile_query(schema: Schema, view: str, marks: Marks, sketches: Sequence[str]) -> str:
-    """SQL text: per label, what `content_query` gives, an array of the rows that are drawn, and the `sketches`, which
-    are aggregates of columns."""
-    hashed = f"{marks.hashed} AS h0, {row_hash(schema, 1)} AS h1, {marks.row} AS {marks.hashed}_row"
-    rows = f"SELECT *, {hashed} FROM {_marked(marks, row_hash(schema, 0), view)}"
-    found = ", ".join((HALVES, f"collect_list({marks.hashed}_row)", *sketches))
+def profile_query(schema: Schema, view: str, marks: Marks, columns: Iterable[str], aggregates: Iterable[str]) -> str:
+    """SQL text: per label, what `content_query` gives, an array of the rows that are drawn, and `aggregates` of the
+    named expressions `columns`."""
+    hashed = (f"{marks.hashed} AS h0", f"{row_hash(schema, 1)} AS h1", f"{marks.row} AS drawn")
+    selected = ", ".join((LABEL, *hashed, *columns))
+    rows = f"SELECT {selected} FROM {_marked(marks, row_hash(schema, 0), view)}"
+    found = ", ".join((HALVES, "collect_list(drawn)", *aggregates))
     return f"SELECT {LABEL}, count(*), {found} FROM ({rows}) GROUP BY {LABEL}"
 
 

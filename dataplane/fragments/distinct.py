@@ -1,31 +1,32 @@
 """Sketches of the distinct values of a fragment's columns, from all of its rows: in Spark's query, or from tables.
 
-Both ways hash a value by Spark's `xxhash64`, and this hash as DataSketches does (MurmurHash3 of 128 bits, x64), so
-their sketches merge. Does not belong here: what a sketch is (`contract.sketches`).
+Both ways hash a value by Spark's `xxhash64`, and take its low 32 bits, so their sketches merge. Does not belong here:
+what a sketch is (`contract.sketches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataplane.contract import sketches
-from dataplane.contract.profiles import shape_of
+from dataplane.contract.profiles import REPORTED, shape_of
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.content import quoted
 from dataplane.fragments.content_local import Words, hashes
+from dataplane.fragments.dictionaries import Dictionary, hashes_of
 
 MOST_COLUMNS = 64  # with sketches
-SEED = 9001  # of DataSketches' updates
-_LIST, _SET, _HLL = range(3)  # how DataSketches stores a sketch, in the low bits of its eighth byte
-_BEGINS = {_LIST: 8, _SET: 12, _HLL: 40}  # where coupons or registers do
-_C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
-_M1, _M2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
-_ADDRESS = np.uint64((1 << sketches.ADDRESS_BITS) - 1)
+MOST_PAGES = 4_000  # dictionaries of a query that the driver reads
+FEW_ROWS = 20_000  # of a query, up to which all of their hashes are collected
+Dictionaries: TypeAlias = Mapping[str, tuple[Dictionary, ...] | None]  # of a file, by column
+_HASH = np.uint64((1 << sketches.HASH_BITS) - 1)
+_PLACE = np.uint64(sketches.PLACES - 1)
 
 
 def sketched_columns(schema: Schema) -> list[Json]:
@@ -36,22 +37,67 @@ def sketched_columns(schema: Schema) -> list[Json]:
 # --- by Spark -----------------------------------------------------------------------------------
 
 
-def aggregates(schema: Schema) -> list[str]:
-    """SQL text of a sketch of each of `sketched_columns`."""
-    names = [quoted(field["name"]) for field in sketched_columns(schema)]
-    return [f"hll_sketch_agg(IF({name} IS NULL, NULL, xxhash64({name})), {sketches.BITS})" for name in names]
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How distinct values are counted beside one query: of the columns `stored` by dictionaries of files, of the
+    columns `listed` by sets of hashes, of the columns `mapped` by bitmaps.
 
+    Spark's aggregates of sketches, and its sets, cost more for a value than all the rest of the pass.
+    """
 
-def of_datasketches(body: bytes) -> str:
-    """The same sketch in our form. ValueError for what DataSketches would not write."""
-    mode = body[7] & 3
-    begins = _BEGINS.get(mode)
-    if begins is None or body[3] != sketches.BITS:
-        raise ValueError("no HLL sketch of this size")
-    if mode == _HLL:
-        return sketches.of_maxima(bytes(body[begins : begins + sketches.REGISTERS]))
-    coupons = np.frombuffer(body, "<u4", offset=begins)
-    return sketches.of_coupons(coupons[coupons != 0].tolist())
+    stored: Mapping[str, str]  # their types
+    listed: tuple[str, ...]
+    mapped: tuple[str, ...]
+
+    @staticmethod
+    def of(schema: Schema, files: Sequence[Dictionaries], rows: int, fragments: int) -> Counting:
+        """Where a report cannot carry the bitmaps of all columns, the last ones have no sketch."""
+        kinds = {f["name"]: f["type"] for f in sketched_columns(schema)}
+        pages = 0
+        stored: dict[str, str] = {}
+        for name, kind in kinds.items():
+            every = [file.get(name) for file in files]
+            pages += sum(len(of) for of in every if of is not None)
+            if None not in every and pages <= MOST_PAGES:
+                stored[name] = kind
+        others = tuple(name for name in kinds if name not in stored)
+        if rows <= FEW_ROWS:
+            return Counting(stored, others, ())
+        room = REPORTED // 2 // (fragments * sketches.LONGEST)
+        return Counting(stored, (), others[:room])
+
+    def stored_in(self, file: Any, dictionaries: Dictionaries) -> dict[str, Words]:
+        """Hashes of the values of a file, by column."""
+        return {
+            name: np.concatenate(
+                [np.zeros(0, np.uint64), *(hashes_of(file, of, kind) for of in dictionaries[name] or ())]
+            )
+            for name, kind in self.stored.items()
+        }
+
+    def columns(self) -> Iterator[str]:
+        """SQL text of the hashes that `aggregates` need."""
+        for i, name in enumerate(map(quoted, self.listed + self.mapped)):
+            yield f"IF({name} IS NULL, NULL, xxhash64({name}) & {_HASH}L) AS d{i}"
+
+    def aggregates(self) -> Iterator[str]:
+        """SQL text: a set for each column that is listed, a bitmap for each level of the others."""
+        for i in range(len(self.listed)):
+            yield f"collect_set(d{i})"
+        for i in range(len(self.listed), len(self.listed) + len(self.mapped)):
+            for level in range(sketches.LEVELS):
+                place = f"d{i} & {_PLACE}L"
+                yield f"bitmap_construct_agg(IF((d{i} & {sketches.level_mask(level)}L) = 0, {place}, NULL))"
+
+    def sketches(self, values: Sequence[Any]) -> dict[str, str]:
+        """By column, of what the aggregates gave for a fragment."""
+        count = len(self.listed)
+        found = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
+        for i, name in enumerate(self.mapped):
+            start = count + i * sketches.LEVELS
+            body = b"".join(map(bytes, values[start : start + sketches.LEVELS]))
+            found[name] = sketches.of_bitmaps(body)
+        return found
 
 
 # --- from tables in memory ------------------------------------------------------------------------
@@ -62,51 +108,26 @@ def of_table(schema: Schema, table: pa.Table) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in sketched_columns(schema):
         values = pc.unique(table.column(field["name"])).drop_null()
-        found[field["name"]] = _sketch(hashes(str(field["type"]), values))
+        found[field["name"]] = _sketch(hashes(str(field["type"]), values) & _HASH)
     return found
 
 
+def sketch_of(parts: Sequence[Words]) -> str:
+    """Of values with these hashes, which may repeat."""
+    return _sketch(np.unique(np.concatenate(parts) & _HASH))
+
+
 def _sketch(hashed: Words) -> str:
-    coupons = np.unique(_coupons(hashed))
-    if len(coupons) <= sketches.FEW:
-        return sketches.of_coupons(coupons.tolist())
-    registers = np.zeros(sketches.REGISTERS, np.uint8)
-    slots = coupons & np.uint64(sketches.REGISTERS - 1)
-    np.maximum.at(registers, slots, (coupons >> np.uint64(sketches.ADDRESS_BITS)).astype(np.uint8))
-    return sketches.of_maxima(registers.tobytes())
-
-
-def _coupons(values: Words) -> Words:
-    mixed = values * _C1
-    mixed = ((mixed << np.uint64(31)) | (mixed >> np.uint64(33))) * _C2
-    one = np.uint64(SEED) ^ mixed ^ np.uint64(8)
-    two = np.full_like(one, np.uint64(SEED ^ 8))
-    one = one + two
-    two = two + one
-    one, two = _finished(one), _finished(two)
-    one = one + two
-    two = two + one
-    zeros = np.minimum(_leading_zeros(two), 62) + 1
-    coupons: Words = (zeros.astype(np.uint64) << np.uint64(sketches.ADDRESS_BITS)) | (one & _ADDRESS)
-    return coupons
-
-
-def _finished(values: Words) -> Words:
-    values = (values ^ (values >> np.uint64(33))) * _M1
-    values = (values ^ (values >> np.uint64(33))) * _M2
-    return values ^ (values >> np.uint64(33))
-
-
-def _leading_zeros(values: Words) -> Any:
-    """Of 64 bits."""
-    zeros = np.full(len(values), 64, np.int64)
-    rest = values.copy()
-    for step in (32, 16, 8, 4, 2, 1):
-        high = rest >> np.uint64(step)
-        is_high = high != 0
-        zeros = np.where(is_high, zeros - step, zeros)
-        rest = np.where(is_high, high, rest)
-    return zeros - (rest != 0)
+    """Few of the hashes repeat: where zeros or NaNs differ in their bits."""
+    if len(hashed) <= 2 * sketches.FEW:
+        hashed = np.unique(hashed)  # sorts them
+    if len(hashed) <= sketches.FEW:
+        return sketches.of_sorted(hashed.astype("<u4").tobytes())
+    bits = np.zeros((sketches.LEVELS, sketches.PLACES), np.bool_)
+    for level in range(sketches.LEVELS):
+        is_of_level = (hashed & np.uint64(sketches.level_mask(level))) == 0
+        bits[level, hashed[is_of_level] & _PLACE] = True
+    return sketches.of_bitmaps(np.packbits(bits, axis=1, bitorder="little").tobytes())
 
 
 def merged_by_name(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from dataplane.contract.profiles import LONGEST as LONGEST_TEXT
 from dataplane.contract.profiles import MOST_COLUMNS, ColumnCounts, Shape, Value, shape_of
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Json, Schema
+from dataplane.fragments.dictionaries import Dictionary, dictionary_of
 from dataplane.storage.lake import Lake
 
 INDEXED = 32  # columns, as Delta does
@@ -39,12 +40,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column's statistics in each row group of a file. `ends`: the least and the greatest value, where exact."""
+    """A column's statistics in each row group of a file. `ends`: the least and the greatest value, where exact.
+    `dictionaries`: of all of its values, None where some are in no dictionary."""
 
     column: Column
     nulls: int
     values: int
     ends: tuple[Any, Any] | None
+    dictionaries: tuple[Dictionary, ...] | None
 
 
 def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
@@ -59,15 +62,17 @@ def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
 
 def profiled_entry(
     lake: Lake, path: str, size: int, schema: Schema, *, with_counts: bool
-) -> tuple[FileEntry, dict[str, ColumnCounts]]:
-    """As `file_entry`, and what a profile takes from the same look at the footer."""
+) -> tuple[FileEntry, dict[str, ColumnCounts], dict[str, tuple[Dictionary, ...] | None]]:
+    """As `file_entry`, and what a profile takes from the same look at the footer: by column, counts, and
+    dictionaries."""
     footer = read_footer(lake, path, size)
     if not with_counts:
-        return entry_of(path, size, footer, schema), {}
+        return entry_of(path, size, footer, schema), {}, {}
     leaves = list(read_leaves(footer, schema, MOST_COLUMNS))
     indexed = [leaf for leaf in leaves if leaf.column.index < INDEXED]
     entry: FileEntry = {"path": path, "size": size, "rows": footer.num_rows, "stats": told(footer.num_rows, indexed)}
-    return entry, {leaf.column.name: counts(leaf) for leaf in leaves}
+    columns = {leaf.column.name: counts(leaf) for leaf in leaves}
+    return entry, columns, {leaf.column.name: leaf.dictionaries for leaf in leaves}
 
 
 def read_footer(lake: Lake, path: str, size: int) -> Any:
@@ -139,12 +144,19 @@ def read_leaves(footer: Any, schema: Schema, most: int) -> Iterator[Leaf]:
     """Of the first columns that are of simple types, as far as files tell how many NULLs there are."""
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     for column in _columns(schema, most):
-        found = [group.column(column.leaf).statistics for group in groups]
+        chunks = [group.column(column.leaf) for group in groups]
+        found = [chunk.statistics for chunk in chunks]
         if any(s is None or not s.has_null_count for s in found):
             continue
         valued = [s for s in found if s.num_values > 0]
         values = sum(s.num_values for s in valued)
-        yield Leaf(column, sum(s.null_count for s in found), values, _ends(column.kind, valued))
+        nulls = sum(s.null_count for s in found)
+        yield Leaf(column, nulls, values, _ends(column.kind, valued), _dictionaries(chunks))
+
+
+def _dictionaries(chunks: Sequence[Any]) -> tuple[Dictionary, ...] | None:
+    found = [dictionary_of(chunk) for chunk in chunks if chunk.statistics.num_values]
+    return None if None in found else tuple(one for one in found if one is not None)
 
 
 def _ends(kind: str, valued: Sequence[Any]) -> tuple[Any, Any] | None:

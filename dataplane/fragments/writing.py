@@ -30,10 +30,10 @@ from dataplane.contract.profiles import (
 from dataplane.contract.results import LABEL, FileEntry, Metrics
 from dataplane.contract.schemas import Field, Schema, Type, struct_of
 from dataplane.errors import TaskFailure
-from dataplane.fragments import distinct
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, profile_query, unsupported
-from dataplane.fragments.content_local import content, is_simple
+from dataplane.fragments.content_local import Words, content, is_simple
+from dataplane.fragments.distinct import Counting, Dictionaries, merged_by_name, of_table, sketch_of
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.sampling import Drawing, samples_of_tables
 from dataplane.fragments.statistics import profiled_entry
@@ -185,8 +185,8 @@ def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> di
     seen = _entries(attempt, written, with_counts=mode != "off")
     found: dict[str, _Rows] = {}
     for schema, labels in by_schema(written):
-        entries = {label: [one.entry for one in seen[label]] for label in labels if seen[label]}
-        found |= _rows(attempt, schema, entries, with_sample=mode == "full")
+        files = {label: seen[label] for label in labels if seen[label]}
+        found |= _rows(attempt, schema, files, with_sample=mode == "full")
     fragments = {
         label: _fragment(label, w, seen[label], found.get(label, _NO_ROWS), mode) for label, w in written.items()
     }
@@ -208,6 +208,7 @@ def _profile_mode(claim: DriverClaim) -> Mode:
 class _File:
     entry: FileEntry
     columns: dict[str, ColumnCounts]
+    dictionaries: Dictionaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +272,9 @@ def _entries(
 
 
 def _rows(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, with_sample: bool
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[_File]], *, with_sample: bool
 ) -> dict[str, _Rows]:
-    entries = [entry for of_label in files.values() for entry in of_label]
+    entries = [one.entry for of_label in files.values() for one in of_label]
     if not entries:
         return {}
     is_small = sum(entry["size"] for entry in entries) <= SMALL_BYTES
@@ -286,18 +287,18 @@ def _rows(
 
 
 def _of_few_rows(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, with_sample: bool
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[_File]], *, with_sample: bool
 ) -> dict[str, _Rows] | None:
     """None if it takes Spark to tell."""
 
     def look(entry: FileEntry) -> tuple[pa.Table, Content | None, dict[str, str]]:
         table = _table(attempt, entry)
         known = content(schema, table)
-        sketches = distinct.of_table(schema, table) if with_sample and known is not None else {}
+        sketches = of_table(schema, table) if with_sample and known is not None else {}
         return table, known, sketches
 
-    labels = [label for label, entries in files.items() for _ in entries]
-    every = [entry for entries in files.values() for entry in entries]
+    labels = [label for label, of_label in files.items() for _ in of_label]
+    every = [one.entry for of_label in files.values() for one in of_label]
     looks = list(attempt.threads.map(look, every))
     contents = [known for _, known, _ in looks if known is not None]
     if len(contents) < len(every):
@@ -310,7 +311,7 @@ def _of_few_rows(
         before = found[label]
         if before.content.rows:
             sample = merged_sample([before.sample, sample])
-            sketch = distinct.merged_by_name(before.distinct, sketch)
+            sketch = merged_by_name(before.distinct, sketch)
         found[label] = _Rows(before.content.plus(known), sample, sketch)
     return found
 
@@ -324,7 +325,7 @@ def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
 def _by_spark(
     attempt: Attempt[DriverClaim],
     schema: Schema,
-    files: Mapping[str, Sequence[FileEntry]],
+    files: Mapping[str, Sequence[_File]],
     *,
     is_small: bool,
     with_sample: bool,
@@ -332,19 +333,39 @@ def _by_spark(
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(attempt.spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
-    labelled = [(entry["path"], label) for label, entries in files.items() for entry in entries]
+    labelled = [(one.entry["path"], label) for label, of_label in files.items() for one in of_label]
     rows = labelled_rows(attempt, session, labelled, physical(schema))
     (rows.coalesce(1) if is_small else rows).createTempView("written")
     if not with_sample:
         found = session.sql(content_query(schema, "written")).collect()
         return {row[0]: _Rows(content_of(*row[1:])) for row in found}
-    count = sum(entry["rows"] for entries in files.values() for entry in entries)
-    drawing = Drawing.of(schema, count, len(files))
-    query = profile_query(schema, "written", drawing.marks, distinct.aggregates(schema))
-    names = [one["name"] for one in distinct.sketched_columns(schema)]
+    every = [one for of_label in files.values() for one in of_label]
+    total = sum(one.entry["rows"] for one in every)
+    drawing = Drawing.of(schema, total, len(files))
+    counting = Counting.of(schema, [one.dictionaries for one in every], total, len(files))
+    query = profile_query(schema, "written", drawing.marks, counting.columns(), counting.aggregates())
     result = dict.fromkeys(files, _NO_ROWS)
-    for label, count, low1, high1, low2, high2, drawn, *sketches in session.sql(query).collect():
-        sample = drawing.sample(count, drawn)
-        by_name = {name: distinct.of_datasketches(bytes(one)) for name, one in zip(names, sketches, strict=True)}
-        result[label] = _Rows(content_of(count, low1, high1, low2, high2), sample, by_name)
+    for label, count, low1, high1, low2, high2, drawn, *values in session.sql(query).collect():
+        sums = content_of(count, low1, high1, low2, high2)
+        result[label] = _Rows(sums, drawing.sample(count, drawn), counting.sketches(values))
+    for label, by_name in _stored_distinct(attempt, counting, files).items():
+        result[label] = replace(result[label], distinct={**result[label].distinct, **by_name})
+    return result
+
+
+def _stored_distinct(
+    attempt: Attempt[DriverClaim], counting: Counting, files: Mapping[str, Sequence[_File]]
+) -> dict[str, dict[str, str]]:
+    """By label and column: sketches of what is in the dictionaries of files."""
+
+    def look(one: _File) -> dict[str, Words]:
+        source = attempt.lake.open(one.entry["path"], one.entry["size"])
+        with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
+            return counting.stored_in(file, one.dictionaries)
+
+    every = attempt.threads.map(look, [one for of_label in files.values() for one in of_label])
+    result: dict[str, dict[str, str]] = {}
+    for label, of_label in files.items():
+        looks = [next(every) for _ in of_label]
+        result[label] = {name: sketch_of([one[name] for one in looks]) for name in counting.stored}
     return result

@@ -89,9 +89,9 @@ def test_rows_without_a_sketch_give_no_false_number() -> None:
     assert distinct(merged([have, unknown(5)])) == (3, "estimated")
 
 
-@pytest.mark.parametrize("text", ["", "c", "x", "r", "cAAA", "rAAAA", "c!", "c" + "AAAA" * 4_000])
+@pytest.mark.parametrize("text", ["", "h", "x", "b", "hAAA", "bAAAA", "h!", "h" + "AAAA" * 4_000])
 def test_what_is_no_sketch_is_refused(text: str) -> None:
-    if text == "c":
+    if text == "h":
         assert sketches.count(text) == 0
         return
     with pytest.raises(ValueError, match=r"\w"):

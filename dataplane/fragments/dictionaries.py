@@ -1,0 +1,96 @@
+"""Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the chunk's rows.
+
+They tell distinct values without a look at the rows. Does not belong here: what is made of them (`distinct`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dataplane.fragments.content_local import Words, hashes
+
+_NUMBERS = {
+    "INT32": ("<i4", "integer"),
+    "INT64": ("<i8", "long"),
+    "FLOAT": ("<f4", "float"),
+    "DOUBLE": ("<f8", "double"),
+}
+_CODECS = {"UNCOMPRESSED": None, "ZSTD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
+_STRUCT, _TRUE, _FALSE = 12, 1, 2  # types in Thrift's compact protocol
+_SIZE, _STORED_SIZE = 2, 3  # fields of a page's header
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Where a dictionary is in its file, in bytes, and how its values are stored."""
+
+    offset: int
+    size: int
+    codec: str | None
+    physical: str
+
+
+def dictionary_of(chunk: Any) -> Dictionary | None:
+    """Of a column chunk's metadata. None where some of its values are not in a dictionary, or it cannot be read."""
+    physical = chunk.physical_type
+    is_read = chunk.compression in _CODECS and (physical in _NUMBERS or physical == "BYTE_ARRAY")
+    if not is_read or not chunk.has_dictionary_page or "PLAIN" in chunk.encodings:
+        return None
+    start = chunk.dictionary_page_offset
+    return Dictionary(start, chunk.data_page_offset - start, _CODECS[chunk.compression], physical)
+
+
+def hashes_of(file: Any, dictionary: Dictionary, kind: str) -> Words:
+    """Spark's `xxhash64` of the values of a column of type `kind`. ValueError or OSError for a damaged page."""
+    file.seek(dictionary.offset)
+    page = file.read(dictionary.size)
+    header, start = _header(page, 0)
+    body = page[start : start + header[_STORED_SIZE]]
+    if dictionary.codec:
+        body = pa.Codec(dictionary.codec).decompress(body, header[_SIZE], asbytes=True)
+    if dictionary.physical == "BYTE_ARRAY":
+        return hashes("binary", pa.array(_texts(body), pa.binary()))
+    stored, hashed = _NUMBERS[dictionary.physical]
+    values = np.frombuffer(body, stored)
+    if kind.startswith("decimal("):  # Spark hashes those of few digits as longs
+        values, hashed = values.astype(np.int64), "long"
+    return hashes(hashed, pa.array(values))
+
+
+def _header(page: bytes, at: int) -> tuple[dict[int, Any], int]:
+    """A struct in Thrift's compact protocol, by numbers of fields, and where it ends."""
+    found: dict[int, Any] = {}
+    field = 0
+    while byte := page[at]:
+        field, kind = field + (byte >> 4), byte & 15
+        at += 1
+        if kind == _STRUCT:
+            found[field], at = _header(page, at)
+        elif kind not in (_TRUE, _FALSE):
+            found[field], at = _integer(page, at)
+    return found, at + 1
+
+
+def _integer(page: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = page[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), at
+
+
+def _texts(body: bytes) -> list[bytes]:
+    """Each behind its length."""
+    found = []
+    at = 0
+    while at < len(body):
+        start = at + 4
+        at = start + int.from_bytes(body[at:start], "little")
+        found.append(body[start:at])
+    return found
