@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from controlplane.core import profiles as told
 from dataplane.contract import sketches
 from dataplane.contract.profiles import ColumnCounts, Profile, Sample, Value, as_text, fitting, merged, nothing, unknown
-from dataplane.fragments.distinct import of_table
+from dataplane.fragments.distinct import of_tables
 
 SCHEMA = {"type": "struct", "fields": [{"name": "v", "type": "long", "nullable": True, "metadata": {}}]}
 FIELD = SCHEMA["fields"][0]
 
 
 def sketch(values: Sequence[int | None]) -> str:
-    return of_table(SCHEMA, pa.table({"v": pa.array(values, pa.int64())}))["v"]  # type: ignore[arg-type]
+    [found] = of_tables(SCHEMA, [pa.table({"v": pa.array(values, pa.int64())})])
+    return found["v"]  # type: ignore[arg-type]
 
 
 def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profile:
