@@ -24,7 +24,7 @@ FIELD = SCHEMA["fields"][0]
 
 def sketch(values: Sequence[int | None]) -> str:
     [found] = of_tables(SCHEMA, [pa.table({"v": pa.array(values, pa.int64())})])
-    return found["v"]  # type: ignore[arg-type]
+    return found["v"]
 
 
 def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profile:
@@ -37,7 +37,7 @@ def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profil
 
 
 def distinct(found: Profile) -> tuple[int | None, str]:
-    column = told.column(found, FIELD, with_values=False)  # type: ignore[arg-type]
+    column = told.column(found, FIELD, with_values=False)
     return column["distinct"], column["distinct_basis"]
 
 
