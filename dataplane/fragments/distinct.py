@@ -18,7 +18,7 @@ from dataplane.contract import sketches
 from dataplane.contract.profiles import REPORTED, shape_of
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.content import quoted
-from dataplane.fragments.content_local import Words, hashes
+from dataplane.fragments.content_local import WIDEST, Words, hashes
 from dataplane.fragments.dictionaries import Dictionary, hashes_of
 
 MOST_COLUMNS = 64  # with sketches
@@ -103,13 +103,24 @@ class Counting:
 # --- from tables in memory ------------------------------------------------------------------------
 
 
-def of_table(schema: Schema, table: pa.Table) -> dict[str, str]:
-    """Of the columns of a table that `content_local` can hash, by name."""
-    found: dict[str, str] = {}
+def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]]:
+    """Of the columns of tables that `content_local` can hash, by name."""
+    found: list[dict[str, str]] = [{} for _ in tables]
     for field in sketched_columns(schema):
-        values = pc.unique(table.column(field["name"])).drop_null()
-        found[field["name"]] = _sketch(hashes(str(field["type"]), values) & _HASH)
+        name = field["name"]
+        values = [pc.unique(table.column(name)).drop_null() for table in tables]
+        for by_name, hashed in zip(found, _hashed(str(field["type"]), values), strict=True):
+            by_name[name] = _sketch(hashed)
     return found
+
+
+def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
+    """Of all parts at once, as calls for each part would take longer than all the rest, unless one holds long texts."""
+    values = pa.concat_arrays(parts)
+    if pa.types.is_string(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) * len(values) > WIDEST:
+        return [hashes(kind, part) & _HASH for part in parts]
+    ends = np.cumsum([len(part) for part in parts])
+    return np.split(hashes(kind, values) & _HASH, ends[:-1])
 
 
 def sketch_of(parts: Sequence[Words]) -> str:

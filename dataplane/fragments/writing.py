@@ -33,7 +33,7 @@ from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, profile_query, unsupported
 from dataplane.fragments.content_local import Words, content, is_simple
-from dataplane.fragments.distinct import Counting, Dictionaries, merged_by_name, of_table, sketch_of
+from dataplane.fragments.distinct import Counting, Dictionaries, merged_by_name, of_tables, sketch_of
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.sampling import Drawing, samples_of_tables
 from dataplane.fragments.statistics import profiled_entry
@@ -291,23 +291,21 @@ def _of_few_rows(
 ) -> dict[str, _Rows] | None:
     """None if it takes Spark to tell."""
 
-    def look(entry: FileEntry) -> tuple[pa.Table, Content | None, dict[str, str]]:
+    def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
         table = _table(attempt, entry)
-        known = content(schema, table)
-        sketches = of_table(schema, table) if with_sample and known is not None else {}
-        return table, known, sketches
+        return table, content(schema, table)
 
     labels = [label for label, of_label in files.items() for _ in of_label]
     every = [one.entry for of_label in files.values() for one in of_label]
     looks = list(attempt.threads.map(look, every))
-    contents = [known for _, known, _ in looks if known is not None]
+    contents = [known for _, known in looks if known is not None]
     if len(contents) < len(every):
         return None
-    tables = [table for table, _, _ in looks]
+    tables = [table for table, _ in looks]
     samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
+    sketches = of_tables(schema, tables) if with_sample else repeat({})
     found = dict.fromkeys(files, _NO_ROWS)
-    sketches = [sketch for _, _, sketch in looks]
-    for label, known, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # one has no end
+    for label, known, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # some have no end
         before = found[label]
         if before.content.rows:
             sample = merged_sample([before.sample, sample])

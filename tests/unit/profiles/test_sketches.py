@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,14 +14,17 @@ from hypothesis import strategies as st
 from controlplane.core import profiles as told
 from dataplane.contract import sketches
 from dataplane.contract.profiles import ColumnCounts, Profile, Sample, Value, as_text, fitting, merged, nothing, unknown
-from dataplane.fragments.distinct import of_table
+from dataplane.contract.schemas import Schema
+from dataplane.fragments.dictionaries import dictionary_of, hashes_of
+from dataplane.fragments.distinct import of_tables, sketch_of
 
-SCHEMA = {"type": "struct", "fields": [{"name": "v", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA: Schema = {"type": "struct", "fields": [{"name": "v", "type": "long", "nullable": True, "metadata": {}}]}
 FIELD = SCHEMA["fields"][0]
 
 
 def sketch(values: Sequence[int | None]) -> str:
-    return of_table(SCHEMA, pa.table({"v": pa.array(values, pa.int64())}))["v"]  # type: ignore[arg-type]
+    [found] = of_tables(SCHEMA, [pa.table({"v": pa.array(values, pa.int64())})])
+    return found["v"]
 
 
 def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profile:
@@ -32,7 +37,7 @@ def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profil
 
 
 def distinct(found: Profile) -> tuple[int | None, str]:
-    column = told.column(found, FIELD, with_values=False)  # type: ignore[arg-type]
+    column = told.column(found, FIELD, with_values=False)
     return column["distinct"], column["distinct_basis"]
 
 
@@ -63,6 +68,43 @@ def test_many_values_are_within_two_percent_however_parts_are_grouped(number: in
     assert basis == "estimated"
     assert found is not None
     assert abs(found - number) <= 0.02 * number
+
+
+TABLES = [
+    pa.table({"i": pa.array([row % 9 for row in range(rows)], pa.int32()), "s": [f"v{row % 7}" for row in range(rows)]})
+    for rows in (3_000, 40, 5_000)
+]
+TYPES = {"i": "integer", "s": "string"}
+FIELDS: Schema = {
+    "type": "struct",
+    "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in TYPES.items()],
+}
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_tables_have_the_same_sketches_together_as_alone(long: bool) -> None:
+    more = [pa.table({"i": pa.array([1], pa.int32()), "s": ["x" * 3_000_000]})] if long else []
+    tables = TABLES + more
+    assert of_tables(FIELDS, tables) == [of_tables(FIELDS, [table])[0] for table in tables]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
+def test_dictionaries_of_a_file_tell_its_distinct_values(codec: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(TABLES[0], path, compression=codec, version="1.0", row_group_size=1_000)
+    groups = pq.read_metadata(path)
+    [alone] = of_tables(FIELDS, TABLES[:1])
+    with path.open("rb") as file:
+        for leaf, (name, kind) in enumerate(TYPES.items()):
+            chunks = [groups.row_group(group).column(leaf) for group in range(3)]
+            stored = [one for one in map(dictionary_of, chunks) if one is not None]
+            assert len(stored) == 3
+            assert sketch_of([hashes_of(file, one, kind) for one in stored]) == alone[name]
+
+
+def test_a_column_with_plain_pages_has_no_dictionary(tmp_path: Path) -> None:
+    pq.write_table(TABLES[0], tmp_path / "rows.parquet", use_dictionary=False)
+    assert dictionary_of(pq.read_metadata(tmp_path / "rows.parquet").row_group(0).column(0)) is None
 
 
 def test_what_a_report_cannot_carry_is_left_out_of_all_profiles_alike() -> None:
