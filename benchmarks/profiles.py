@@ -4,8 +4,7 @@
 
 Files are written once. Each turn measures copies of them under other names in each mode, as each attempt has files of
 its own. A mode adds the median of its differences to `off` in the same turn, so that a load which changes is in both.
-Left out are the JVM's compilers: a driver that is warm needs them no more. `hll` is the same query with a sketch of
-DataSketches for each column, which is why distinct values are told of samples. Does not belong here: reading profiles.
+Left out are the JVM's compilers: a driver that is warm needs them no more. Does not belong here: reading profiles.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from typing import Any, NamedTuple
 
 from dataplane.contract.profiles import as_text, packed
 from dataplane.fragments.attempt import Attempt
-from dataplane.fragments.content import content_query, quoted
-from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.writing import Written, measure, write_labelled
-from dataplane.spark.session import MORE, reading_session, start, stop
+from dataplane.spark.session import MORE, start, stop
 from dataplane.storage.lake import LocalLake
 
 FLIGHTS = """2013 AS year, CAST(id % 12 AS INT) + 1 AS month, CAST(rand(1) * 28 AS INT) + 1 AS day,
@@ -150,25 +147,6 @@ class Bench:
                 as_text(one.profile)
         return found
 
-    def sketched(self) -> float:
-        """The query of contents with an HLL sketch for each column, in place of a sample."""
-        columns, rows, *_ = CASES["lineitem, one of 500,000 rows"]
-        name = f"c{columns[:4].strip()}{rows}-1"
-        attempt = self.attempt(name, "off")
-        files = [
-            (str(p.relative_to(self.lake.root)), "x") for p in sorted(self.lake.root.glob(f"f/{name}/**/*.parquet"))
-        ]
-        schema = json.loads(self.spark.sql(f"SELECT {columns} FROM range(1)").schema.json())
-        session = reading_session(self.spark)
-        labelled_rows(attempt, session, files, schema).createTempView("written")
-        plain = content_query(schema, "written")
-        sketches = ", ".join(f"hll_sketch_agg(CAST({quoted(f['name'])} AS STRING))" for f in schema["fields"])
-        query = plain.replace("count(*)", f"count(*), {sketches}").replace(
-            "SELECT _fragment, xxhash64", "SELECT *, xxhash64"
-        )
-        spent = [self.timed(lambda: session.sql(query).collect(), with_jvm=True) for _ in range(6)]
-        return statistics.median(spent[2:])
-
 
 def _name(thread: Path) -> str:
     try:
@@ -194,8 +172,6 @@ def main() -> None:
             for name, case in CASES.items():
                 found[name] = bench.case(case)
                 print(name, found[name], flush=True)
-            found["hll_cpu_s of lineitem, one of 500,000 rows"] = round(bench.sketched(), 2)
-            print(found["hll_cpu_s of lineitem, one of 500,000 rows"])
         finally:
             bench.threads.shutdown()
             stop(bench.spark)
