@@ -213,3 +213,23 @@ def test_a_plan_waits_for_its_turn_on_a_home(abc: Abc) -> None:
     assert headgate("plan", "--timeout", "0") == 1
     lock.release()
     assert headgate("plan") == 0
+
+
+def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+    """The typed key goes first: a file may be named like the encoded key of another one."""
+    abc.write("c", "North America.csv", 8)
+    abc.write("c", "South%20America.csv", 9)
+    abc.build()
+    stored = {"North America": "North%20America.csv", "North%20America": "North%20America.csv"}
+    stored |= {"South%20America": "South%2520America.csv"}
+    for typed, key in stored.items():
+        for command in ("why", "partition"):
+            assert headgate(command, f"abc.c/{typed}.csv", "-o", "json") == 0, (command, typed)
+            assert told(capsys)["partition"] == key
+    for command in (("lineage", "abc.c/North America.csv"), ("retry", "abc.c/North America.csv")):
+        assert headgate(*command) == 0, command
+    capsys.readouterr()
+    for command in ("why", "retry", "lineage", "partition"):
+        assert headgate(command, "abc.c/No where.csv", "-o", "json") == 1
+        error = told(capsys)
+        assert (error["type"], "'No where.csv'" in error["detail"]) == ("urn:headgate:not-found", True)
