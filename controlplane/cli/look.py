@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
 from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, problem_lines, show
@@ -84,7 +85,7 @@ def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequen
         session.names[str(path.absolute())] = str(path)
         return [sources.of_bytes(path, sys.stdin.buffer.read(sources.MOST_BYTES + 1))]
     session.names.update({str(f.absolute()): str(f) for f in files})
-    return sources.read(files)
+    return sources.read(files, settings.blueprint_base())
 
 
 def _told(session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]) -> list[dict[str, Any]]:

@@ -233,3 +233,36 @@ def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.Captu
         assert headgate(command, "abc.c/No where.csv", "-o", "json") == 1
         error = told(capsys)
         assert (error["type"], "'No where.csv'" in error["detail"]) == ("urn:headgate:not-found", True)
+
+
+def test_a_checkout_elsewhere_has_the_paths_of_the_service(
+    tmp_path: Path, abc: Abc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the workflow of a new project does: its blueprint reads the data that lies where the service is."""
+    shop, checkout = tmp_path / "srv" / "shop", tmp_path / "runner" / "shop"
+    for folder in (shop, checkout):
+        assert headgate("init", str(folder)) == 0
+    (checkout / "data" / "orders" / "2026-11-01.csv").unlink()
+    capsys.readouterr()
+    monkeypatch.chdir(checkout)
+    plan = ("plan", "blueprints/shop.yaml", "--no-spark", "-o", "json")
+    assert headgate(*plan) == 0
+    assert [s["objects"] for s in told(capsys)["sources"]] == [[]], "the runner has no data"
+    monkeypatch.setenv("HEADGATE_BASE", str(shop))
+    assert headgate(*plan) == 0
+    [source] = told(capsys)["sources"]
+    assert ([o["name"] for o in source["objects"]], source["problem"]) == (["2026-11-01.csv"], None)
+    assert headgate("apply", "blueprints/shop.yaml") == 0
+    monkeypatch.chdir(shop)
+    assert headgate("apply", "blueprints/shop.yaml") == 0
+    with abc.store.read() as tx:
+        revision = tx.revisions(BRANCH)["shop"]
+    assert (revision.file, revision.number) == (str(shop / "blueprints" / "shop.yaml"), 1)
+    capsys.readouterr()
+    blueprint = shop / "blueprints" / "shop.yaml"
+    blueprint.write_text(blueprint.read_text().replace("FROM orders", "FROM order"))
+    assert headgate("apply", "blueprints/shop.yaml") == 1
+    assert "blueprints/shop.yaml:" in capsys.readouterr().err.splitlines()[0]
+    monkeypatch.setenv("HEADGATE_BASE", "srv/shop")
+    assert headgate(*plan) == 1
+    assert told(capsys)["type"] == "urn:headgate:bad-setting"
