@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import PurePosixPath
 
 from controlplane.core.compile.nodes import Desired, Node, paused_by
 from controlplane.core.explain.audit import Audit
@@ -74,7 +74,7 @@ def _held(decision: Decision) -> HeldUp:
 def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
     if node.component.paused:
         place = node.component.place
-        file = PurePosixPath(place.file).name  # the folder may be that of a checkout that is gone
+        file = posixpath.basename(place.file)  # the folder may be that of a checkout that is gone
         fix = "remove `paused: true`, and apply the blueprint"
         return HeldUp(node.dataset, f"paused in its blueprint ({file}:{place.line})", fix)
     names = sorted(paused_by(node.dataset) & paused)

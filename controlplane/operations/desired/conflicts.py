@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from controlplane.core.errors import ConflictSide, FoundConflict, MergeConflict, Problem
 from controlplane.core.merging.texts import Conflict, Version
@@ -70,7 +70,7 @@ def _problem(found: Found) -> Problem:
     at = told.ours or told.theirs or ConflictSide("", 1, 1, "")
     words = f"{name} {WORDS[found.conflict.kind]}"
     if told.ours and told.theirs:
-        file = PurePosixPath(told.theirs.file).name  # the folder may be that of a checkout that is gone
+        file = posixpath.basename(told.theirs.file)  # the folder may be that of a checkout that is gone
         words += f" (in the other one at {file}:{told.theirs.line}:{told.theirs.column})"
     hint = RENAME if told.kind == "name_taken" else SETTLE.format(side)
     return Problem(at.file, at.line, at.column, "merge-conflict", words, hint)

@@ -226,8 +226,8 @@ def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.Captu
         for command in ("why", "partition"):
             assert headgate(command, f"abc.c/{typed}.csv", "-o", "json") == 0, (command, typed)
             assert told(capsys)["partition"] == key
-    for command in (("lineage", "abc.c/North America.csv"), ("retry", "abc.c/North America.csv")):
-        assert headgate(*command) == 0, command
+    for command in ("lineage", "retry"):
+        assert headgate(command, "abc.c/North America.csv") == 0, command
     capsys.readouterr()
     for command in ("why", "retry", "lineage", "partition"):
         assert headgate(command, "abc.c/No where.csv", "-o", "json") == 1

@@ -76,7 +76,7 @@ def test_a_problem_names_no_path_of_another_machine(tmp_path: Path) -> None:
     here, typed = str(tmp_path / "here.yaml"), str(tmp_path / "typed.yaml")
     Path(here).touch()
     files = (typed, here, "/gone/checkout/f.yaml", "posted")
-    error = InvalidBlueprint([Problem(file, 1, 2, "still-read", "x", "") for file in files])
+    error = InvalidBlueprint(tuple(Problem(file, 1, 2, "still-read", "x", "") for file in files))
     answer = failures.document(error, {typed: "typed.yaml"})
     assert [e["file"] for e in answer["errors"]] == ["typed.yaml", here, "f.yaml", "posted"]
 
