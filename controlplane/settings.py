@@ -119,6 +119,14 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     )
 
 
+def blueprint_base(environ: Mapping[str, str] | None = None) -> str | None:
+    """The folder of HEADGATE_BASE: where the service has what lies in the folder of the command. Raises BadSetting."""
+    base = (os.environ if environ is None else environ).get("HEADGATE_BASE", "").strip()
+    if base and not base.startswith("/"):
+        raise BadSetting(f"HEADGATE_BASE is {base!r}: it must be an absolute path, of a folder that the service has")
+    return base or None
+
+
 def _notify(given: Mapping[str, str], home: Path) -> Path | None:
     """The file that HEADGATE_NOTIFY names, which has to be there; else `notify.yaml` of the home, if it is there."""
     if "NOTIFY" in given:

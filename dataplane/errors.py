@@ -20,7 +20,7 @@ MADE_AGAIN = "the lake has lost it; `headgate fsck --repair` has what is lost ma
 class TaskFailure(Exception):
     """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's.
 
-    `offset` is a place in the SQL that ran.
+    `line` is one of `file`, from 1; `offset` is a place in the SQL that ran.
     """
 
     def __init__(
@@ -30,9 +30,11 @@ class TaskFailure(Exception):
         kind: Literal["user", "infrastructure"] = "user",
         file: str | None = None,
         offset: int | None = None,
+        line: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.condition, self.message, self.kind, self.file, self.offset = condition, message, kind, file, offset
+        self.condition, self.message, self.kind = condition, message, kind
+        self.file, self.line, self.offset = file, line, offset
 
 
 def to_driver(failure: TaskFailure) -> RuntimeError:
@@ -62,7 +64,7 @@ def error_of(failure: BaseException) -> TaskError:
         "sqlstate": None,
         "message": known.message if known else f"{type(failure).__name__}: {failure}",
         "file": known.file if known else None,
-        "line": None,
+        "line": known.line if known else None,
         "column": None,
         "detail": "".join(traceback.format_exception(failure)),
     }

@@ -13,6 +13,7 @@ import typer
 
 from controlplane.cli import explore_views, graph_texts, options
 from controlplane.cli.output import show
+from controlplane.cli.partition_keys import with_stored_key
 
 Steps = Annotated[int, typer.Option(min=0, max=1000, help="Steps from the dataset that --around names.")]
 
@@ -152,5 +153,5 @@ def partition(
     session = options.session(ctx, output)
     dataset, _, key = target.partition("/")
     with session.connect(home) as client:
-        value = client.partition(dataset, key, branch=branch)
+        value = with_stored_key(lambda typed: client.partition(dataset, typed or "", branch=branch), key)
     show(value, explore_views.partition(value), session.output)

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from controlplane.cli.output import problem_lines
+from controlplane.cli.places import shown_file
 from controlplane.cli.session import Output
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
 from controlplane.settings import BadSetting
@@ -22,11 +23,11 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
     """The same shape as the API's problems. `names` maps absolute file names to what the user typed."""
     problem = getattr(error, "problem", None)
     if isinstance(problem, dict):
-        errors = [{**e, "file": names.get(e.get("file", ""), e.get("file", ""))} for e in problem.get("errors", [])]
+        errors = [{**e, "file": shown_file(e.get("file", ""), names)} for e in problem.get("errors", [])]
         code = str(problem.get("type", "")).removeprefix("urn:headgate:")
         return {**problem, "errors": errors or _single(code, str(error))}
     if isinstance(error, InvalidBlueprint):
-        found = [asdict(replace(p, file=names.get(p.file, p.file))) for p in error.problems]
+        found = [asdict(replace(p, file=shown_file(p.file, names))) for p in error.problems]
         return _document(error.code, f"{len(found)} {'problem' if len(found) == 1 else 'problems'}", found)
     code, words = _code(error), _words(error) + _remedy(error)
     return _document(code, words, _single(code, words))

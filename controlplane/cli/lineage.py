@@ -8,6 +8,7 @@ import typer
 
 from controlplane.cli import lineage_views, options
 from controlplane.cli.output import show
+from controlplane.cli.partition_keys import with_stored_key
 
 Column = Annotated[str | None, typer.Option("--column", "-c", help="Only this column.")]
 Downstream = Annotated[
@@ -41,14 +42,17 @@ def lineage(
     session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
     with session.connect(home) as client:
-        value = client.lineage(
-            dataset,
-            column=column,
-            partition=partition if slash else None,
-            generation=generation,
-            direction="downstream" if downstream or object is not None else "upstream",
-            object=object,
-            branch=branch,
-            limit=limit,
+        value = with_stored_key(
+            lambda key: client.lineage(
+                dataset,
+                column=column,
+                partition=key,
+                generation=generation,
+                direction="downstream" if downstream or object is not None else "upstream",
+                object=object,
+                branch=branch,
+                limit=limit,
+            ),
+            partition if slash else None,
         )
     show(value, lineage_views.lineage(value), session.output)

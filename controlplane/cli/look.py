@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
 from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, problem_lines, show
+from controlplane.cli.partition_keys import with_stored_key
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
@@ -83,7 +85,7 @@ def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequen
         session.names[str(path.absolute())] = str(path)
         return [sources.of_bytes(path, sys.stdin.buffer.read(sources.MOST_BYTES + 1))]
     session.names.update({str(f.absolute()): str(f) for f in files})
-    return sources.read(files)
+    return sources.read(files, settings.blueprint_base())
 
 
 def _told(session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]) -> list[dict[str, Any]]:
@@ -201,7 +203,9 @@ def why(
     session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
     with session.connect(home) as client:
-        value = client.why(dataset, partition if slash else None, branch=branch, shows_all=shows_all)
+        value = with_stored_key(
+            lambda key: client.why(dataset, key, branch=branch, shows_all=shows_all), partition if slash else None
+        )
     show(value, why_views.why(value, shows_all=shows_all), session.output)
 
 
@@ -234,9 +238,13 @@ def preview(
     """Show some records of a dataset."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        query: Any = {"branch": branch, "partition": partition, "generation": generation, "limit": limit}
-        with client.records(dataset, format="json", **query) as parts:
-            rows = _rows(b"".join(parts))
+        query: Any = {"branch": branch, "generation": generation, "limit": limit}
+
+        def rows_of(key: str | None) -> list[dict[str, Any]]:
+            with client.records(dataset, format="json", partition=key, **query) as parts:
+                return _rows(b"".join(parts))
+
+        rows = with_stored_key(rows_of, partition)
         columns = list(rows[0]) if rows else _columns(client, dataset, branch, generation)
     show(rows, views.records(rows, columns), session.output)
 

@@ -11,6 +11,7 @@ import typer
 
 from controlplane.cli import failures, options, plan_views, source_views, views, words
 from controlplane.cli.output import show
+from controlplane.cli.partition_keys import with_stored_key
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
@@ -179,7 +180,9 @@ def retry(
     name, slash, partition = (target or "").partition("/")
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.retry(name or None, branch=branch, partition=partition if slash else None)
+        value = with_stored_key(
+            lambda key: client.retry(name or None, branch=branch, partition=key), partition if slash else None
+        )
     show(value, views.fields(value), session.output)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from controlplane.cli import source_views
 from controlplane.cli.markdown import counted, escaped, fence, folded
 from controlplane.cli.output import Lines, Table, View, problem_lines
+from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import ComponentChange, PlanAnswer, PlanBreak, PlanCost, PlanItem
@@ -33,7 +34,7 @@ def with_names(value: PlanAnswer, names: Mapping[str, str]) -> PlanAnswer:
     """With files as the user typed them. `names`: by the absolute name."""
 
     def renamed(problems: Iterable[Any]) -> list[Any]:
-        return [one | {"file": names.get(one["file"], one["file"])} for one in problems]
+        return [one | {"file": shown_file(one["file"], names)} for one in problems]
 
     changes = [_with_names(change, names) for change in value.get("changes") or ()]
     for change in changes:

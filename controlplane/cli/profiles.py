@@ -8,6 +8,7 @@ import typer
 
 from controlplane.cli import options
 from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.partition_keys import with_stored_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers.profiles import (
@@ -45,7 +46,10 @@ def profile(
             over = client.profile_history(dataset, column=column, branch=branch)
             show(over, _history(over), session.output)
         else:
-            value = client.profile(dataset, partition=key if slash else None, column=column, branch=branch)
+            value = with_stored_key(
+                lambda typed: client.profile(dataset, partition=typed, column=column, branch=branch),
+                key if slash else None,
+            )
             show(value, _profile(value, is_one=column is not None), session.output)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from controlplane.cli import failures, options, query
 from controlplane.cli.output import Lines, Table, View, problem_lines, show
+from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.promotion import PromotionAnalysis, PromotionAnswer, PromotionComparison
@@ -86,7 +87,8 @@ def _analysis(found: PromotionAnalysis) -> View:
     words = (
         [f"columns as {found['schema_from']} tells them: {found['schema_unknown']}"] if found["schema_unknown"] else []
     )
-    return [Lines((*words, *problem_lines(found["breaks"]))), Table("", ("column", "type"), columns)]
+    breaks = [{**one, "file": shown_file(one["file"], {})} for one in found["breaks"]]
+    return [Lines((*words, *problem_lines(breaks))), Table("", ("column", "type"), columns)]
 
 
 def _comparison(found: PromotionComparison) -> View:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -17,6 +17,7 @@ from uuid import uuid4
 import typer
 
 from controlplane.cli import options
+from controlplane.cli.partition_keys import with_stored_key
 from controlplane.core.records.columns import names_of
 
 
@@ -83,22 +84,25 @@ def records(
 ) -> None:
     """Write records of a dataset, all by default."""
     session = options.session(ctx)
-    with (
-        session.connect(home) as client,
-        client.records(
-            dataset,
-            branch=branch,
-            format=format.value,
-            partition=partition,
-            generation=generation,
-            columns=names_of(columns or ()),
-            where=where,
-            offset=offset or None,
-            limit=limit,
-            compression=None if compression is None else compression.value,
-        ) as parts,
-        _target(output_file) as out,
-    ):
+    with session.connect(home) as client, ExitStack() as stack:
+        parts = with_stored_key(
+            lambda key: stack.enter_context(
+                client.records(
+                    dataset,
+                    branch=branch,
+                    format=format.value,
+                    partition=key,
+                    generation=generation,
+                    columns=names_of(columns or ()),
+                    where=where,
+                    offset=offset or None,
+                    limit=limit,
+                    compression=None if compression is None else compression.value,
+                )
+            ),
+            partition,
+        )
+        out = stack.enter_context(_target(output_file))
         for part in parts:
             out.write(part)
 

@@ -99,8 +99,10 @@ class Session:
         """Read blueprints, and remember their names for messages."""
         from controlplane.cli import sources
 
-        self.names.update({str(f.absolute()): str(f) for f in files})
-        return sources.load(files)
+        base = settings.blueprint_base()
+        for file in files:
+            self.names[str(file.absolute())] = self.names[sources.sent_name(file, base)] = str(file)
+        return sources.load(files, base)
 
     @contextmanager
     def connect(self, home: Path | None, role: Role = "look", wait_s: float = 0.0) -> Iterator[Headgate]:

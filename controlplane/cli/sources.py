@@ -5,6 +5,8 @@ Does not belong here: what blueprints mean.
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,36 +30,50 @@ class Unreadable(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class BlueprintText:
-    """One blueprint: its path as it was typed, its text, and the texts of files that it names."""
+    """One blueprint: its path as it was typed, its text, and the texts of files that it names. `base`: the folder that
+    stands for the command's own in the name for a service."""
 
     path: Path
     text: str
     files: Mapping[str, str]
+    base: str | None = None
 
     @property
     def name(self) -> str:
-        """The absolute name, which tells the server what relative paths are relative to."""
+        """The absolute name in this process."""
         return str(self.path.absolute())
 
+    @property
+    def sent_name(self) -> str:
+        """The absolute name that tells a service what relative paths are relative to."""
+        return sent_name(self.path, self.base)
 
-def load(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
+
+def sent_name(path: Path, base: str | None) -> str:
+    """A blueprint's name for a service: the absolute one, or the one below `base`, as it is below this folder."""
+    if base is None:
+        return str(path.absolute())
+    return posixpath.normpath(posixpath.join(base, os.path.relpath(path)))
+
+
+def load(paths: Sequence[Path], base: str | None = None) -> tuple[BlueprintText, ...]:
     """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
     others too. A file that a blueprint names and that is not there is left to validation."""
-    texts = read(paths)
+    texts = read(paths, base)
     if not all(map(_is_text, texts)):
         raise InvalidBlueprint(validate(texts).problems)
     return texts
 
 
-def read(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
+def read(paths: Sequence[Path], base: str | None = None) -> tuple[BlueprintText, ...]:
     """As `load`, for files of any bytes. Raises Unreadable."""
-    return tuple(of_bytes(path, _read(path)) for path in paths)
+    return tuple(of_bytes(path, _read(path), base) for path in paths)
 
 
-def of_bytes(path: Path, data: bytes) -> BlueprintText:
+def of_bytes(path: Path, data: bytes, base: str | None = None) -> BlueprintText:
     """A blueprint that lies, or is to lie, at a path. Bytes that are no UTF-8 become surrogates."""
     text = data.decode(errors="surrogateescape")
-    return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))))
+    return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))), base)
 
 
 def _is_text(one: BlueprintText) -> bool:
@@ -92,7 +108,7 @@ def _referenced(folder: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]
 
 
 def as_documents(texts: Iterable[BlueprintText]) -> list[Document]:
-    return [{"name": t.name, "text": t.text, "files": dict(t.files)} for t in texts]
+    return [{"name": t.sent_name, "text": t.text, "files": dict(t.files)} for t in texts]
 
 
 def as_sources(texts: Iterable[BlueprintText]) -> list[Source]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.cli import plan_views, source_views, work_views
 from controlplane.cli.output import Lines, Table, View, partition_name, problem_lines
+from controlplane.cli.places import place_of
 from controlplane.cli.status_notes import notes
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -224,11 +225,11 @@ def connection(found: ConnectionEntry) -> str:
     return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *failure(error)])
 
 
-def failure(error: Row | None, subject: str | None = None) -> list[str]:
-    """Of an ErrorReport or a ConnectionFault, which has less."""
+def failure(error: Row | None, subject: str | None = None, dataset: str = "") -> list[str]:
+    """Of an ErrorReport or a ConnectionFault, which has less. `dataset`: whose error it is, if not the subject's."""
     if not error:
         return []
-    place = f"{error['file']}:{error.get('line') or 0}:{error.get('column') or 0}: " if error.get("file") else ""
+    place = f"{place_of(error, subject or dataset)}: " if error.get("file") else ""
     names = " ".join(str(error[k]) for k in ("condition", "sqlstate") if error.get(k))
     head = f"error: {place}{f'{subject}: ' if subject else ''}{names or error.get('code', '')}"
     log = [f"  log: headgate logs {error['attempt']}"] if error.get("attempt") else []

@@ -35,7 +35,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     lines += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
     lines += [f"logic: {value['logic']}"] if value.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((*lines, *failure(value.get("error"))))]
+    return [Lines((*lines, *failure(value.get("error"), dataset=value["dataset"])))]
 
 
 def _head(value: WhyAnswer) -> str:

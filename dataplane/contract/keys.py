@@ -31,6 +31,13 @@ def plain_key(key: str) -> str:
     return text if text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text else key
 
 
+def stored_key(text: str) -> str:
+    """The key of columns whose plain text this is, with what has to be encoded encoded. A value that holds `/` is
+    taken for two."""
+    parts = (segment.partition("=") for segment in text.split("/"))
+    return "/".join(encode_segment(name) + equals + encode_segment(value) for name, equals, value in parts)
+
+
 class KeyPart(TypedDict):
     """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in the rows.
 

@@ -54,6 +54,14 @@ _BROKEN_WORDS = (
     "Python worker exited unexpectedly",
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*")
+# Words of Spark's that name its own parts, and what stands in their place.
+_REPLACED = (
+    (re.compile(r"Job aborted due to stage failure: Task .*?\): (?:[\w.$]+: )?"), ""),
+    (re.compile(r"requirement failed: "), ""),
+    (re.compile(r"Malformed records are detected in record parsing: .*"), "malformed record"),
+    (re.compile(r"Encountered error while reading file .*"), "the file cannot be read"),
+)
+_CLASS = re.compile(r"[a-z]\w*(?:\.\w+)+(?:Exception|Error)")  # of the JVM, alone
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTILINE)
 
@@ -233,15 +241,24 @@ def _message(told: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:
     text = _words(told.message) or told.kind
     if source.reads == "lake":
         return text
-    first = text.partition("\n")[0]
+    first = _first_line(text)
     read = next((_words(c.message) for c in causes if (c.condition or "").startswith("FAILED_READ_FILE")), "")
-    root = _words(causes[-1].message).partition("\n")[0] or causes[-1].kind
+    root = next(filter(None, (_first_line(_words(c.message)) for c in reversed(causes))), "")
     parts = [_file_of(read), first, root if root not in first else ""]
     return ": ".join(filter(None, parts))
 
 
+def _first_line(text: str) -> str:
+    """The first line of a message about a source, in our words; empty for a class of the JVM alone."""
+    line = text.partition("\n")[0]
+    for pattern, words in _REPLACED:
+        line = pattern.sub(words, line, count=1)
+    return "" if _CLASS.fullmatch(line) else line
+
+
 def _words(message: str) -> str:
     """A message without its condition in front, and without SQL state, query text and plans behind."""
+    message = message.lstrip()  # the parser's begins with a line break
     text = _CONDITION.sub("", message, count=1) if message.startswith("[") else message
     return re.split(r"\s*SQLSTATE: |\n== SQL|\n\tat ", text, maxsplit=1)[0].strip()
 
@@ -276,7 +293,7 @@ def _users_place(offset: int, source: ErrorSource) -> Place | None:
 def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
     place = _python_place("".join(traceback.format_exception(error)), source)
     if isinstance(error, TaskFailure):
-        place = place or ((error.file, 1, None) if error.file else None)
+        place = place or ((error.file, error.line or 1, None) if error.file else None)
         if error.offset is not None:
             place = _users_place(error.offset, source)
         return _record(

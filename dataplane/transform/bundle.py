@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import PurePosixPath
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -65,9 +65,17 @@ class Bundle:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # pyspark's own copy
         text = self._texts[path]
         linecache.cache[self._compiled(path)] = (len(text), None, text.splitlines(keepends=True), path)
-        code = compile(text, self._compiled(path), "exec", dont_inherit=True)
-        exec(code, module.__dict__)  # noqa: S102  # running users' code is what a driver is for
+        exec(self._code(path), module.__dict__)  # noqa: S102  # running users' code is what a driver is for
         return module
+
+    def _code(self, path: str) -> CodeType:
+        """Raises SyntaxError, always with the name of the file."""
+        name = self._compiled(path)
+        try:
+            return compile(self._texts[path], name, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            error.filename = error.filename or name  # Python says no name of a text with a null byte
+            raise
 
     def _import(
         self,

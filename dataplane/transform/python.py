@@ -66,19 +66,28 @@ def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mappin
     if not callable(entry):
         raise TaskFailure("ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"])
     given = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
-    result = entry(**_bound(entry, given, job))
+    result = entry(**_bound(bundle, entry, given, job))
     if not isinstance(result, DataFrame):
-        told = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
-        raise TaskFailure("RESULT_NOT_A_DATAFRAME", told, file=job["main"])
+        message = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
+        file, line = _place_of(bundle, entry, job)
+        raise TaskFailure("RESULT_NOT_A_DATAFRAME", message, file=file, line=line)
     return result_of(result, job)
 
 
-def _bound(entry: Any, given: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
+def _place_of(bundle: Bundle, entry: Any, job: PythonLogic) -> tuple[str, int]:
+    """(file, line) of a function in the user's code; the first line of the main module for what is no function."""
+    code = getattr(inspect.unwrap(entry), "__code__", None)
+    file = bundle.files.get(code.co_filename) if code else None
+    return (file, code.co_firstlineno) if code and file else (job["main"], 1)
+
+
+def _bound(bundle: Bundle, entry: Any, given: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
     named = inspect.signature(entry).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in named):
         return dict(given)
     missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in given]
     if missing:
-        told = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
-        raise TaskFailure("UNKNOWN_ARGUMENT", told, file=job["main"])
+        message = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
+        file, line = _place_of(bundle, entry, job)
+        raise TaskFailure("UNKNOWN_ARGUMENT", message, file=file, line=line)
     return {p.name: given[p.name] for p in named if p.name in given}

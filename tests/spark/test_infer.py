@@ -207,6 +207,33 @@ def test_the_file_is_named_that_is_no_json(lake: Lake) -> None:
     assert str(lake.sources / "2.json") in error["message"]
 
 
+JSON_LINES = '{"a": 1}\n{"a": 2}\n'
+BROKEN = [
+    ("a.json", JSON_LINES.encode("utf-16"), {"encoding": "UTF-16"}, "save the files in UTF-8"),
+    ("b.json", JSON_LINES.encode("utf-16-le"), {"encoding": "UTF-16LE"}, "write `lineSep: "),
+    ("c.json", JSON_LINES.encode("utf-16"), {}, "line 1 is not utf-8"),
+    ("d.json", b'{"a": 1}\n{"a": \n', {}, "malformed record: "),
+    ("e.csv.gz", b"\x1f\x8b\x08broken", {}, "the file cannot be read: "),
+    ("f.csv", b"a\n22222\n", {"maxCharsPerColumn": "2"}, "exceeds the maximum number of characters"),
+    ("g.csv", b"a\n1\n", {"lineSep": "abc"}, "'lineSep' can contain only 1 character"),
+]
+INNER_WORDS = ("headgate_corrupt", "[null]", "requirement failed", "Job aborted", "Encountered error", "TextParsing")
+
+
+@pytest.mark.parametrize(("name", "content", "options", "words"), BROKEN)
+def test_no_inner_words_of_spark_are_in_an_error(
+    lake: Lake, name: str, content: bytes, options: dict[str, str], words: str
+) -> None:
+    job = read(name.split(".")[1])
+    job["options"] |= options
+    (result,) = lake.run("infer", job, [{"objects": [lake.source(name, content, None)]}])
+    error = failed(result)
+    assert (error["kind"], error["file"]) == ("user", str(lake.sources / name))
+    assert error["message"].startswith(str(lake.sources / name))
+    assert words in error["message"]
+    assert [text for text in INNER_WORDS if text in error["message"]] == []
+
+
 # --- reading under inferred types -----------------------------------------------------------------
 
 

@@ -128,7 +128,7 @@ def test_nothing_of_a_value_is_passed_over(
         (SETTINGS, MORE[0], "partition 0, offset 1: something stands behind its first value"),
         (NUMBERS, LOST[0], "partition 0, offset 1: a number has more digits than its column"),
         (NUMBERS, LOST[-1], "partition 0, offset 1: a number has more digits than its column"),
-        (SETTINGS, OTHERS[0], "Malformed records"),
+        (SETTINGS, OTHERS[0], "malformed record"),
     ],
 )
 def test_what_is_passed_over_is_an_error_else(spark: SparkSession, settings: Json, value: bytes, told: str) -> None:

@@ -112,6 +112,7 @@ def test_the_parsers_place_too(lake: Lake) -> None:
     (result,) = lake.run("analyse", query("SELECT 1,\n  2 b c"), [{}])
     error = failed(result)
     assert (error["condition"], error["line"], error["column"]) == ("PARSE_SYNTAX_ERROR", 2, 7)
+    assert error["message"].startswith("Syntax error at or near 'c'"), "the condition is a field of its own"
 
 
 @pytest.mark.parametrize(

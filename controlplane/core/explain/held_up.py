@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -73,8 +74,9 @@ def _held(decision: Decision) -> HeldUp:
 def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
     if node.component.paused:
         place = node.component.place
+        file = posixpath.basename(place.file)  # the folder may be that of a checkout that is gone
         fix = "remove `paused: true`, and apply the blueprint"
-        return HeldUp(node.dataset, f"paused in its blueprint ({place.file}:{place.line})", fix)
+        return HeldUp(node.dataset, f"paused in its blueprint ({file}:{place.line})", fix)
     names = sorted(paused_by(node.dataset) & paused)
     commands = [f"headgate resume {name}" for name in names]
     change = audit.paused(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,7 @@ def _problem(found: Found) -> Problem:
     at = told.ours or told.theirs or ConflictSide("", 1, 1, "")
     words = f"{name} {WORDS[found.conflict.kind]}"
     if told.ours and told.theirs:
-        words += f" (in the other one at {told.theirs.file}:{told.theirs.line}:{told.theirs.column})"
+        file = posixpath.basename(told.theirs.file)  # the folder may be that of a checkout that is gone
+        words += f" (in the other one at {file}:{told.theirs.line}:{told.theirs.column})"
     hint = RENAME if told.kind == "name_taken" else SETTLE.format(side)
     return Problem(at.file, at.line, at.column, "merge-conflict", words, hint)

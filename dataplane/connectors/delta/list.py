@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from dataplane.connectors.delta.log import LOG, Head, TableSnapshot, head, local_place, snapshot, vector_id
+from dataplane.connectors.files.footers import malformed
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
@@ -180,7 +181,13 @@ def _footer(path: str) -> list[str]:
     try:
         return list(_paths(read_schema(path), ""))
     except (pyarrow.ArrowException, OSError) as e:
-        raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable Parquet file: {e}", file=path) from e
+        raise _malformed(path) from e
+
+
+def _malformed(path: str) -> TaskFailure:
+    """Raises OSError for a file that cannot be opened at all."""
+    with open(path, "rb") as file:
+        return malformed(file, path, "parquet")
 
 
 def _paths(fields: Iterable[pa.Field], place: str) -> Iterator[str]:

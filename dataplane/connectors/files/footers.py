@@ -6,6 +6,7 @@ One function maps the types of a format to names of the table of types (contract
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
@@ -27,11 +28,36 @@ def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
     try:
         return _parquet(file) if kind == "parquet" else _orc(file)
     except (pa.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
-        message = f"{path}: not a readable {_WORDS[kind]} file: {e}"
-        raise TaskFailure("MALFORMED_FILE", message, file=path) from e
+        raise malformed(file, path, kind) from e
+
+
+def malformed(file: BinaryIO, path: str, kind: str) -> TaskFailure:
+    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes tell the fault."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    begin = file.read(_MAGIC_BYTES)
+    file.seek(max(size - _MAGIC_BYTES, 0))
+    fault = _fault(kind, begin, file.read(_MAGIC_BYTES))
+    message = f"{path}: not a readable {_WORDS[kind]} file: {fault}"
+    return TaskFailure("MALFORMED_FILE", message, file=path)
+
+
+def _fault(kind: str, begin: bytes, end: bytes) -> str:
+    if not begin:
+        return "it is empty"
+    if end == _ENCRYPTED:
+        return "it is encrypted, and encrypted files cannot be read"
+    if not begin.startswith(_MAGICS[kind]):
+        return "it does not begin as one, so it is a file of another format, or damaged"
+    if _MAGICS[kind] not in end:
+        return "it is cut short, so its footer is missing: it was not written, or copied, to its end"
+    return "its footer is damaged"
 
 
 _WORDS = {"parquet": "Parquet", "orc": "ORC"}
+_MAGICS = {"parquet": b"PAR1", "orc": b"ORC"}  # at the beginning of a file, and in its last four bytes
+_MAGIC_BYTES = 4
+_ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
 
 # --- Parquet --------------------------------------------------------------------------------------

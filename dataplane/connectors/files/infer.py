@@ -29,6 +29,7 @@ from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.joins import STRING, field_types, grow, join
 from dataplane.contract.listings import NESTED, SourceObject
+from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json, Schema, Type, canonical_schema, field_of, select_columns, struct_of
 from dataplane.contract.types import NOTHING, held, in_words
 from dataplane.errors import TaskFailure
@@ -144,9 +145,20 @@ def _blaming(
             for half in (objects[:middle], objects[middle:]):
                 _blaming(attempt, half, work)
             raise
+        if misread_as := _misread(attempt.claim["job"], objects[0]):
+            raise Failed(misread_as) from e
         path = told_path(objects[0])
         message = error["message"] if path in error["message"] else f"{path}: {error['message']}"
         raise Failed({**error, "message": message, "file": path}) from e
+
+
+def _misread(job: SourceJob, found: SourceObject) -> TaskError | None:
+    """What a look at a file's bytes says of it, as after a parse."""
+    try:
+        seen = misread(job, found, encoding_of(job["format"], job["options"]) or "")
+    except (OSError, TaskFailure):
+        return None
+    return seen if isinstance(seen, dict) else None
 
 
 def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:

@@ -51,6 +51,7 @@ def reader(session: SparkSession, kind: str, options: Mapping[str, Json]) -> Dat
     """A reader that fails at the first malformed record; missing are schema and place."""
     if kind not in FORMATS:
         raise TaskFailure("not-supported", f"files of format {kind!r} cannot be read yet")
+    _check_encoding(kind, users_options(options))
     strict = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT}
     if kind == "csv":
         strict["columnPruning"] = "false"  # a ragged row is seen only if all of it is parsed
@@ -58,6 +59,20 @@ def reader(session: SparkSession, kind: str, options: Mapping[str, Json]) -> Dat
             strict["multiLine"] = "true"  # else Spark looks for the byte of a line break
             session.conf.set(_ALL_CHARSETS, "true")
     return session.read.format(_SPARK_NAMES.get(kind, kind)).options(**users_options(options)).options(**strict)
+
+
+def _check_encoding(kind: str, options: Mapping[str, str]) -> None:
+    """TaskFailure for JSON whose lines Spark does not find."""
+    encoding = options.get("encoding", options.get("charset", "utf-8"))
+    is_whole = options.get("multiline", "false").lower() == "true"
+    if kind != "json" or is_whole or encoding.lower() in ("utf-8", "utf8"):
+        return
+    has_marks = encoding.lower() in ("utf-16", "utf-32")
+    if "linesep" in options and not has_marks:
+        return
+    remedy = f"name the order of bytes, as {encoding}LE, and write `lineSep`" if has_marks else 'write `lineSep: "\\n"`'
+    message = f"lines of JSON in {encoding} cannot be told apart: save the files in UTF-8, or {remedy}"
+    raise TaskFailure("not-supported", message)
 
 
 def has_header(kind: str, options: Mapping[str, Json]) -> bool:

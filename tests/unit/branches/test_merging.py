@@ -105,7 +105,7 @@ def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld
     with pytest.raises(MergeConflict) as refused:
         merging.merge_branch(world.ctx, "dev")
     (problem,) = refused.value.problems
-    assert problem.message == "shop.doubled was edited in both branches (in the other one at /shop.yaml:11:3)"
+    assert problem.message == "shop.doubled was edited in both branches (in the other one at shop.yaml:11:3)"
     assert problem.hint.startswith("--take ours=shop.doubled or --take theirs=shop.doubled, or ")
     assert text(world, "main").splitlines()[problem.line - 1].strip() == "doubled:"
     merging.merge_branch(world.ctx, "dev", take={"shop.doubled": "theirs"})

@@ -213,3 +213,56 @@ def test_a_plan_waits_for_its_turn_on_a_home(abc: Abc) -> None:
     assert headgate("plan", "--timeout", "0") == 1
     lock.release()
     assert headgate("plan") == 0
+
+
+def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+    """The typed key goes first: a file may be named like the encoded key of another one."""
+    abc.write("c", "North America.csv", 8)
+    abc.write("c", "South%20America.csv", 9)
+    abc.build()
+    stored = {"North America": "North%20America.csv", "North%20America": "North%20America.csv"}
+    stored |= {"South%20America": "South%2520America.csv"}
+    for typed, key in stored.items():
+        for command in ("why", "partition"):
+            assert headgate(command, f"abc.c/{typed}.csv", "-o", "json") == 0, (command, typed)
+            assert told(capsys)["partition"] == key
+    for command in ("lineage", "retry"):
+        assert headgate(command, "abc.c/North America.csv") == 0, command
+    capsys.readouterr()
+    for command in ("why", "retry", "lineage", "partition"):
+        assert headgate(command, "abc.c/No where.csv", "-o", "json") == 1
+        error = told(capsys)
+        assert (error["type"], "'No where.csv'" in error["detail"]) == ("urn:headgate:not-found", True)
+
+
+def test_a_checkout_elsewhere_has_the_paths_of_the_service(
+    tmp_path: Path, abc: Abc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the workflow of a new project does: its blueprint reads the data that lies where the service is."""
+    shop, checkout = tmp_path / "srv" / "shop", tmp_path / "runner" / "shop"
+    for folder in (shop, checkout):
+        assert headgate("init", str(folder)) == 0
+    (checkout / "data" / "orders" / "2026-11-01.csv").unlink()
+    capsys.readouterr()
+    monkeypatch.chdir(checkout)
+    plan = ("plan", "blueprints/shop.yaml", "--no-spark", "-o", "json")
+    assert headgate(*plan) == 0
+    assert [s["objects"] for s in told(capsys)["sources"]] == [[]], "the runner has no data"
+    monkeypatch.setenv("HEADGATE_BASE", str(shop))
+    assert headgate(*plan) == 0
+    [source] = told(capsys)["sources"]
+    assert ([o["name"] for o in source["objects"]], source["problem"]) == (["2026-11-01.csv"], None)
+    assert headgate("apply", "blueprints/shop.yaml") == 0
+    monkeypatch.chdir(shop)
+    assert headgate("apply", "blueprints/shop.yaml") == 0
+    with abc.store.read() as tx:
+        revision = tx.revisions(BRANCH)["shop"]
+    assert (revision.file, revision.number) == (str(shop / "blueprints" / "shop.yaml"), 1)
+    capsys.readouterr()
+    blueprint = shop / "blueprints" / "shop.yaml"
+    blueprint.write_text(blueprint.read_text().replace("FROM orders", "FROM order"))
+    assert headgate("apply", "blueprints/shop.yaml") == 1
+    assert "blueprints/shop.yaml:" in capsys.readouterr().err.splitlines()[0]
+    monkeypatch.setenv("HEADGATE_BASE", "srv/shop")
+    assert headgate(*plan) == 1
+    assert told(capsys)["type"] == "urn:headgate:bad-setting"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,32 @@ def test_a_summary_as_text() -> None:
         "\n"
         "failed in 21.4 s: 27 executed, 0 adopted, 12 written, 0 retried, 1 failed, 4 other; Spark started\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "place"),
+    [
+        ("{here}", 9, "{here}:3:9"),
+        ("/gone/checkout/f.yaml", 9, "dataflow f, line 3, column 9"),
+        ("/data/of/the/service.csv", None, "/data/of/the/service.csv:3"),
+        ("helpers.py", 9, "helpers.py:3:9"),
+    ],
+)
+def test_an_error_has_a_place_that_exists(tmp_path: Path, file: str, column: int | None, place: str) -> None:
+    here = tmp_path / "f.yaml"
+    here.touch()
+    error = {**SUMMARY["errors"][0], "file": file.format(here=here), "column": column}
+    assert views.failure(error, "f.x")[0] == f"error: {place.format(here=here)}: f.x: DIVIDE_BY_ZERO 22012"
+    assert views.failure(error, dataset="f.x")[0].startswith(f"error: {place.format(here=here)}: ")
+
+
+def test_a_problem_names_no_path_of_another_machine(tmp_path: Path) -> None:
+    here, typed = str(tmp_path / "here.yaml"), str(tmp_path / "typed.yaml")
+    Path(here).touch()
+    files = (typed, here, "/gone/checkout/f.yaml", "posted")
+    error = InvalidBlueprint(tuple(Problem(file, 1, 2, "still-read", "x", "") for file in files))
+    answer = failures.document(error, {typed: "typed.yaml"})
+    assert [e["file"] for e in answer["errors"]] == ["typed.yaml", here, "f.yaml", "posted"]
 
 
 def test_json_and_yaml_are_the_answer_itself() -> None:

@@ -88,7 +88,7 @@ def test_what_blocks_is_told_with_its_error_and_what_ends_it() -> None:
     assert lines(state="blocked", held_up={**held, "error": ERROR}, tree=None)[2:] == [
         "held up: f.b has failed: no number",
         "  to go on: headgate retry f.b",
-        "error: f.yaml:0:0: f.b: CAST",
+        "error: f.yaml: f.b: CAST",
         "  no number",
     ]
 
