@@ -43,7 +43,8 @@ def run_tests(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Run the tests of blueprints in one Spark session, without a home. Exits with 1 where one fails.
+    """Run the tests of blueprints in one Spark session: that of a service, else one of our own. Exits with 1 where one
+    fails.
 
     `test --like PARTITION FLOW.DATASET [FILE...]` writes a test from committed rows.
     """

@@ -55,7 +55,7 @@ include-path = "/v1/links/{link}/{file}"
 checks.positive_data_acceptance.expected-statuses = ["403"]
 
 [[operations]]
-include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tokens|link|que"
+include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tests|tokens|link|que"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 
 [[operations]]

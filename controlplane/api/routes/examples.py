@@ -11,10 +11,9 @@ from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core.model.answers.examples import ExampleAnswer
-from controlplane.core.model.json_values import JsonValue
+from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.examples import asking
-from dataplane.contract.examples import Answer as Answered
 from dataplane.contract.examples import Question
 
 FILES = 100
@@ -41,7 +40,8 @@ async def ask(call: Called, asked: Asked) -> Answer[ExampleAnswer]:
 
     contents = {path: asking.decoded(path, text) for path, text in asked.files.items()}
 
-    def work() -> Answered:
-        return asking.answer(call.services.examples, cast("Question", asked.question), contents)
+    def work() -> JsonObject:
+        question = cast("Question", asked.question)
+        return cast("JsonObject", asking.answer(call.services.examples, question, contents))
 
     return answer({"answer": await waiting(call, work, may_wait=True)})

@@ -64,12 +64,14 @@ def answer(runner: ExampleRunner, question: Question, contents: Mapping[str, byt
 
 def _check(question: Question, contents: Mapping[str, bytes]) -> None:
     try:
-        is_known = question["ask"] in ASKS and isinstance(question.get("job", {}), dict)
+        is_known = question["ask"] in ASKS
+        if question["ask"] != "infer":
+            dict(question["job"])
         paths = paths_of(question)
         missing = next((path for path in paths if path not in contents), None)
         if question["ask"] == "run":
             question["limit"] = min(int(question["limit"]), MOST_ROWS + 1)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise BadQuestion(f"this is no question of a test: {type(e).__name__}: {e}") from e
     if not is_known:
         raise BadQuestion(f"`ask` is one of {', '.join(ASKS)}")

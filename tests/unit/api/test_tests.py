@@ -81,7 +81,9 @@ def test_content_that_is_no_base64_is_refused(place: World) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (422, "'/a.csv': its content is no base64")
 
 
-@pytest.mark.parametrize("question", [{}, {"ask": "else"}, {"ask": "infer", "file": []}, {"ask": "run", "files": 1}])
+@pytest.mark.parametrize(
+    "question", [{}, {"ask": "else"}, {"ask": "infer", "file": []}, {"ask": "run"}, {"ask": "run", "job": 1}]
+)
 def test_what_is_no_question_is_refused(place: World, question: dict[str, Any]) -> None:
     with place.http() as http:
         answer = http.post("/v1/tests", json={"question": question})

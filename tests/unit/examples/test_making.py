@@ -139,7 +139,11 @@ def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None
 def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
     desired = beside([], [Source("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})])
     schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.names": "carrier STRING, name STRING"}
-    rows = {"shop.orders": {"": SOLD}, "shop.names": {"": NAMES}, "shop.ranked": {"carrier=UA": [], "carrier=AA": []}}
+    rows: dict[str, dict[str, Rows]] = {
+        "shop.orders": {"": SOLD},
+        "shop.names": {"": NAMES},
+        "shop.ranked": {"carrier=UA": [], "carrier=AA": []},
+    }
     committed = InMemory(rows, schemas)
     orders, names = task_like(desired, "shop.ranked", "carrier=UA", committed).inputs
     assert [row["id"] for row in orders.rows] == [1]
