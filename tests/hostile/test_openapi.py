@@ -55,11 +55,11 @@ include-path = "/v1/links/{link}/{file}"
 checks.positive_data_acceptance.expected-statuses = ["403"]
 
 [[operations]]
-include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tests|tokens|link|que"
+include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tokens|link|que"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 
 [[operations]]
-include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces"
+include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces|/tests"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
 WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token
