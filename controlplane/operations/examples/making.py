@@ -151,7 +151,9 @@ def _of_key(node: Transform, slot: Slot, key: str, committed: Committed, *, is_o
     """The rows of an input that belong to this key; None where it is read whole."""
     if is_own and slot.mode == "by":
         is_of_key = _key_test(node, slot, key, _schema(slot, committed))
-        return _first(filter(is_of_key, committed.rows(slot.dataset, None)))
+        partitions = (key, None) if committed.has(slot.dataset, key) else (None,)  # it is mostly named by the same key
+        rows = (filter(is_of_key, committed.rows(slot.dataset, partition)) for partition in partitions)
+        return next(filter(None, map(_first, rows)), [])
     if committed.has(slot.dataset, key):
         return _first(committed.rows(slot.dataset, key))
     if is_own and slot.mode == "each":

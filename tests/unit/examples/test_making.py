@@ -134,6 +134,12 @@ def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None
     committed = InMemory({"shop.orders": {"": SOLD}, "shop.sold": {key: []}}, schemas)
     task = task_like(desired, "shop.sold", key, committed)
     assert (task.partition, [row["id"] for row in task.inputs[0].rows]) == (key, ids)
+    misleading = InMemory({"shop.orders": {key: [], "": SOLD}, "shop.sold": {key: []}}, schemas)
+    assert task_like(desired, "shop.sold", key, misleading).inputs == task.inputs
+    own = InMemory(
+        {"shop.orders": {key: SOLD, "": [{**row, "id": 9} for row in SOLD]}, "shop.sold": {key: []}}, schemas
+    )
+    assert task_like(desired, "shop.sold", key, own).inputs == task.inputs
 
 
 def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
