@@ -404,6 +404,7 @@ class Server:
             render_changes=ChangeRenderer(lake.uri, self.stopping),
             queries=Queries(self._query_pool, ResultFolder(self.home.path / "queries"), spark=spark),
             spark_sessions=SparkSessions(sessions),
+            examples=spark_engines.examples(self.settings, self._ends, is_service=self.role == "serve"),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,

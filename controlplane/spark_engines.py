@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controlplane.drivers.pools import Cluster
     from controlplane.lake.queries.pool import QueryPool
     from controlplane.operations.inspect.spark_sessions import SparkSessions
+    from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.queries import QueryEngine
     from controlplane.ports.spark_sessions import SparkServers
     from controlplane.ports.store import Store
@@ -118,6 +119,20 @@ def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.E
     while not ended.wait(LOOKS_S):
         with suppress(HeadgateError, OSError):
             end_without_token(store, sessions)
+
+
+def examples(settings: Settings, ends: ExitStack, *, is_service: bool) -> ExampleRunner:
+    """It has a process once there is a question, which `ends` ends. It runs code of users as this process's user, so
+    there is none where drivers have another one."""
+    from controlplane.ports.examples import NoExamples
+
+    if not is_service or settings.pool != "local" or settings.driver_user is not None:
+        return NoExamples()
+    from controlplane.drivers.shared_examples import SharedExamples
+
+    shared = SharedExamples(settings.driver_idle_s)
+    ends.callback(shared.close)
+    return shared
 
 
 def api_of(cluster: Cluster, settings: Settings) -> Callable[[], Api]:

@@ -51,6 +51,7 @@ WITHOUT_REPEAT = frozenset(
         "/v1/branches/{branch}/spark-sessions",
         "/v1/validate",
         "/v1/connections",
+        "/v1/tests",
         QUERY,
         f"{QUERY}/promote",
     }

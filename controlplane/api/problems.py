@@ -46,6 +46,7 @@ STATUS = {
     "cannot-merge": 422,
     "corrupt-node": 500,
     "cuts-disagree": 409,
+    "driver-lost": 503,
     "engine-unavailable": 503,
     "feed-in-use": 409,
     "fenced": 409,

@@ -26,6 +26,7 @@ from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
+from controlplane.ports.examples import ExampleRunner, NoExamples
 from controlplane.ports.issuers import Issuers, SignOn
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.records import RenderChanges, RenderRecords, no_changes
@@ -102,6 +103,7 @@ class Services:
     streams: Streams = field(default_factory=Streams)
     queries: Queries = field(default_factory=Queries)
     spark_sessions: SparkSessions = field(default_factory=SparkSessions)
+    examples: ExampleRunner = field(default_factory=NoExamples)  # answers questions of tests
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys

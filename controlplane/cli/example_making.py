@@ -41,6 +41,7 @@ class Wish:
 
 def test_like(session: Session, wish: Wish) -> str:
     """The `tests:` block."""
+    from controlplane.cli.example_runner import example_runner
     from controlplane.operations.examples import making
 
     texts = sources.as_sources(session.load(wish.files))
@@ -51,7 +52,7 @@ def test_like(session: Session, wish: Wish) -> str:
         _say("the transform is volatile: run the test twice before you keep it")
     if task.node.component.tests:
         _say(f"{task.node.component.name} has tests already: paste from `- name:` on")
-    with session.means.examples() as runner:
+    with example_runner(session, wish.home) as runner:
         return block(making.made(desired, task, runner, wish.rows, time.time()))
 
 

@@ -43,7 +43,8 @@ def run_tests(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Run the tests of blueprints in one Spark session, without a home. Exits with 1 where one fails.
+    """Run the tests of blueprints in one Spark session: that of a service, else one of our own. Exits with 1 where one
+    fails.
 
     `test --like PARTITION FLOW.DATASET [FILE...]` writes a test from committed rows.
     """
@@ -93,6 +94,7 @@ def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
 
 def _ran(session: Session, files: list[Path], only: str, told: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
     from controlplane.cli import sources
+    from controlplane.cli.example_runner import example_runner
     from controlplane.operations.desired import blueprints
     from controlplane.operations.examples import running
 
@@ -103,7 +105,7 @@ def _ran(session: Session, files: list[Path], only: str, told: Callable[[Example
         raise NotFound(f"no test's dataset or name holds {only!r}")
     if not tests:
         return _answer((), began)
-    with session.means.examples() as runner:
+    with example_runner(session) as runner:
         entries = []
         for entry in running.run(desired, tests, runner, time.time()):
             told(entry)

@@ -1,10 +1,11 @@
-"""SQL over committed rows, and Spark sessions.
+"""SQL over committed rows, Spark sessions, and questions of tests.
 
 Does not belong here: how requests are sent (`connection`).
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, cast
@@ -19,6 +20,7 @@ from controlplane.core.model.json_values import JsonObject, JsonValue
 ARROW = "application/vnd.apache.arrow.stream"
 QUERY_S = 60.0
 SPARK_STARTS_S = 150.0
+TEST_S = 600.0
 
 
 class Queries(Connection):
@@ -96,6 +98,13 @@ class Queries(Connection):
         """End a query of one's own that runs."""
         path = f"/v1/branches/{segment(branch)}/query/{segment(id)}"
         return cast("CancelAnswer", value_of(self._http.delete(path)))
+
+    def ask_test(self, question: Mapping[str, object], files: Mapping[str, bytes]) -> JsonObject:
+        """The answer of the service's Spark to a question of a test. `files`: the content of each file that the
+        question names, by its path."""
+        texts = {path: b64encode(content).decode() for path, content in files.items()}
+        found = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
+        return cast("JsonObject", found["answer"])
 
     def open_spark_session(
         self,

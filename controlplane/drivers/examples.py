@@ -48,6 +48,10 @@ class ExampleProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process. Another thread's question then has no answer; the next question starts a new process."""
         self._end()
 
     def ask(self, question: Question) -> Answer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from controlplane.core.errors import HeadgateError
+from controlplane.core.errors import EngineUnavailable, HeadgateError
 from dataplane.contract.examples import Answer, Question
 
 
@@ -17,3 +18,13 @@ class RunnerLost(HeadgateError):
 class ExampleRunner(Protocol):
     def ask(self, question: Question) -> Answer:
         """Waits for the answer. Raises RunnerLost."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoExamples:
+    """Where a service answers no questions. `reason`: why, and what to do."""
+
+    reason: str = "this service runs no tests of blueprints: run them on your own machine"
+
+    def ask(self, question: Question) -> Answer:  # noqa: ARG002
+        raise EngineUnavailable(self.reason)

@@ -78,6 +78,7 @@ NOTHING = {
     "POST /v1/validate",
     "POST /v1/connections",
     "POST /v1/fsck",
+    "POST /v1/tests",
     "POST /v1/branches/{branch}/notify",
     "POST /v1/branches/{branch}/query",
     "POST /v1/branches/{branch}/query/promote",

@@ -59,7 +59,7 @@ include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 
 [[operations]]
-include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces"
+include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces|/tests"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
 WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -9,8 +10,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from controlplane.core.examples.keys import key_text
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.keys import column_key
+from dataplane.contract.keys import KeyPart, column_key
 from dataplane.contract.results import IndexAnswer, TaskResult
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 from tests.spark.test_expectations import dropping
@@ -82,6 +84,8 @@ def test_each_key_finds_its_own_rows(
     rows = [lake.rows(r) for r in lake.run("transform", job, tasks)]
     assert sorted(row["n"] for found in rows for row in found) == list(range(len(column)))
     assert all(len(found) == 2 for found in rows)
+    told = {value: key_text(value, cast("KeyPart", part("c d", **unit)), UTC) for value in values}
+    assert told == values
 
 
 def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lake) -> None:
@@ -112,6 +116,15 @@ def test_several_parts_buckets_and_nulls(lake: Lake) -> None:
     [result] = index(lake, "m STRING, c BIGINT", parts, table)
     assert held(result).keys() == {"m=x/customer", *(f"m=x/customer={n}" for n in range(4))}
     assert held(result)["m=x/customer"].rows == 1
+
+
+def test_buckets_are_known_without_spark(lake: Lake) -> None:
+    texts = [None, *ODD, *("日k" * n for n in range(40))]
+    for count in (4, 100_000):
+        unit = part("s", buckets=count)
+        [result] = index(lake, "s STRING", [unit], pa.table({"s": texts}))
+        told = Counter(column_key(["k"], [key_text(text, cast("KeyPart", unit), UTC)]) for text in texts)
+        assert {key: content.rows for key, content in held(result).items()} == told
 
 
 def test_granules_follow_the_sessions_time_zone(lake: Lake) -> None:

@@ -7,7 +7,7 @@ committed rows are reached, and how a test is written as YAML.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
@@ -18,16 +18,17 @@ from controlplane.core.blueprint.problems import shown
 from controlplane.core.compile.nodes import Desired, Slot, Source, Transform
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.examples.inputs import PREVIOUS, MixedTypes, inferred
-from controlplane.core.partitioning import key_of
+from controlplane.core.examples.keys import has_key
+from controlplane.core.partitioning import column_fault, key_of, key_parts
 from controlplane.operations.examples.columns import Columns
 from controlplane.operations.examples.running import Case, question
 from controlplane.ports.examples import ExampleRunner
 from dataplane.contract.cells import BadCell, ddl, same
 from dataplane.contract.examples import RowsFound, error_in, rows_in
-from dataplane.contract.keys import column_texts
 from dataplane.contract.schemas import Json, Schema, select_columns
 from dataplane.contract.zones import zone
 
+Row = Mapping[str, Json]
 Rows = list[dict[str, Json]]
 
 SCANNED: Final = 100_000  # rows of an input that is read whole, of which those are taken that others may join
@@ -132,21 +133,31 @@ def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_ow
     of_key = {slot.name: _of_key(node, slot, key, committed, is_own=is_own) for slot in node.slots}
     sampled = _values_in([row for rows in of_key.values() for row in (rows or ())[:most]])
     for slot in node.slots:
-        schema, rows = committed.schema(slot.dataset), of_key[slot.name]
-        assert schema is not None
+        schema, rows = _schema(slot, committed), of_key[slot.name]
         if rows is None:
-            rows = _alike(committed.rows(slot.dataset, None), sampled)
+            is_of_key = _key_test(node, slot, key, schema) if is_own else lambda _: False
+            rows = _alike(committed.rows(slot.dataset, None), sampled, is_of_key)
         yield Input(slot.name, schema, rows)
+
+
+def _schema(slot: Slot, committed: Committed) -> Schema:
+    """Of an input that has data."""
+    schema = committed.schema(slot.dataset)
+    assert schema is not None
+    return schema
 
 
 def _of_key(node: Transform, slot: Slot, key: str, committed: Committed, *, is_own: bool) -> Rows | None:
     """The rows of an input that belong to this key; None where it is read whole."""
+    if is_own and slot.mode == "by":
+        is_of_key = _key_test(node, slot, key, _schema(slot, committed))
+        partitions = (key, None) if committed.has(slot.dataset, key) else (None,)  # it is mostly named by the same key
+        rows = (filter(is_of_key, committed.rows(slot.dataset, partition)) for partition in partitions)
+        return next(filter(None, map(_first, rows)), [])
     if committed.has(slot.dataset, key):
         return _first(committed.rows(slot.dataset, key))
     if is_own and slot.mode == "each":
         return []
-    if is_own and slot.mode == "by":
-        return _first(row for row in committed.rows(slot.dataset, None) if _may_have_key(node, slot, row, key))
     return None
 
 
@@ -166,11 +177,13 @@ def _values_in(rows: Rows) -> Values:
     return found
 
 
-def _alike(rows: Iterator[dict[str, Json]], values: Values) -> Rows:
-    """The rows that share most values with those: in columns of the same name, or else texts. Joins find such rows."""
+def _alike(rows: Iterator[dict[str, Json]], values: Values, is_of_key: Callable[[Row], bool]) -> Rows:
+    """The rows of the key, where there are any, else all; first those that share most values with the sampled ones: in
+    columns of the same name, or else texts. Joins find such rows."""
     some = (row for row, _ in zip(rows, range(SCANNED), strict=False))
     texts = {text for of_column in values.values() for text in of_column if len(text) > 1}
-    return heapq.nlargest(POOL, some, key=lambda row: _shared(row, values, texts))
+    best = heapq.nlargest(POOL, some, key=lambda row: (is_of_key(row), *_shared(row, values, texts)))
+    return list(filter(is_of_key, best)) or best
 
 
 def _shared(row: Mapping[str, Json], values: Values, texts: Container[str]) -> tuple[int, int]:
@@ -178,15 +191,24 @@ def _shared(row: Mapping[str, Json], values: Values, texts: Container[str]) -> t
     return of_name, sum(isinstance(value, str) and value in texts for value in row.values())
 
 
-def _may_have_key(node: Transform, slot: Slot, row: Mapping[str, Json], key: str) -> bool:
-    """False only if plain values say so: the task itself leaves the other rows out."""
-    values = {name.lower(): value for name, value in row.items()}
-    for part, column, text in zip(node.key, slot.columns, column_texts(key), strict=False):
-        is_plain = not part.granule and not part.buckets
-        value = values.get(column.lower())
-        if is_plain and isinstance(value, str | int) and str(value).lower() != (text or "").lower():
-            return False
-    return True
+def _key_test(node: Transform, slot: Slot, key: str, schema: Schema) -> Callable[[Row], bool]:
+    """Whether a row of an input has the key of the task. No row does where the columns of the key are no columns of the
+    input. The test raises NoSample for values that no test can hold."""
+    columns = slot.columns or tuple(part.column for part in node.key)
+    is_exact = node.is_case_sensitive
+    pairs = zip(node.key, columns, strict=True)
+    if not columns or any(column_fault(schema, part, name, case_sensitive=is_exact) for part, name in pairs):
+        return lambda _: False
+    parts = key_parts(node.key, columns, schema, case_sensitive=is_exact)
+    place = zone(str(node.spark["timezone"]))
+
+    def is_of_key(row: Row) -> bool:
+        try:
+            return has_key(row, schema, parts, key, place)
+        except BadCell as e:
+            raise NoSample(f"{slot.name}: {e}") from e
+
+    return is_of_key
 
 
 def _before(node: Transform, key: str, committed: Committed) -> Iterator[Input]:

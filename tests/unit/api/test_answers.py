@@ -27,6 +27,7 @@ from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
+from dataplane.contract.examples import Answer, Question
 from dataplane.contract.schemas import Json
 from tests.issuer import issuing
 from tests.store.examples import driver
@@ -71,6 +72,15 @@ REST = """\
   off: {paused: true, transform: {sql: 'SELECT v + 2 AS v FROM orders'}}
 """
 ID = "0123456789abcdef"  # of a query
+
+
+class Answering:
+    """In place of Spark."""
+
+    def ask(self, question: Question) -> Answer:
+        return {"schema": None}
+
+
 BLUEPRINT = (
     "dataflow: other\ncomponents:\n  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
 )
@@ -162,6 +172,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         stopping=threading.Event(),
         queries=queries,
         spark_sessions=SparkSessions(Servers()),
+        examples=Answering(),
         issuers=JwtIssuers(),
     )
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
@@ -187,6 +198,7 @@ def test_answers_are_as_described(place: Place) -> None:
     for path in ("/livez", "/readyz", "/schema/blueprint-v1.json"):
         called("GET", path)
     assert called("POST", "/v1/validate", BAD)["errors"]
+    assert called("POST", "/v1/tests", {"question": {"ask": "analyse", "job": {}}})["answer"] == {"schema": None}
     assert called("POST", "/v1/validate", SENT)["valid"]
     assert called("POST", "/v1/blueprints", SENT, dry_run="true")["plan"]["state"] == "work"
     with ThreadPoolExecutor(1) as worker:

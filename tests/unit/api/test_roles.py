@@ -74,6 +74,7 @@ TABLE = {
     "POST /v1/branches/{branch}/notify": OPERATE,
     "POST /v1/blueprints": EDIT,
     "POST /v1/validate": EDIT,
+    "POST /v1/tests": EDIT,
     "POST /v1/branches": EDIT,
     "DELETE /v1/branches/{branch}": EDIT,
     "POST /v1/branches/{branch}/update": EDIT,

@@ -9,7 +9,7 @@ from controlplane.core.blueprint import parse
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given, Plain
 from controlplane.core.errors import NotFound
 from controlplane.operations.desired.blueprints import Source, beside
-from controlplane.operations.examples.making import NOWHERE, NoSample, Task, task_like
+from controlplane.operations.examples.making import NOWHERE, NoSample, Rows, Task, task_like
 from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.unit
@@ -86,6 +86,75 @@ def test_a_partition_or_an_object(name: str) -> None:
 def test_rows_of_a_key() -> None:
     task = like("carrier=UA", "shop.by_carrier")
     assert (task.partition, [row["id"] for row in task.inputs[0].rows]) == ("carrier=UA", [1, 3])
+
+
+KEYED = """\
+dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: /o.csv, format: csv, schema: "id INT, at TIMESTAMP, carrier STRING"}
+  names:
+    read: {connector: files, path: /names.csv, format: csv, schema: "carrier STRING, name STRING"}
+  sold:
+    transform:
+      sql: SELECT carrier, at, id FROM orders
+      partition_by: [PARTS]
+      inputs: {orders: by}
+  ranked:
+    transform:
+      sql: SELECT o.carrier, o.id, rank() OVER (ORDER BY o.id) AS r FROM orders o JOIN names n USING (carrier)
+      partition_by: [carrier]
+      inputs: {orders: all, names: all}
+"""
+SOLD: Rows = [
+    {"id": 1, "at": "2013-07-04T22:30:00.000000Z", "carrier": "UA"},
+    {"id": 2, "at": "2013-07-31T22:30:00.000000Z", "carrier": "ua"},
+    {"id": 3, "at": "2013-08-01T10:00:00.000000Z", "carrier": None},
+    {"id": 4, "at": None, "carrier": ""},
+]
+
+
+@pytest.mark.parametrize(
+    ("parts", "key", "ids"),
+    [
+        ("{at: month}", "at=2013-07", [1]),
+        ("{at: month}", "at=2013-08", [2, 3]),  # the second one is of August in Berlin
+        ("{at: week}", "at=2013-W31", [2, 3]),
+        ("{at: month}", "at", [4]),
+        ("carrier", "carrier=UA", [1]),
+        ("carrier", "carrier=", [4]),
+        ("carrier", "carrier", [3]),
+        ("{carrier: bucket 4}", "carrier=3", [1]),
+    ],
+)
+def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None:
+    flow = "timezone: Europe/Berlin\n" + KEYED.replace("PARTS", parts)
+    desired = beside([], [Source("/shop.yaml", flow, {})])
+    schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.sold": "id INT"}
+    committed = InMemory({"shop.orders": {"": SOLD}, "shop.sold": {key: []}}, schemas)
+    task = task_like(desired, "shop.sold", key, committed)
+    assert (task.partition, [row["id"] for row in task.inputs[0].rows]) == (key, ids)
+    misleading = InMemory({"shop.orders": {key: [], "": SOLD}, "shop.sold": {key: []}}, schemas)
+    assert task_like(desired, "shop.sold", key, misleading).inputs == task.inputs
+    own = InMemory(
+        {"shop.orders": {key: SOLD, "": [{**row, "id": 9} for row in SOLD]}, "shop.sold": {key: []}}, schemas
+    )
+    assert task_like(desired, "shop.sold", key, own).inputs == task.inputs
+
+
+def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
+    desired = beside([], [Source("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})])
+    schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.names": "carrier STRING, name STRING"}
+    rows: dict[str, dict[str, Rows]] = {
+        "shop.orders": {"": SOLD},
+        "shop.names": {"": NAMES},
+        "shop.ranked": {"carrier=UA": [], "carrier=AA": []},
+    }
+    committed = InMemory(rows, schemas)
+    orders, names = task_like(desired, "shop.ranked", "carrier=UA", committed).inputs
+    assert [row["id"] for row in orders.rows] == [1]
+    orders, names = task_like(desired, "shop.ranked", "carrier=AA", committed).inputs
+    assert names.rows == NAMES[-1:]
 
 
 def test_the_partition_before() -> None:

@@ -5,9 +5,12 @@ Does not belong here: how it is found, and how it is shown.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias
+
+from typing_extensions import TypedDict
 
 from controlplane.core.model.answers import ErrorReport
+from controlplane.core.model.json_values import JsonObject
 from dataplane.contract.schemas import Json
 
 ExampleState: TypeAlias = Literal["passed", "failed"]
@@ -45,6 +48,12 @@ class ExampleEntry(TypedDict):
     error: ErrorReport | None
     difference: RowDifference | None
     notes: list[str]
+
+
+class ExampleAnswer(TypedDict):
+    """What a service's Spark answers to one question of a test."""
+
+    answer: JsonObject
 
 
 class ExamplesAnswer(TypedDict):
