@@ -78,7 +78,7 @@ def analysed(
     are asked with. Yields why answers are missing, if any. What was asked is forgotten at the end."""
     asked: set[str] = set()
     try:
-        yield _ask(call, branch, sources, asked, deadline, timeout_s, looked)
+        yield _ask(call, branch, sources, asked, deadline=deadline, timeout_s=timeout_s, looked=looked)
     finally:
         if asked:
             review.forget(call.context, branch, sorted(asked))
@@ -89,6 +89,7 @@ def _ask(
     branch: str,
     sources: Sequence[blueprints.Source],
     asked: set[str],
+    *,
     deadline: float,
     timeout_s: float,
     looked: str,

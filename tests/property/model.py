@@ -434,7 +434,8 @@ def read(component: Read, files: Folder, pinned: Columns | None) -> tuple[Datase
     partitions, keys = {}, {}
     for key, group in groups.items():
         own = tuple(c for c in columns if any(c in f.columns for f in group))
-        keys[key] = parse_key([f.text for f in group], own, component.null)
+        inferred = tuple(c for c in own if c not in (component.declared or ()) and not c.startswith("s"))
+        keys[key] = parse_key([f.text for f in group], own, inferred, component.null)
         rows = (row for f in group for row in Fragment(f.columns, f.rows).under(own))
         partitions[key] = Fragment(own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows))
     return Dataset(columns, partitions), keys
@@ -444,8 +445,9 @@ def _nulled(value: Value, null: str) -> Value:
     return None if null and str(value) == null else value
 
 
-def parse_key(texts: Iterable[str], own: Columns, null: str) -> Key:
-    return "parse", null, tuple(sorted(texts)), own
+def parse_key(texts: Iterable[str], own: Columns, inferred: Columns, null: str) -> Key:
+    """`inferred`: columns of numbers that no schema declares: their texts are checked."""
+    return "parse", null, tuple(sorted(texts)), own, inferred
 
 
 def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key], *, is_dealt: bool = False) -> Key:

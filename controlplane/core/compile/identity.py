@@ -56,12 +56,12 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
     options, folders = connectors.logic_options(read), connectors.reads_folders(read)
     parse_logic = partial(
         ids.parse_logic,
-        read.format,
-        options,
-        tuple(read.metadata),
-        read.on_bad_record,
-        named.timezone,
-        named.semantics,
+        format=read.format,
+        options=options,
+        metadata=tuple(read.metadata),
+        on_bad_record=read.on_bad_record,
+        timezone=named.timezone,
+        semantics=named.semantics,
     )
     unfiltered = parse_logic()
     first = of_checks.filtered_logic(unfiltered, checks)
