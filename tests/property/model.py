@@ -17,6 +17,7 @@ Value: TypeAlias = int | str | None
 Columns: TypeAlias = tuple[str, ...]
 Row: TypeAlias = tuple[Value, ...]
 Key: TypeAlias = tuple[object, ...]  # names a piece of work: the code, and all data that it reads
+Places: TypeAlias = Mapping[str, tuple[str, int]]  # of columns: a file, and the place in it
 Content: TypeAlias = frozenset[tuple[tuple[Columns, Row], int]]  # a multiset of rows, each with its columns' names
 
 # --- source files --------------------------------------------------------------------------------
@@ -423,14 +424,22 @@ def named_columns(component: Transform, columns: Columns) -> Columns:
 # --- truth and thrift ----------------------------------------------------------------------------
 
 
-def read(component: Read, files: Folder, pinned: Columns | None) -> tuple[Dataset, dict[str, Key]]:
+def places_of(files: Folder, seen: Places | None = None) -> Places:
+    """Of each column: the first file by name that has it, and its place there. `seen`: those of files of before."""
+    places = dict(seen or {})
+    for name, file in files.items():
+        for at, column in enumerate(file.columns):
+            places[column] = min(places.get(column, (name, at)), (name, at))
+    return places
+
+
+def read(component: Read, files: Folder, seen: Places | None) -> tuple[Dataset, dict[str, Key]]:
     """All files, from scratch, under a schema that only grows; and the key of each partition's work."""
     groups: dict[str, list[File]] = {}
     for name in sorted(files):
         groups.setdefault(component.key_of(name), []).append(files[name])
-    known = pinned or component.declared or ()
-    found = (c for key in sorted(groups) for f in groups[key] for c in f.columns)
-    columns = tuple(dict.fromkeys((*known, *found)))
+    places, declared = places_of(files, seen), component.declared or ()
+    columns = (*declared, *sorted((c for c in places if c not in declared), key=lambda column: places[column]))
     partitions, keys = {}, {}
     for key, group in groups.items():
         own = tuple(c for c in columns if any(c in f.columns for f in group))

@@ -109,7 +109,7 @@ class World:
         self.forces: Counter[str] = Counter()  # how often a dataset was forced
         self._texts: dict[str, str] = {}
         self.seen: set[Key] = set()
-        self._pins: dict[str, tuple[Component, model.Columns]] = {}
+        self._pins: dict[str, tuple[Component, model.Places]] = {}
         self._listings: dict[bytes, Folder] = {}  # root -> what was listed
         self._rest = Rest()
         self._is_busy = False  # work went on since the last rest
@@ -332,16 +332,16 @@ class World:
         reads = {d: c for d, c in model.everything(self.flows).items() if isinstance(c, Read) and d not in exempt}
         return {d: model.read(c, self._files(c), self._pinned(d, c)) for d, c in reads.items()}
 
-    def _pinned(self, dataset: str, read: Read) -> model.Columns | None:
+    def _pinned(self, dataset: str, read: Read) -> model.Places | None:
         """Columns that were known before. Who reads what others had listed may have begun with their listing."""
-        settings, columns = self._pins.get(dataset, (None, ()))
+        settings, places = self._pins.get(dataset, (None, {}))
         if settings == read:
-            return columns
+            return places
         files, _ = self._were().get(dataset, ({}, None))
-        older = model.read(read, files, None)[0].columns
+        older = model.places_of(files)
         with self.store.read() as tx:
             state = tx.states(BRANCH).get(dataset)
-        return older if state is not None and column_names(state.schema)[: len(older)] == older else None
+        return older if state is not None and older.keys() <= {*column_names(state.schema)} else None
 
     def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
         with self.store.read() as tx:
@@ -493,7 +493,10 @@ class World:
 
     def _remember(self, reads: model.Derived, exempt: set[str]) -> None:
         components = model.everything(self.flows)
-        self._pins |= {d: (components[d], found.columns) for d, (found, _) in reads.items()}
+        for dataset in reads:
+            read = components[dataset]
+            assert isinstance(read, Read)
+            self._pins[dataset] = (read, model.places_of(self._files(read), self._pinned(dataset, read)))
         kept: dict[str, tuple[Read, Folder, Dataset]] = {}
         for dataset, (found, _) in reads.items():
             read = components[dataset]
