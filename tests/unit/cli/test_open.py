@@ -57,7 +57,7 @@ def test_a_stopped_home_is_shown_until_somebody_ends_it(tmp_path: Path) -> None:
             assert (answer.status_code, answer.headers["location"]) == (303, "/datasets/shop.dear")
             for path in ("/", "/flows", "/flows/shop", "/flows/shop/blueprint", "/datasets", "/datasets/shop.dear"):
                 assert http.get(path).status_code == 200, path
-            assert "this home is only looked at" in http.get("/").text
+            assert "Nothing is being computed" in http.get("/").text
             assert http.get(url).status_code == 410, "it opens one session"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
