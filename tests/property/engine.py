@@ -232,8 +232,9 @@ class Engine:
                 parsed = cast("ParseTask", task)
                 paths = [path for o in parsed["objects"] if (path := path_of(o["uri"])).exists()]
                 texts = [path.read_text("utf-8", "surrogateescape") for path in paths]
-                own, inferred = column_names(parsed["columns"]), tuple(parsed.get("inferred", ()))
-                key = parse_key(texts, own, inferred, claim["job"]["options"].get("nullValue", ""))
+                inferred = tuple(parsed.get("inferred", ()))
+                null = claim["job"]["options"].get("nullValue", "")
+                key = parse_key(texts, column_names(parsed["columns"]), inferred, null)
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case "index":
                 key = index_key(self._held(task), column_names(claim["job"]["schema"]))
