@@ -18,6 +18,7 @@ from controlplane.core.compile.nodes import Desired, Source, Transform, settings
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication
 from controlplane.core.model.states import Consumed, PartialState, State
+from controlplane.core.plan.source.decide import build_basis
 from controlplane.core.schema.schemas import struct
 from controlplane.core.tree import Entry
 from controlplane.ports.store import Store, Tx
@@ -87,7 +88,7 @@ def _settled(
 def _read(node: Source, listing: bytes, root: bytes) -> Settled:
     assert node.declared is not None
     state = _state(node, {"objects": Consumed("", listing, b"")}, root, node.declared, {node.dataset: listing})
-    build = ids.build_key(node.logic, {"objects": listing, "pinned": None})
+    build = ids.build_key(node.logic, build_basis(listing, None))
     return Settled(state, build, pin=Pin(settings_id(node), node.declared))
 
 

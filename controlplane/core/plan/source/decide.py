@@ -140,7 +140,7 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     pinned = case.planning.world.pinned(node.maker)
     pin = pinned if pinned and pinned.settings == settings_id(node) else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
-    build = ids.build_key(node.logic, _basis(case, pin), salts.whole(case.planning, node))
+    build = ids.build_key(node.logic, build_basis(case.objects, pin), salts.whole(case.planning, node))
     builds, _ = yield from lookups.remembered([build], [])
     if build in builds and _may_adopt(node, pin, builds[build][1]):
         return (yield from _adopt(case, pin, *builds[build], build))
@@ -152,9 +152,9 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     return (yield from _partitions(case, (yield from _readable(case, extent, settled.schema)), settled, build))
 
 
-def _basis(case: ReadCase, pin: Pin | None) -> dict[str, object]:
+def build_basis(objects: bytes, pin: Pin | None) -> dict[str, object]:
     """What the output follows from, besides the logic."""
-    basis: dict[str, object] = {"objects": case.objects, "pinned": schema_id(pin.schema) if pin else None}
+    basis: dict[str, object] = {"objects": objects, "pinned": schema_id(pin.schema) if pin else None}
     history = ColumnHistory({}) if pin is None else pin.history
     if history is not None:
         basis["history"] = [sorted(history.places.items()), sorted(history.empty)]
