@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from controlplane.cli import views
+from controlplane.core.model.answers.status import LeaderStatus
 from controlplane.drivers.external import ExternalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
@@ -299,9 +300,9 @@ def test_status_tells_how_late_listings_are(tmp_path: Path) -> None:
     late = {d["name"]: d["listing"]["behind_s"] for d in datasets}
     served = first["dataset"]
     assert {name: late[name] for name in sorted(late)} == {n: 60.0 if n == served else 165.0 for n in sorted(late)}
-    lines = [
-        line for part in views.status({**overview.status(place.ctx, "main")}) for line in getattr(part, "lines", ())
-    ]
+    leader: LeaderStatus = {"holder": "a scheduler", "epoch": 1, "since": "2026-11-26T12:00:00+00:00"}
+    status = views.status({**overview.status(place.ctx, "main"), "leader": leader})
+    lines = [line for part in status for line in getattr(part, "lines", ())]
     [other] = late.keys() - {served}
     assert any(f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x for x in lines)
     controls.pause(place.ctx, "main", "flow")
