@@ -433,19 +433,24 @@ def places_of(files: Folder, seen: Places | None = None) -> Places:
     return places
 
 
+def columns_of(component: Read, files: Folder, seen: Places | None = None) -> Columns:
+    """Declared ones first, then those of files by their places."""
+    places, declared = places_of(files, seen), component.declared or ()
+    return (*declared, *sorted((c for c in places if c not in declared), key=lambda column: places[column]))
+
+
 def read(component: Read, files: Folder, seen: Places | None) -> tuple[Dataset, dict[str, Key]]:
     """All files, from scratch, under a schema that only grows; and the key of each partition's work."""
-    groups: dict[str, list[File]] = {}
+    groups: dict[str, dict[str, File]] = {}
     for name in sorted(files):
-        groups.setdefault(component.key_of(name), []).append(files[name])
-    places, declared = places_of(files, seen), component.declared or ()
-    columns = (*declared, *sorted((c for c in places if c not in declared), key=lambda column: places[column]))
+        groups.setdefault(component.key_of(name), {})[name] = files[name]
+    columns = columns_of(component, files, seen)
     partitions, keys = {}, {}
     for key, group in groups.items():
-        own = tuple(c for c in columns if any(c in f.columns for f in group))
+        own = tuple(c for c in columns_of(component, group) if any(c in f.columns for f in group.values()))
         inferred = tuple(c for c in own if c not in (component.declared or ()) and not c.startswith("s"))
-        keys[key] = parse_key([f.text for f in group], own, inferred, component.null)
-        rows = (row for f in group for row in Fragment(f.columns, f.rows).under(own))
+        keys[key] = parse_key([f.text for f in group.values()], own, inferred, component.null)
+        rows = (row for f in group.values() for row in Fragment(f.columns, f.rows).under(own))
         partitions[key] = Fragment(own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows))
     return Dataset(columns, partitions), keys
 

@@ -40,7 +40,7 @@ from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.joins import TEXTS, has_numbers, is_held
 from dataplane.contract.listings import folder_columns
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Schema, select_columns
+from dataplane.contract.schemas import Schema, in_order, select_columns
 from dataplane.contract.types import in_words
 
 MANY = 100  # objects of one partition of which each counts, in batches of work, as
@@ -187,7 +187,8 @@ def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: 
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
-    kept = _pin(case.node, Pin(settings_id(case.node), own, history=pin.history if pin else None))
+    history = pin.history if pin else ColumnHistory({})  # all columns are declared
+    kept = _pin(case.node, Pin(settings_id(case.node), own, history=history))
     commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, kept, build)
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
@@ -393,7 +394,10 @@ class _Kinds:
         return self._known[own]
 
     def _own(self, node: Source, names: Sequence[str], folders: frozenset[str]) -> _Own:
-        columns = select_columns(self._schema, names)
+        declared = [name for name in types(node.declared or struct(())) if name in names]
+        held = types(self._schema)
+        # in the order of its own files: other files move the dataset's columns, but change no result of this partition
+        columns = in_order(self._schema, dict.fromkeys((*declared, *(name for name in names if name in held))))
         lacking = absent_columns(node.checks, self._schema, columns)
         inferred = self._inferred(node, columns, folders)
         slots = {"columns": schema_id(columns)}

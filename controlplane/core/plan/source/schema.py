@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.model.jobs import InferSpec
@@ -77,7 +78,7 @@ def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding
         return grown
     if clash := _clash(node, grown.schema):
         return Decision(node.dataset, "failed", error=_clashing(clash, _paths(kinds)))
-    return (yield from _ordered(case, extent, grown))
+    return (yield from _ordered(case, grown, known, kinds))
 
 
 def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
@@ -93,17 +94,38 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
     return Pin(settings_id(node), schema, history=ColumnHistory({}, empty))
 
 
-def _ordered(case: ReadCase, extent: ReadExtent, pin: Pin) -> Deciding[Pin]:
-    """With the columns in the order of the files that were seen; under `sync`, of those that are there."""
-    node = case.node
-    if pin.history is None or node.positional:
+def _ordered(case: ReadCase, pin: Pin, known: Pin | None, kinds: Kinds) -> Deciding[Pin]:
+    """With the columns in the order of the files that were seen; under `sync`, of those that are there. Declared
+    columns come first, so that a source without others is not looked through."""
+    node, declared = case.node, types(case.node.declared or struct(()))
+    listed = {_column(path) for some in kinds.values() for own in some for path in own or ()}
+    if pin.history is None or node.positional or listed <= declared.keys():
         return pin
     is_sync = node.read.schema_change == "sync"
-    parts = yield from (all_parts(case) if is_sync else every_part(case, extent))
-    places = first_places(found for part in parts.values() for found in part.objects)
+    parts = yield from _listed_since(case, tree.EMPTY_ROOT if is_sync or known is None else _seen_root(case))
+    places = first_places(o for part in parts.values() for o in part.objects)
     if not is_sync:
         places = merged_places([pin.history.places, places])
+    places = {path: place for path, place in places.items() if _column(path) not in declared}
     return placed(node, pin._replace(history=replace(pin.history, places=places)))
+
+
+def _column(path: str) -> str:
+    """The column of a nested field's path."""
+    return path.split(NESTED)[0]
+
+
+def _seen_root(case: ReadCase) -> bytes:
+    """Root of the listing whose places of columns a pin has: that of the last commit, also of a part of the output."""
+    building = case.planning.building(case.node.dataset)
+    last = building or case.state
+    return last.inputs["objects"].root if last and "objects" in last.inputs else tree.EMPTY_ROOT
+
+
+def _listed_since(case: ReadCase, before: bytes) -> Deciding[Parts]:
+    """Partitions that the listing has, and has not had in the same version at the root `before`."""
+    [changes] = yield from lookups.diffs([(before, case.objects)])
+    return (yield from parts_at(case, [c.key for c in changes if c.after is not None]))
 
 
 def placed(node: Source, pin: Pin) -> Pin:
@@ -149,7 +171,7 @@ def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, na
         return found
     found, without = with_values(_named(node, schema, found), node.read.format)
     before, new = types(schema), types(found)
-    for column in dict.fromkeys(f.split(NESTED)[0] for f in fields):
+    for column in dict.fromkeys(map(_column, fields)):
         kind = new.get(column, before[column])
         before[column], _ = grow(column, before[column], kind, is_text=_is_text(node))
     before |= {name: new[name] for name in empty if name in new}
