@@ -424,31 +424,45 @@ def named_columns(component: Transform, columns: Columns) -> Columns:
 # --- truth and thrift ----------------------------------------------------------------------------
 
 
-def places_of(files: Folder, seen: Places | None = None) -> Places:
-    """Of each column: the first file by name that has it, and its place there. `seen`: those of files of before."""
-    places = dict(seen or {})
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Columns of files: the first file by name that has each, and its place there; and those with a value."""
+
+    places: Places
+    valued: frozenset[str] = frozenset()
+
+
+def seen_of(files: Folder, before: Seen | None = None, null: str = "") -> Seen:
+    """`before`: files that were there earlier. `null`: a text that is no value."""
+    places = dict(before.places if before else {})
+    valued = set(before.valued if before else ())
     for name, file in files.items():
         for at, column in enumerate(file.columns):
             places[column] = min(places.get(column, (name, at)), (name, at))
-    return places
+            if any(_nulled(row[at], null) is not None for row in file.rows):
+                valued.add(column)
+    return Seen(places, frozenset(valued))
 
 
-def columns_of(component: Read, files: Folder, seen: Places | None = None) -> Columns:
+def columns_of(component: Read, places: Places) -> Columns:
     """Declared ones first, then those of files by their places."""
-    places, declared = places_of(files, seen), component.declared or ()
+    declared = component.declared or ()
     return (*declared, *sorted((c for c in places if c not in declared), key=lambda column: places[column]))
 
 
-def read(component: Read, files: Folder, seen: Places | None) -> tuple[Dataset, dict[str, Key]]:
-    """All files, from scratch, under a schema that only grows; and the key of each partition's work."""
+def read(component: Read, files: Folder, seen: Seen) -> tuple[Dataset, dict[str, Key]]:
+    """All files, from scratch, under a schema that only grows; and the key of each partition's work. `seen`: these
+    files, and earlier ones."""
     groups: dict[str, dict[str, File]] = {}
     for name in sorted(files):
         groups.setdefault(component.key_of(name), {})[name] = files[name]
-    columns = columns_of(component, files, seen)
+    columns = columns_of(component, seen.places)
     partitions, keys = {}, {}
     for key, group in groups.items():
-        own = tuple(c for c in columns_of(component, group) if any(c in f.columns for f in group.values()))
-        inferred = tuple(c for c in own if c not in (component.declared or ()) and not c.startswith("s"))
+        places = seen_of(group).places
+        own = tuple(c for c in columns_of(component, places) if c in places)
+        numbers = (c for c in own if c in seen.valued and not c.startswith("s"))
+        inferred = tuple(c for c in numbers if c not in (component.declared or ()))
         keys[key] = parse_key([f.text for f in group.values()], own, inferred, component.null)
         rows = (row for f in group.values() for row in Fragment(f.columns, f.rows).under(own))
         partitions[key] = Fragment(own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows))

@@ -13,7 +13,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -109,7 +109,7 @@ class World:
         self.forces: Counter[str] = Counter()  # how often a dataset was forced
         self._texts: dict[str, str] = {}
         self.seen: set[Key] = set()
-        self._pins: dict[str, tuple[Component, model.Places]] = {}
+        self._pins: dict[str, tuple[Component, model.Seen | None]] = {}
         self._listings: dict[bytes, Folder] = {}  # root -> what was listed
         self._rest = Rest()
         self._is_busy = False  # work went on since the last rest
@@ -330,18 +330,23 @@ class World:
 
     def _reads(self, exempt: set[str]) -> dict[str, tuple[Dataset, dict[str, Key]]]:
         reads = {d: c for d, c in model.everything(self.flows).items() if isinstance(c, Read) and d not in exempt}
-        return {d: model.read(c, self._files(c), self._pinned(d, c)) for d, c in reads.items()}
+        return {d: model.read(c, self._files(c), self._seen(d, c, self._files(c))) for d, c in reads.items()}
 
-    def _pinned(self, dataset: str, read: Read) -> model.Places | None:
+    def _seen(self, dataset: str, read: Read, files: Folder) -> model.Seen:
+        """Types are inferred by names, also of columns without a value."""
+        seen = model.seen_of(files, self._pinned(dataset, read))
+        return replace(seen, valued=frozenset(seen.places))
+
+    def _pinned(self, dataset: str, read: Read) -> model.Seen | None:
         """Columns that were known before. Who reads what others had listed may have begun with their listing."""
-        settings, places = self._pins.get(dataset, (None, {}))
+        settings, seen = self._pins.get(dataset, (None, None))
         if settings == read:
-            return places
+            return seen
         files, _ = self._were().get(dataset, ({}, None))
-        older = model.places_of(files)
+        older = model.seen_of(files)
         with self.store.read() as tx:
             state = tx.states(BRANCH).get(dataset)
-        return older if state is not None and older.keys() <= {*column_names(state.schema)} else None
+        return older if state is not None and older.places.keys() <= {*column_names(state.schema)} else None
 
     def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
         with self.store.read() as tx:
@@ -387,7 +392,7 @@ class World:
         """Rows of a state equal what its own cut gives; columns that are all NULL aside, which a pin may have added."""
         components = model.everything(self.flows)
         reads = {
-            d: model.read(c, self._listings[state.cut[d]], self._pinned(d, c))[0]
+            d: model.read(c, files := self._listings[state.cut[d]], self._seen(d, c, files))[0]
             for d, c in components.items()
             if isinstance(c, Read) and d in state.cut
         }
@@ -496,7 +501,7 @@ class World:
         for dataset in reads:
             read = components[dataset]
             assert isinstance(read, Read)
-            self._pins[dataset] = (read, model.places_of(self._files(read), self._pinned(dataset, read)))
+            self._pins[dataset] = (read, self._seen(dataset, read, self._files(read)))
         kept: dict[str, tuple[Read, Folder, Dataset]] = {}
         for dataset, (found, _) in reads.items():
             read = components[dataset]

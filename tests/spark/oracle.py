@@ -143,6 +143,10 @@ class SparkWorld(World):
             executor=executor,
         )
 
+    def _seen(self, dataset: str, read: Read, files: model.Folder) -> model.Seen:
+        """Spark finds no number in a column without a value."""
+        return model.seen_of(files, self._pinned(dataset, read), read.null)
+
     def close(self) -> None:
         assert isinstance(self.engine, SparkEngine)
         assert self.engine.executor is not None
