@@ -12,12 +12,14 @@ from typing import TypeAlias
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.cluster.binaries import MissingTool
 from tests.unit.ui.world import Pages, pages
 
+PATIENCE_MS = 30_000  # a busy machine is to be no failure
+expect.set_options(timeout=PATIENCE_MS)
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
 
 
@@ -76,7 +78,7 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
         wide, high = WIDTHS[width]
         context = browser.new_context(base_url=home.url, viewport={"width": wide, "height": high}, **options)  # type: ignore[arg-type]
         made.append(context)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(PATIENCE_MS)
         context.add_cookies([{"name": "hg", "value": _session(home), "url": home.url, "httpOnly": True}])
         return context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import SignIn, Tab
 from tests.browser.test_each_page import check_looks
@@ -124,10 +124,33 @@ def test_a_draft_is_checked_and_completed_as_it_is_typed(signed_in: SignIn) -> N
     page.get_by_role("button", name="Plan", exact=True).click()
     place = page.locator("[data-problem] a").first
     place.click()
-    assert page.evaluate("() => document.activeElement.matches('.editor')")
+    expect(page.locator(".editor")).to_be_focused()
     write(page, "dataflow: shop\ncomponents:\n  a:\n    ")
     page.keyboard.type("tra")
     expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text("transform")
+    assert not tab.complaints
+
+
+def test_an_editor_that_comes_late_goes_on_where_the_page_was(signed_in: SignIn) -> None:
+    """It takes over the focus of the field, and goes to a problem whose link was followed before."""
+    tab = Tab(signed_in().new_page())
+    page = tab.page
+    late: list[Route] = []
+    page.route("**/codemirror.js*", lambda route: late.append(route))
+    editor, text = page.locator(".editor"), page.locator(".cm-content")
+    with page.expect_request("**/codemirror.js*"):
+        page.goto("/plan?flow=shop")
+    page.get_by_label("Text of the blueprint").fill("dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT k ")
+    late[-1].continue_()
+    expect(editor).to_be_focused()
+    page.keyboard.type("FRM totals}}")
+    expect(text).to_contain_text("SELECT k FRM totals}}")
+    with page.expect_request("**/codemirror.js*"):
+        page.get_by_role("button", name="Plan", exact=True).click()
+    page.locator("[data-problem] a").first.click()
+    late[-1].continue_()
+    expect(editor).to_be_focused()
+    expect(page.locator(".cm-activeLine")).to_contain_text("SELECT k FRM totals")
     assert not tab.complaints
 
 

@@ -121,7 +121,7 @@ def test_nothing_changed(story: Story) -> None:
 def test_a_late_file(story: Story) -> None:
     story.add(DAYS[2])
     run = story.workspace.run("shop.yaml")
-    assert run.tasks == {"executed": 1 + 1 + 1}
+    assert run.executed == 1 + 1 + 1  # Google's client repeats no batch: a lost one costs a retry
     story.assert_true(run, *DAYS)
 
 

@@ -15,6 +15,10 @@ export async function mount(field) {
   const shadow = host.attachShadow({ mode: "open" });
   const view = new cm.EditorView({ root: shadow, parent: shadow, state: stateOf(cm, field) });
   host.style.setProperty("--rows", field.rows);
+  if (document.activeElement === field) { // typing goes on in the editor, at the same place
+    view.dispatch({ selection: { anchor: field.selectionStart, head: field.selectionEnd } });
+    view.focus();
+  }
   field.hidden = true;
   field.required = false; // a field that cannot be seen cannot be pointed at
   field.closest("label")?.addEventListener("click", () => view.focus());
@@ -189,13 +193,18 @@ async function blueprint(field) {
       sign.textContent = problems.length ? `${problems.length} ${word}` : "no problems";
     });
   }
-  document.addEventListener("click", (event) => {
-    const place = event.target.closest?.("[data-problem] a");
-    if (!place) return;
-    event.preventDefault();
-    const { line, column } = place.closest("[data-problem]").dataset;
+  const goToProblem = (link) => {
+    const { line, column } = link.closest("[data-problem]").dataset;
     editor.goTo(Number(line), Number(column));
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("[data-problem] a");
+    if (!link) return;
+    event.preventDefault();
+    goToProblem(link);
   });
+  const followed = all("[data-problem] a").find((link) => link.hash === location.hash); // before the editor was there
+  if (followed) goToProblem(followed);
 }
 
 // The text of a query is kept behind the # of the address, which no server sees, and in what this tab asked before.
