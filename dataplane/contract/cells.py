@@ -14,8 +14,8 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 
 from dataplane.contract.schemas import Json, Schema, Type
+from dataplane.contract.types import INTEGER_BITS, is_in_range
 
-_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _FLOATS = ("float", "double")
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 
@@ -63,7 +63,7 @@ def typed(kind: Type, value: Json, zone: tzinfo) -> Json:
         return None
     if not isinstance(kind, str):
         return _nested(kind, value, zone)
-    if kind in _BITS:
+    if kind in INTEGER_BITS:
         return _whole(kind, value)
     if kind in _FLOATS:
         return _float(kind, value)
@@ -94,8 +94,7 @@ def _shown(value: Json) -> str:
 def _whole(kind: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(kind, value)
-    bits = _BITS[kind]
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+    if not is_in_range(value, kind):
         raise BadCell(f"{value} does not fit into {type_name(kind)}")
     return value
 
@@ -159,9 +158,9 @@ def _nested(kind: Type, value: Json, zone: tzinfo) -> Json:
 
 def _key(kind: Type, text: str) -> Json:
     """Keys of mappings are texts."""
-    is_number = isinstance(kind, str) and (kind in _BITS or kind in _FLOATS)
+    is_number = isinstance(kind, str) and (kind in INTEGER_BITS or kind in _FLOATS)
     try:
-        return (int(text) if kind in _BITS else float(text)) if is_number else text
+        return (int(text) if kind in INTEGER_BITS else float(text)) if is_number else text
     except ValueError:
         raise _wrong(kind, text) from None
 
@@ -200,7 +199,7 @@ def plain(kind: Type, value: Json, zone: tzinfo) -> Json:
         return base64.b64encode(bytes(value)).decode()
     if kind in _FLOATS:
         return value if math.isfinite(value) else _special(value)
-    if kind in _BITS or kind in ("boolean", "string"):
+    if kind in INTEGER_BITS or kind in ("boolean", "string"):
         return value
     return str(value)
 

@@ -11,13 +11,12 @@ Does not belong here: which values a text has (the data plane's inference), what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from dataplane.contract.schemas import MapType, StructType, Type, field_of, struct_of
-from dataplane.contract.types import NOTHING
+from dataplane.contract.types import NOTHING, decimal_digits
 
 STRING: Final = "string"
 CONFLICT: Final = "conflict"  # in place of a type; the greatest one
@@ -26,7 +25,6 @@ INTEGERS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # with the
 FLOATS: Final = ("float", "double")
 DIGITS: Final = 38  # of a decimal, at most
 TIMES: Final = ("date", "timestamp_ntz", "timestamp")  # in text each holds the ones before it
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,8 @@ def _digits(kind: str) -> tuple[int, int] | None:
     """Before and after the point."""
     if kind in INTEGERS:
         return INTEGERS[kind], 0
-    sizes = _DECIMAL.fullmatch(kind)
-    return (int(sizes[1]) - int(sizes[2]), int(sizes[2])) if sizes else None
+    digits = decimal_digits(kind)
+    return (digits[0] - digits[1], digits[1]) if digits else None
 
 
 def _join_decimals(left: tuple[int, int] | None, right: tuple[int, int] | None) -> str | None:

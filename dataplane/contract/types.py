@@ -38,7 +38,20 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
 _NEEDED = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # digits of a decimal that holds all of them
 _OFFERED = {"byte": 2, "short": 4, "integer": 9, "long": 18}  # digits of a whole decimal that they hold
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+INTEGER_BITS: Mapping[str, int] = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _MOST_DIGITS = 38
+
+
+def decimal_digits(kind: Type) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None for all other types."""
+    sizes = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
+    return (int(sizes[1]), int(sizes[2])) if sizes else None
+
+
+def is_in_range(number: int, kind: str) -> bool:
+    """Whether an integer type holds a whole number."""
+    most = 1 << (INTEGER_BITS[kind] - 1)
+    return -most <= number < most
 
 
 def fit(file: FileType, dataset: Type) -> Fit:
@@ -80,10 +93,8 @@ def _digits(kind: str, integers: Mapping[str, int]) -> tuple[int, int] | None:
     """Before and after the point."""
     if kind in integers:
         return integers[kind], 0
-    match = _DECIMAL.fullmatch(kind)
-    if match is None or int(match[1]) > _MOST_DIGITS:
-        return None
-    return int(match[1]) - int(match[2]), int(match[2])
+    precision, scale = decimal_digits(kind) or (_MOST_DIGITS + 1, 0)
+    return None if precision > _MOST_DIGITS else (precision - scale, scale)
 
 
 def _worst(fits: Iterator[Fit]) -> Fit:

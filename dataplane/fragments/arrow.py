@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.types import decimal_digits
 from dataplane.errors import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def arrow_type(kind: Json) -> pa.DataType:
             return pa.list_(arrow_type(element))
         case {"type": "map", "keyType": key, "valueType": value}:
             return pa.map_(arrow_type(key), arrow_type(value))
-        case str() if digits := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
-            return pa.decimal128(int(digits[1]), int(digits[2]))
+        case str() if digits := decimal_digits(kind):
+            return pa.decimal128(*digits)
         case _:
             return _plain_type(kind)
 

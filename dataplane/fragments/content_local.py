@@ -7,7 +7,6 @@ types that need more than a hash of their values, which are left to Spark.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,29 +17,20 @@ import pyarrow as pa
 
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.types import decimal_digits
+from dataplane.contract.xxh64 import PRIMES, SEED
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import BITS, FLOATS, columns_id
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Values: TypeAlias = npt.NDArray[Any]
 
-SEED = 42  # of Spark's xxhash64
-P1, P2, P3, P4, P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
+P1, P2, P3, P4, P5 = map(np.uint64, PRIMES)
 WIDEST = 32 << 20  # bytes of a column of texts, each as wide as the longest
 _KINDS = frozenset(
     ("byte", "short", "integer", "long", *FLOATS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
 )
 _NUMBERS = {"boolean": pa.int8(), "date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONG_DIGITS = 18  # of decimals that Spark hashes as a long
 
 
@@ -75,8 +65,8 @@ def hashes(kind: str, values: pa.Array) -> Words:
 def _arrow_type(kind: Json) -> pa.DataType | None:
     if not isinstance(kind, str):
         return None
-    decimal = _DECIMAL.fullmatch(kind)
-    return arrow_type(kind) if kind in _KINDS or (decimal and int(decimal[1]) <= _LONG_DIGITS) else None
+    precision, _ = decimal_digits(kind) or (_LONG_DIGITS + 1, 0)
+    return arrow_type(kind) if kind in _KINDS or precision <= _LONG_DIGITS else None
 
 
 def _front(schema: Schema, columns: Sequence[_Column]) -> Iterator[Words]:
@@ -117,7 +107,7 @@ def _column(kind: str, found: pa.Array) -> _Column:
     is_null = found.is_null().to_numpy(zero_copy_only=False)
     if kind in ("string", "binary"):
         return _Column(kind, is_null, _texts(found))
-    if _DECIMAL.fullmatch(kind):  # the low half of 16 bytes holds all of so few digits
+    if decimal_digits(kind):  # the low half of 16 bytes holds all of so few digits
         halves = np.frombuffer(found.buffers()[1] or b"", np.int64)
         return _Column(kind, is_null, halves[2 * found.offset : 2 * (found.offset + len(found)) : 2].copy())
     found = found.cast(_NUMBERS.get(kind, found.type))

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
+from dataplane.contract.key_values import CUT
 from dataplane.contract.keys import KeyPart, column_texts
 from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
@@ -20,7 +21,6 @@ from dataplane.spark.session import under
 
 _WHOLE = ("byte", "short", "integer", "long", "boolean", "date")
 _TIMES = ("timestamp", "timestamp_ntz")
-_CUT = {"day": 0, "month": 3, "year": 6}  # characters that go from the end of a date's text
 _EXACT = {"spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "true"}
 
 
@@ -82,8 +82,8 @@ def _granule(column: str, kind: str, granule: str) -> str | None:
     if granule == "week":
         return _week(column)
     if granule == "quarter":
-        return f"concat({_cut(day, _CUT['year'])}, '-Q', quarter({column}))"
-    return _cut(day, _CUT[granule]) if granule in _CUT else None
+        return f"concat({_cut(day, CUT['year'])}, '-Q', quarter({column}))"
+    return _cut(day, CUT[granule]) if granule in CUT else None
 
 
 def _cut(text: str, characters: int) -> str:
@@ -95,7 +95,7 @@ def _week(column: str) -> str:
     """The week of ISO 8601, such as 2013-W01. It begins on Monday, and belongs to the year of its Thursday."""
     date = f"CAST({column} AS DATE)"
     thursday = f"CAST(date_add({date}, 3 - weekday({date})) AS STRING)"
-    return f"concat({_cut(thursday, _CUT['year'])}, '-W', lpad(CAST(weekofyear({date}) AS STRING), 2, '0'))"
+    return f"concat({_cut(thursday, CUT['year'])}, '-W', lpad(CAST(weekofyear({date}) AS STRING), 2, '0'))"
 
 
 def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:

@@ -26,7 +26,7 @@ from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
 from dataplane.connectors.files.options import encoding_of
-from dataplane.connectors.files.parse import parse, times_of_day
+from dataplane.connectors.files.parse import parse, parse_checking_numbers, times_of_day
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.files.verify import DOUBTFUL_NUMBERS, are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
@@ -78,6 +78,7 @@ PARALLEL = 4  # single jobs of one attempt at a time
 VOID = "void"
 
 Outcomes = dict[str, Stored | TaskError]  # by label
+Read = Callable[[Attempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]]
 
 
 class Executor:
@@ -169,11 +170,11 @@ class Executor:
             return _parsed(attempt)
         began = datetime.now(UTC)
         tasks = attempt.claim["tasks"]
-        read = self._read_files(attempt, tasks)
+        read = self._read_files(attempt, tasks, parse)
         again = [t for t in tasks if _needs_checks(attempt.claim["job"], t, read)]
         if again:
             self._delete(read.outcomes[task_label(t)] for t in again)
-            read = read.updated(self._read_files(attempt, again, checks_numbers=True))
+            read = read.updated(self._read_files(attempt, again, parse_checking_numbers))
         measured, seen = read.measured, read.seen
         seen |= _lossy(attempt, [label for label, look in seen.items() if look == DOUBTFUL_NUMBERS], measured)
         fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
@@ -181,10 +182,8 @@ class Executor:
         self._delete(outcome for label, outcome in read.outcomes.items() if seen[label] is not None)
         return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
-    def _read_files(
-        self, attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], *, checks_numbers: bool = False
-    ) -> _FilesRead:
-        outcomes = parse(attempt, tasks, checks_numbers=checks_numbers)
+    def _read_files(self, attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], read: Read) -> _FilesRead:
+        outcomes = read(attempt, tasks)
         looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in tasks}
         measured = _measured(attempt, outcomes)
         return _FilesRead(outcomes, measured, {label: look.result() for label, look in looks.items()})

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from controlplane.core.examples.keys import key_text
 from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.key_values import key_text
 from dataplane.contract.keys import KeyPart, column_key
 from dataplane.contract.results import IndexAnswer, TaskResult
 from tests.spark.conftest import Lake, done, failed, query, schema_of

@@ -37,11 +37,15 @@ class CheckedNumbers:
     options: Mapping[str, Json]
 
     @staticmethod
-    def of(job: ParseJob, task: ParseTask, *, is_searched: bool) -> CheckedNumbers:
-        """`is_searched`: the search in the bytes of the task's files covers the columns of SEARCHED types."""
+    def of(job: ParseJob, task: ParseTask) -> CheckedNumbers:
+        """All columns of inferred numbers."""
+        return CheckedNumbers(_inferred_types(job, task), job["options"])
+
+    @staticmethod
+    def beside_search(job: ParseJob, task: ParseTask) -> CheckedNumbers:
+        """The columns of inferred numbers that a search in the bytes of the task's files does not cover."""
         kinds = _inferred_types(job, task)
-        checked = {name: kind for name, kind in kinds.items() if not (is_searched and kind in SEARCHED)}
-        return CheckedNumbers(checked, job["options"])
+        return CheckedNumbers({n: k for n, k in kinds.items() if k not in SEARCHED}, job["options"])
 
     def read(self, rows: DataFrame, columns: Collection[str], corrupt: str | None) -> DataFrame:
         """The rows with numbers in place of texts. With `corrupt`, a column that marks malformed rows, those in which a

@@ -17,10 +17,9 @@ from typing import Final
 from dataplane.contract.joins import STRING, join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
-from dataplane.contract.types import NOTHING
+from dataplane.contract.types import INTEGER_BITS, NOTHING, decimal_digits, is_in_range
 from dataplane.errors import TaskFailure
 
-_BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 _WHOLE = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 _PADDED = re.compile(r"[+-]?0\d", re.ASCII)  # 007: a code
@@ -28,7 +27,6 @@ _LARGEST_FLOAT = 3.4028234e38
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)$", re.ASCII)
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this order, else string
 
@@ -73,10 +71,10 @@ def fits(text: str, kind: Type) -> bool:
         return True
     if not isinstance(kind, str):
         return False
-    if kind in _BITS:
-        return _WHOLE.fullmatch(text) is not None and -(2 ** _BITS[kind]) <= int(text) < 2 ** _BITS[kind]
-    if decimal := _DECIMAL.fullmatch(kind):
-        return _NUMBER.fullmatch(text) is not None and _fits_decimal(text, int(decimal[1]), int(decimal[2]))
+    if kind in INTEGER_BITS:
+        return _WHOLE.fullmatch(text) is not None and is_in_range(int(text), kind)
+    if digits := decimal_digits(kind):
+        return _NUMBER.fullmatch(text) is not None and _fits_decimal(text, *digits)
     return kind in _FITS and _FITS[kind](text)
 
 

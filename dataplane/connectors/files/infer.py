@@ -114,8 +114,8 @@ def _of_texts(
     looks = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
     doubtful = {found["uri"] for found, is_doubtful in zip(objects, looks, strict=True) if is_doubtful}
     for some in _alike(job, objects, doubtful):
-        checks_numbers = some[0]["uri"] in doubtful
-        work = partial(_of_csv, attempt, session, checks_numbers=checks_numbers)
+        sound = frozenset() if some[0]["uri"] in doubtful else SEARCHED
+        work = partial(_of_csv, attempt, session, sound=sound)
         for name, own in _blaming(attempt, some, work).items():
             facts[name] = facts.get(name, NumberFacts()).plus(own)
     return {name: _type_of(own, under.get(name)) for name, own in facts.items()}
@@ -184,8 +184,9 @@ def _of_csv(
     session: SparkSession,
     objects: Sequence[SourceObject],
     *,
-    checks_numbers: bool,
+    sound: Collection[Type],
 ) -> dict[str, NumberFacts]:
+    """`sound`: types whose values Spark infers as they are written."""
     job = attempt.claim["job"]
     schema = _inferred(attempt, session, objects)
     types = field_types(schema)
@@ -193,8 +194,7 @@ def _of_csv(
     source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
     rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
     fine = _names_with_values(rows, [name for name, kind in types.items() if kind == STRING])
-    if not checks_numbers:
-        fine |= {name for name, kind in types.items() if kind in SEARCHED}
+    fine |= {name for name, kind in types.items() if kind in sound}
     looks = {
         name: [] if name in fine else _looks(F.col(quoted(name)), kind, job, is_clock=name in clocks)
         for name, kind in types.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,7 +26,7 @@ from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.connectors.files.verify import one_of, open_source, told_path
 from dataplane.contract.claims import ParseClaim, ParseTask
-from dataplane.contract.jobs import SourceJob
+from dataplane.contract.jobs import ParseJob, SourceJob
 from dataplane.contract.joins import field_types, join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
@@ -57,24 +57,33 @@ class Scan:
 
     columns: tuple[str, ...]
     types: Mapping[str, FileType]
-    objects: list[tuple[str, SourceObject]] = field(default_factory=list)
+    objects: Sequence[tuple[str, SourceObject]]
+    folders: FolderColumns
 
     @property
     def has_nanos(self) -> bool:
         return any(name in json.dumps(self.types) for name in NANOS)
 
-    def folders(self, format: str) -> FolderColumns:
-        return FolderColumns.of((found for _, found in self.objects), format)
+
+def parse(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label. The caller searches the bytes of the files for numbers that their
+    inferred type does not hold."""
+    return _parsed(attempt, tasks, CheckedNumbers.beside_search)
 
 
-def parse(
-    attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], *, checks_numbers: bool = False
+def parse_checking_numbers(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label. Each text of an inferred number is checked."""
+    return _parsed(attempt, tasks, CheckedNumbers.of)
+
+
+def _parsed(
+    attempt: Attempt[ParseClaim],
+    tasks: Sequence[ParseTask],
+    numbers_of: Callable[[ParseJob, ParseTask], CheckedNumbers],
 ) -> dict[str, Written | TaskError]:
-    """A fragment or an error for each task, by label. `checks_numbers`: each text of an inferred number is looked at;
-    else the caller is to search the bytes of the files for those that its type does not hold."""
     outcomes: dict[str, Written | TaskError] = {}
     for some in alike(tasks):
-        batch = _Batch(attempt, some[0], checks_numbers=checks_numbers)
+        batch = _Batch(attempt, some[0], numbers_of(attempt.claim["job"], some[0]))
         refused = batch.misplaced(some)
         refused |= batch.refused([t for t in some if task_label(t) not in refused])
         readable = [t for t in some if task_label(t) not in refused]
@@ -87,7 +96,7 @@ def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> di
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     found: dict[str, TaskError] = {}
     for some in alike(tasks):
-        batch = _Batch(attempt, some[0])
+        batch = _Batch(attempt, some[0], CheckedNumbers.beside_search(attempt.claim["job"], some[0]))
         found |= batch.times_of_day(some)
     return found
 
@@ -115,12 +124,12 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask, *, checks_numbers: bool = False) -> None:
+    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask, numbers: CheckedNumbers) -> None:
         self._attempt = attempt
         self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
         self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
-        self._numbers = CheckedNumbers.of(attempt.claim["job"], task, is_searched=not checks_numbers)
+        self._numbers = numbers
         self._inferred = task.get("inferred", ())
         self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
 
@@ -203,13 +212,20 @@ class _Batch:
     # what is read together
 
     def _scans(self, session: SparkSession, tasks: Sequence[ParseTask]) -> list[Scan]:
-        scans: dict[tuple[tuple[str, ...], str], Scan] = {}
+        groups: dict[tuple[tuple[str, ...], str], list[tuple[str, SourceObject]]] = {}
         for task in tasks:
-            for found in task["objects"]:
-                columns, types = self._columns_in(session, found), self._types.get(found["uri"], {})
-                scan = scans.setdefault((columns, json.dumps(types, sort_keys=True)), Scan(columns, types))
-                scan.objects.append((task_label(task), found))
-        return list(scans.values())
+            for source in task["objects"]:
+                types = json.dumps(self._types_in(source), sort_keys=True)
+                group = groups.setdefault((self._columns_in(session, source), types), [])
+                group.append((task_label(task), source))
+        return [self._scan(columns, objects) for (columns, _), objects in groups.items()]
+
+    def _scan(self, columns: tuple[str, ...], objects: Sequence[tuple[str, SourceObject]]) -> Scan:
+        sources = [source for _, source in objects]
+        return Scan(columns, self._types_in(sources[0]), objects, FolderColumns.of(sources, self._format))
+
+    def _types_in(self, source: SourceObject) -> Mapping[str, FileType]:
+        return self._types.get(source["uri"], {})
 
     def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
         """The columns to give the reader for one file: those of CSV have places, all others names."""
@@ -234,7 +250,7 @@ class _Batch:
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
-        is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders(self._format).names)
+        is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
@@ -251,7 +267,7 @@ class _Batch:
 
     def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
         """What is known of the files of a scan, by number: metadata, values of folders."""
-        folders, known = scan.folders(self._format), []
+        folders, known = scan.folders, []
         for number, (_, found) in enumerate(scan.objects):
             failure = self._unfit(found) if self._drops else None
             told = (number, told_path(found), failure and failure.message, found["name"], found["modified_ms"])
@@ -274,7 +290,7 @@ class _Batch:
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
-        folders, own = scan.folders(self._format), self._own(column, scan)
+        folders, own = scan.folders, self._own(column, scan)
         return folders.value(column, own) if column["name"] in folders.names else own
 
     def _own(self, column: Field, scan: Scan) -> Column:

@@ -6,7 +6,6 @@ Does not belong here: rows, and who owns a table.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from psycopg import Connection, sql
 
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.types import decimal_digits
 from dataplane.errors import TaskFailure
 
 PARTITION = "_partition"
@@ -131,8 +131,9 @@ def type_of(name: str, kind: Json) -> str:
     """The database's type for one of Spark's; nested values are JSON."""
     if not isinstance(kind, str):
         return "jsonb"
-    if found := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
-        return f"numeric({found[1]}, {found[2]})"
+    if digits := decimal_digits(kind):
+        precision, scale = digits
+        return f"numeric({precision}, {scale})"
     if kind not in _TYPES:
         raise TaskFailure("not-supported", f"column {name} has type {kind}, which the table cannot hold: cast it")
     return _TYPES[kind]

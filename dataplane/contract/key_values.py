@@ -1,0 +1,50 @@
+"""The text of a value in a partition's key, for values in Python.
+
+`dataplane.fragments.key_columns` has the same rule as SQL text, for the rows that Spark reads. tests/spark/test_by.py
+compares both.
+
+Example: the time 2013-07-04 23:30 by the granule `day` is `2013-07-04`.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, tzinfo
+from decimal import Decimal
+
+from dataplane.contract.keys import KeyPart
+from dataplane.contract.schemas import Json
+from dataplane.contract.xxh64 import xxhash64
+
+CUT = {"day": 0, "month": 3, "year": 6}  # granule -> characters cut from the end of a date's text
+
+
+def key_text(value: Json, part: KeyPart, zone: tzinfo) -> str | None:
+    """The text of a typed value in a key. NULL stays None."""
+    if value is None:
+        return None
+    text = _granule(value, part["granule"], zone) if part["granule"] else _text(value)
+    return str(xxhash64(text.encode()) % part["buckets"]) if part["buckets"] else text
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return str(value)
+
+
+def _granule(value: date, granule: str, zone: tzinfo) -> str:
+    local = value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
+    day = local.isoformat()[:10]
+    match granule:
+        case "hour":
+            assert isinstance(local, datetime)
+            return f"{day}T{local.hour:02}"
+        case "week":
+            year, week, _ = local.isocalendar()
+            return f"{year:04}-W{week:02}"
+        case "quarter":
+            return f"{day[:4]}-Q{(local.month + 2) // 3}"
+    return day[: len(day) - CUT[granule]]
