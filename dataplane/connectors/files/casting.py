@@ -37,35 +37,39 @@ from dataplane.fragments.content import quoted
 FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
 
 
-def cast(name: str, found: DataType, wanted: DataType) -> Column:
+def cast(name: str, source_type: DataType, target_type: DataType) -> Column:
     """ANSI refuses what is out of range; this, besides, what another type would round or cut off. TaskFailure where
     that is within nested values."""
     own = F.col(quoted(name))
-    other = own.cast(wanted)
-    if holds(found, wanted):
+    other = own.cast(target_type)
+    if holds(source_type, target_type):
         return other.alias(name)
-    told = f"column {name} is {found.simpleString()} there, and {wanted.simpleString()} in the dataset"
-    if isinstance(found, StructType | ArrayType | MapType | VariantType):
-        raise TaskFailure("schema-retyped", f"{told}, which may not hold its values")
-    lost = F.raise_error(F.concat(F.lit(f"{told}, which does not hold "), own.cast("string"))).cast(wanted)
-    return F.when(own.isNull() | is_same(own, other, found, wanted), other).otherwise(lost).alias(name)
+    message = f"column {name} is {source_type.simpleString()} there, and {target_type.simpleString()} in the dataset"
+    if isinstance(source_type, StructType | ArrayType | MapType | VariantType):
+        raise TaskFailure("schema-retyped", f"{message}, which may not hold its values")
+    lost = F.raise_error(F.concat(F.lit(f"{message}, which does not hold "), own.cast("string"))).cast(target_type)
+    return F.when(own.isNull() | is_same(own, other, source_type, target_type), other).otherwise(lost).alias(name)
 
 
-def holds(found: DataType, wanted: DataType) -> bool:
+def holds(source_type: DataType, target_type: DataType) -> bool:
     """Whether a cast keeps whatever it does not refuse."""
-    match found, wanted:
+    match source_type, target_type:
         case StructType(), StructType():
-            return all(holds(a.dataType, b.dataType) for a, b in zip(found.fields, wanted.fields, strict=False))
+            return all(
+                holds(a.dataType, b.dataType) for a, b in zip(source_type.fields, target_type.fields, strict=False)
+            )
         case ArrayType(), ArrayType():
-            return holds(found.elementType, wanted.elementType)
+            return holds(source_type.elementType, target_type.elementType)
         case MapType(), MapType():
-            return holds(found.keyType, wanted.keyType) and holds(found.valueType, wanted.valueType)
+            return holds(source_type.keyType, target_type.keyType) and holds(
+                source_type.valueType, target_type.valueType
+            )
         case BinaryType(), StringType():
             return False
         case DecimalType(), DecimalType():
-            return wanted.scale >= found.scale
+            return target_type.scale >= source_type.scale
         case DecimalType(), IntegralType():
-            return found.scale == 0
+            return source_type.scale == 0
         case (
             (NullType(), _)
             | (_, StringType())
@@ -77,14 +81,14 @@ def holds(found: DataType, wanted: DataType) -> bool:
         ):
             return True
         case _:
-            return found == wanted
+            return source_type == target_type
 
 
-def is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Column:
+def is_same(own: Column, other: Column, source_type: DataType, target_type: DataType) -> Column:
     """Whether a value that is not NULL is the other one. Of what a text says, a floating number is the nearest one."""
-    match found, wanted:
+    match source_type, target_type:
         case StringType(), DecimalType():
-            return _scale(own) <= wanted.scale
+            return _scale(own) <= target_type.scale
         case StringType(), FloatType() | DoubleType():
             return (F.abs(other) != float("inf")) | own.rlike("(?i)inf")
         case StringType(), TimestampType() | TimestampNTZType():
@@ -94,11 +98,11 @@ def is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Co
         case BinaryType(), StringType():
             return F.is_valid_utf8(other)
         case (LongType() | IntegerType(), FloatType() | DoubleType()):
-            return own.eqNullSafe(other.try_cast(found)) & _is_below_end(other, found)
+            return own.eqNullSafe(other.try_cast(source_type)) & _is_below_end(other, source_type)
         case (FloatType() | DoubleType(), LongType() | IntegerType()):
-            return own.eqNullSafe(other.cast(found)) & _is_below_end(own, wanted)
+            return own.eqNullSafe(other.cast(source_type)) & _is_below_end(own, target_type)
         case _:
-            return own.eqNullSafe(other.try_cast(found))
+            return own.eqNullSafe(other.try_cast(source_type))
 
 
 def _is_below_end(number: Column, integers: DataType) -> Column:

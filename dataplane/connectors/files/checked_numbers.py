@@ -56,7 +56,7 @@ class CheckedNumbers:
         held = {name: self._is_held(name) for name in kinds}
         if corrupt is None:
             return rows.withColumns({name: self._number(name, held[name]) for name in kinds})
-        is_lost = reduce(or_, (~one for one in held.values()))
+        is_lost = reduce(or_, (~is_column_held for is_column_held in held.values()))
         mark = F.coalesce(F.col(corrupt), F.when(is_lost, F.lit("a number that is not held")))
         values = {name: F.when(held[name], self._value(name)) for name in kinds}
         return rows.withColumns({**values, corrupt: mark})
@@ -70,8 +70,8 @@ class CheckedNumbers:
 
     def _number(self, name: str, is_held: Column) -> Column:
         text = F.substring(F.col(quoted(name)), 1, _SHOWN)
-        told = f": column {name} is {in_words(self.kinds[name])} in the dataset, {NOT_HELD}"
-        error = F.concat(F.lit(f"{LABEL}="), F.col(LABEL), F.lit(told), text)
+        message = f": column {name} is {in_words(self.kinds[name])} in the dataset, {NOT_HELD}"
+        error = F.concat(F.lit(f"{LABEL}="), F.col(LABEL), F.lit(message), text)
         return F.when(is_held, self._value(name)).otherwise(F.raise_error(error).cast(self.kinds[name]))
 
 

@@ -60,11 +60,11 @@ def exact(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Colu
     if isinstance(file, str) or isinstance(dataset, str):
         return _exact_plain(column, file, dataset, refuse)
     if file["type"] == "array" and dataset["type"] == "array":
-        one, other = file["elementType"], dataset["elementType"]
-        return F.transform(column, lambda value: exact(value, one, other, refuse))
+        file_type, dataset_type = file["elementType"], dataset["elementType"]
+        return F.transform(column, lambda value: exact(value, file_type, dataset_type, refuse))
     if file["type"] == "map" and dataset["type"] == "map":
-        one, other = file["valueType"], dataset["valueType"]
-        return F.transform_values(column, lambda _, value: exact(value, one, other, refuse))
+        file_type, dataset_type = file["valueType"], dataset["valueType"]
+        return F.transform_values(column, lambda _, value: exact(value, file_type, dataset_type, refuse))
     if file["type"] == "struct" and dataset["type"] == "struct":
         types = {field["name"]: field["type"] for field in file["fields"]}
         fields = (_exact_field(column, f, types, refuse) for f in dataset["fields"])
@@ -79,12 +79,12 @@ def _exact_field(column: Column, field: Field, types: Mapping[str, FileType], re
 
 
 def _exact_plain(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Column:
-    wanted = spark_type(struct_of([field_of("c", dataset)]))[0].dataType
+    target_type = spark_type(struct_of([field_of("c", dataset)]))[0].dataType
     if not isinstance(file, str) or file not in NANOS:
-        return column.cast(wanted)
+        return column.cast(target_type)
     finer = F.pmod(column, F.lit(1000))
     micros = _micros(column - finer, NANOS[file])
-    return F.when(column.isNull() | (finer == 0), micros).otherwise(refuse(micros, finer).cast(wanted))
+    return F.when(column.isNull() | (finer == 0), micros).otherwise(refuse(micros, finer).cast(target_type))
 
 
 def _micros(nanos: Column, kind: str) -> Column:

@@ -34,7 +34,7 @@ class FolderColumns:
 
     @staticmethod
     def of(objects: Iterable[SourceObject], format: str) -> FolderColumns:
-        names = dict.fromkeys(key for found in objects for key, _ in found.get("folders", ()))
+        names = dict.fromkeys(key for source in objects for key, _ in source.get("folders", ()))
         return FolderColumns(tuple(names), tells_empty=format != "csv")
 
     @property
@@ -42,9 +42,9 @@ class FolderColumns:
         """What a file's row of values has, as DDL."""
         return "".join(f", {_text(i)} STRING, {_origin(i)} STRING" for i in range(len(self.names)))
 
-    def row(self, found: SourceObject) -> list[str | None]:
-        texts = dict(found.get("folders", ()))
-        return [value for name in self.names for value in (texts.get(name), _origin_of(found, name, texts))]
+    def row(self, source: SourceObject) -> list[str | None]:
+        texts = dict(source.get("folders", ()))
+        return [value for name in self.names for value in (texts.get(name), _origin_of(source, name, texts))]
 
     def value(self, column: Field, own: Column) -> Column:
         """A column's value in a row of a file. `own`: what the file has; NULL where it has no such column."""
@@ -71,22 +71,24 @@ def type_of_column(column: Field) -> DataType:
     return spark_type({"type": "struct", "fields": [column]})[0].dataType
 
 
-def _origin_of(found: SourceObject, name: str, texts: Iterable[str]) -> str:
+def _origin_of(source: SourceObject, name: str, texts: Iterable[str]) -> str:
     if name not in texts:
         return _FILE
-    if found["columns"] is None:
+    if source["columns"] is None:
         return _OPEN
-    return _FOLDER if is_folder_column(found, name) else _BOTH
+    return _FOLDER if is_folder_column(source, name) else _BOTH
 
 
 def _differing(name: str, own: Column, text: Column) -> Column:
     """Raises TaskFailure."""
-    told = [F.coalesce(F.left(one.cast("string"), F.lit(LONGEST_VALUE)), F.lit("NULL")) for one in (own, text)]
+    cut_texts = [
+        F.coalesce(F.left(column.cast("string"), F.lit(LONGEST_VALUE)), F.lit("NULL")) for column in (own, text)
+    ]
     texts = [
         F.lit(f": column {name} is "),
-        told[0],
+        cut_texts[0],
         F.lit(" in the file, and "),
-        told[1],
+        cut_texts[1],
         F.lit(" in its folder's name"),
     ]
     message = F.concat(F.col(PLACE), *texts)

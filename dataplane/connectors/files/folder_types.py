@@ -31,10 +31,10 @@ NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this order, else string
 
 
-def with_folders(own: Schema, objects: Iterable[SourceObject], known: Schema = NO_COLUMNS) -> Schema:
+def with_folders(own: Schema, objects: Iterable[SourceObject], previous: Schema = NO_COLUMNS) -> Schema:
     """The files' own columns, then those that their folders give, in the order of the path. A type that a column has in
     other files, or an inferred one in `known`, stays where all values fit it; a column without any value is void."""
-    types = {f["name"]: f["type"] for schema in (known, own) for f in schema["fields"] if f["type"] != NOTHING}
+    types = {f["name"]: f["type"] for schema in (previous, own) for f in schema["fields"] if f["type"] != NOTHING}
     folders = {key: _type_of(texts, types.get(key)) for key, texts in _texts(objects).items()}
     columns = {f["name"]: f["type"] for f in own["fields"]} | folders
     return canonical_schema(struct_of(field_of(name, kind) for name, kind in columns.items()))
@@ -43,21 +43,21 @@ def with_folders(own: Schema, objects: Iterable[SourceObject], known: Schema = N
 def _texts(objects: Iterable[SourceObject]) -> dict[str, set[str]]:
     """The values of each column that folders give beyond the files' own."""
     texts: dict[str, set[str]] = {}
-    for found in objects:
-        for key, text in found.get("folders", ()):
-            if is_folder_column(found, key):
+    for source in objects:
+        for key, text in source.get("folders", ()):
+            if is_folder_column(source, key):
                 texts.setdefault(key, set()).update(() if text is None else (text,))
     return texts
 
 
-def _type_of(texts: set[str], known: Type | None) -> Type:
+def _type_of(texts: set[str], previous: Type | None) -> Type:
     """The first type that all values fit; text where they do not fit the known type though it holds that one."""
     if not texts:
-        return known or NOTHING
-    if known is not None and all(_is_inferred_as(text, known) for text in texts):
-        return known
+        return previous or NOTHING
+    if previous is not None and all(_is_inferred_as(text, previous) for text in texts):
+        return previous
     kind = next((kind for kind in INFERRED if all(_is_inferred_as(text, kind) for text in texts)), STRING)
-    return STRING if known is not None and join(known, kind, is_text=True) == known else kind
+    return STRING if previous is not None and join(previous, kind, is_text=True) == previous else kind
 
 
 def _is_inferred_as(text: str, kind: Type) -> bool:
@@ -137,10 +137,10 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def unfit(found: SourceObject, path: str, kinds: Mapping[str, Type], inferred: Collection[str]) -> TaskFailure | None:
+def unfit(source: SourceObject, path: str, kinds: Mapping[str, Type], inferred: Collection[str]) -> TaskFailure | None:
     """The first value of a file's folders that is none of its column's type, which is declared or `inferred`."""
-    for key, text in found.get("folders", ()):
-        if text is None or key not in kinds or not is_folder_column(found, key):
+    for key, text in source.get("folders", ()):
+        if text is None or key not in kinds or not is_folder_column(source, key):
             continue
         if (_is_inferred_as if key in inferred else fits)(text, kinds[key]):
             continue

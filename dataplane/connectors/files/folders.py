@@ -29,22 +29,22 @@ _AMBIGUOUS = ("%25", "%2F", "%3D")  # once `/` and `=` are encoded, too
 def folder_of(partition: str, layout: int, *, by_columns: bool) -> str:
     """The path of a partition's folder below the target. `by_columns`: keys are plain values of columns."""
     if layout == FIRST:
-        found = encode_key(partition)
+        folder = encode_key(partition)
     elif by_columns and _ENCODED.fullmatch(partition):
-        found = _of_columns(partition)
+        folder = _of_columns(partition)
     else:
-        found = _of_key(partition)
-    if not _can_be(found):
+        folder = _of_key(partition)
+    if not _can_be(folder):
         raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
-    return found
+    return folder
 
 
 def places_of(partition: str) -> Iterator[str]:
     """All folders that a partition may have had, by any layout."""
-    found = {encode_key(partition), _of_key(partition)}
+    folders = {encode_key(partition), _of_key(partition)}
     if _ENCODED.fullmatch(partition):
-        found.add(_of_columns(partition))
-    yield from filter(_can_be, sorted(found))
+        folders.add(_of_columns(partition))
+    yield from filter(_can_be, sorted(folders))
 
 
 def _can_be(path: str) -> bool:
@@ -57,8 +57,8 @@ def _of_columns(key: str) -> str:
 
 def _of_column(segment: str) -> str:
     """`name=text` as Hive has it. A text that is one of the two names is encoded a little further than it need be."""
-    name, given, text = segment.partition("=")
-    if not given:
+    name, equals, text = segment.partition("=")
+    if not equals:
         return f"{name}={NULL}"
     if text in (NULL, EMPTY):
         text = f"%5F{text[1:]}"

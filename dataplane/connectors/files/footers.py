@@ -97,12 +97,12 @@ def parquet_type(leaf: Json) -> FileType:
         case "DECIMAL":
             return f"decimal({leaf.precision},{leaf.scale})"
         case "INT":
-            said = json.loads(leaf.logical_type.to_json())
-            return _SIGNED[said["bitWidth"]] if said["isSigned"] else f"uint{said['bitWidth']}"
+            details = json.loads(leaf.logical_type.to_json())
+            return _SIGNED[details["bitWidth"]] if details["isSigned"] else f"uint{details['bitWidth']}"
         case "TIMESTAMP":
-            said = json.loads(leaf.logical_type.to_json())
-            zone = "timestamp" if said["isAdjustedToUTC"] else "timestamp_ntz"
-            return f"{zone}(9)" if said["timeUnit"] == "nanoseconds" else zone
+            details = json.loads(leaf.logical_type.to_json())
+            zone = "timestamp" if details["isAdjustedToUTC"] else "timestamp_ntz"
+            return f"{zone}(9)" if details["timeUnit"] == "nanoseconds" else zone
         case _:
             return _LOGICAL.get(logical, str(logical))
 
@@ -155,8 +155,8 @@ def orc_type(field: pa.Field) -> FileType:
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):
         return "timestamp"  # with a zone and without: Spark reads the latter as a time of UTC
-    said = (field.metadata or {}).get(_SPARK_TYPE, b"").decode()
-    return said if said not in ("", "bigint") and types.is_int64(kind) else _ORC.get(str(kind), str(kind))
+    spark_type = (field.metadata or {}).get(_SPARK_TYPE, b"").decode()
+    return spark_type if spark_type not in ("", "bigint") and types.is_int64(kind) else _ORC.get(str(kind), str(kind))
 
 
 _SPARK_TYPE = b"spark.sql.catalyst.type"  # of columns that ORC has no type for: `timestamp_ntz` is stored as a number

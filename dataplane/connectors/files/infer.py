@@ -72,29 +72,31 @@ def _of_footers(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) 
     """The join of the files' types. TaskFailure with file, column and both types where no type holds two."""
     types: dict[str, Type] = {}
     first: dict[str, str] = {}  # the file that first had a column
-    for path, own in attempt.threads.map(lambda found: _held_types(attempt, found), objects):
+    for path, own in attempt.threads.map(lambda source: _held_types(attempt, source), objects):
         for name, kind in own.items():
             types[name], conflicts = grow(name, types.get(name, kind), kind, is_text=False)
-            for one in conflicts:
-                told = f"column {one.name} is {in_words(one.found)} there, and {in_words(one.have)} in {first[name]}"
+            for conflict in conflicts:
+                message = f"column {conflict.name} is {in_words(conflict.found)} there, and {in_words(conflict.have)} in {first[name]}"
                 remedy = "correct one of the files, or give the column a type in `schema:`"
-                raise TaskFailure("schema-retyped", f"{path}: {told}; no type safely holds both: {remedy}", file=path)
+                raise TaskFailure(
+                    "schema-retyped", f"{path}: {message}; no type safely holds both: {remedy}", file=path
+                )
             first.setdefault(name, path)
     return types
 
 
-def _held_types(attempt: Attempt[SourceClaim], found: SourceObject) -> tuple[str, dict[str, Type]]:
+def _held_types(attempt: Attempt[SourceClaim], source: SourceObject) -> tuple[str, dict[str, Type]]:
     attempt.check()
-    job, path = attempt.claim["job"], told_path(found)
-    with open_source(job, found, BUFFER_BYTES) as file:
+    job, path = attempt.claim["job"], told_path(source)
+    with open_source(job, source, BUFFER_BYTES) as file:
         types = footers.footer_types(file, path, job["format"])
     own: dict[str, Type] = {}
     for name, kind in types.items():
         dataset_type = held(kind)
         if dataset_type is None:
-            told = f"{path}: column {name} is {in_words(kind)}, which no type of a dataset holds"
+            message = f"{path}: column {name} is {in_words(kind)}, which no type of a dataset holds"
             raise TaskFailure(
-                "schema-retyped", f"{told}: leave it out of the file, or write it as another type", file=path
+                "schema-retyped", f"{message}: leave it out of the file, or write it as another type", file=path
             )
         own[name] = dataset_type
     return path, own
@@ -112,7 +114,7 @@ def _of_texts(
         return _blaming(attempt, objects, lambda some: _of_json(attempt, session, some, under))
     facts: dict[str, NumberFacts] = {}
     looks = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
-    doubtful = {found["uri"] for found, is_doubtful in zip(objects, looks, strict=True) if is_doubtful}
+    doubtful = {source["uri"] for source, is_doubtful in zip(objects, looks, strict=True) if is_doubtful}
     for some in _alike(job, objects, doubtful):
         sound = frozenset() if some[0]["uri"] in doubtful else SEARCHED
         work = partial(_of_csv, attempt, session, sound=sound)
@@ -152,13 +154,13 @@ def _blaming(
         raise Failed({**error, "message": message, "file": path}) from e
 
 
-def _misread(job: SourceJob, found: SourceObject) -> TaskError | None:
+def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
     """What a look at a file's bytes says of it, as after a parse."""
     try:
-        seen = misread(job, found, encoding_of(job["format"], job["options"]) or "")
+        error = misread(job, source, encoding_of(job["format"], job["options"]) or "")
     except (OSError, TaskFailure):
         return None
-    return seen if isinstance(seen, dict) else None
+    return error if isinstance(error, dict) else None
 
 
 def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
@@ -168,13 +170,13 @@ def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Seq
     return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
 
 
-def _has_doubtful_numbers(attempt: Attempt[SourceClaim], found: SourceObject) -> bool:
+def _has_doubtful_numbers(attempt: Attempt[SourceClaim], source: SourceObject) -> bool:
     """Whether a CSV file may have numbers that Spark takes for others."""
     attempt.check()
     job = attempt.claim["job"]
     encoding = encoding_of(job["format"], job["options"]) or ""
     try:
-        return misread(job, found, encoding, number_types=SEARCHED) is not None
+        return misread(job, source, encoding, number_types=SEARCHED) is not None
     except (OSError, TaskFailure):
         return True  # Spark will say what is wrong
 
@@ -251,16 +253,16 @@ def _alike(job: SourceJob, objects: Sequence[SourceObject], doubtful: Collection
     """CSV files that Spark may infer together: it takes the first one's header line for that of all. `doubtful`: URIs
     of files whose numbers are looked up."""
     groups: dict[object, list[SourceObject]] = {}
-    for found in objects:
-        line = _first_line(job, found) if has_header(job["format"], job["options"]) else b""
-        groups.setdefault((tuple(found["columns"] or ()), line, found["uri"] in doubtful), []).append(found)
+    for source in objects:
+        line = _first_line(job, source) if has_header(job["format"], job["options"]) else b""
+        groups.setdefault((tuple(source["columns"] or ()), line, source["uri"] in doubtful), []).append(source)
     yield from groups.values()
 
 
-def _first_line(job: SourceJob, found: SourceObject) -> bytes:
+def _first_line(job: SourceJob, source: SourceObject) -> bytes:
     """As bytes; only to be compared with that of another file."""
     try:
-        with open_source(job, found, BUFFER_BYTES) as file:
-            return plain(file, found["uri"]).readline(_HEADER).rstrip(b"\r\n")
+        with open_source(job, source, BUFFER_BYTES) as file:
+            return plain(file, source["uri"]).readline(_HEADER).rstrip(b"\r\n")
     except (OSError, EOFError, TaskFailure):
-        return found["uri"].encode()  # alike to no other; Spark will say what is wrong
+        return source["uri"].encode()  # alike to no other; Spark will say what is wrong

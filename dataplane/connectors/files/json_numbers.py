@@ -83,8 +83,8 @@ def check_numbers(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | 
     schema = select_columns(task["columns"], {path[0] for path in paths})
     for path in lost_numbers(attempt, session, task["objects"], schema, paths):
         column = ".".join(filter(None, path))
-        told = f"{one_of(task['objects'])}: column {column} is DOUBLE in the dataset, {NOT_HELD}a number there"
-        return error_of(TaskFailure(NUMBER_NOT_HELD, told))
+        message = f"{one_of(task['objects'])}: column {column} is DOUBLE in the dataset, {NOT_HELD}a number there"
+        return error_of(TaskFailure(NUMBER_NOT_HELD, message))
     return None
 
 
@@ -109,7 +109,7 @@ def _is_lost(value: Column, path: Path) -> Column:
     if not path:
         return is_inexact(value)
     if not path[0]:
-        return F.exists(value, lambda one: _is_lost(one, path[1:]))
+        return F.exists(value, lambda element: _is_lost(element, path[1:]))
     return _is_lost(value.getField(path[0]), path[1:])
 
 

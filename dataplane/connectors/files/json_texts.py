@@ -56,7 +56,9 @@ def loses(text: Column, value: Column, kind: StructType) -> Column:
 
 def _is_doubtful(text: Column, value: Column, numbers: DataType) -> Column:
     """What is cheap to see, and is so wherever something is lost."""
-    is_infinite = _some(value, numbers, lambda one, leaf: F.lit(False) if isinstance(leaf, DecimalType) else _huge(one))
+    is_infinite = _some(
+        value, numbers, lambda number, leaf: F.lit(False) if isinstance(leaf, DecimalType) else _huge(number)
+    )
     scales = re.findall(r"decimal\(\d+,(\d+)\)", numbers.simpleString())
     if not scales:
         return is_infinite
@@ -79,24 +81,24 @@ def _mapped(kind: DataType, leaf: Callable[[DataType], DataType | None]) -> Data
     """A type with other leaves, without those for which there is none."""
     match kind:
         case StructType():
-            fields = [StructField(f.name, found) for f in kind if (found := _mapped(f.dataType, leaf))]
+            fields = [StructField(f.name, mapped) for f in kind if (mapped := _mapped(f.dataType, leaf))]
             return StructType(fields) if fields else None
         case ArrayType():
-            return ArrayType(found) if (found := _mapped(kind.elementType, leaf)) else None
+            return ArrayType(mapped) if (mapped := _mapped(kind.elementType, leaf)) else None
         case MapType():
-            return MapType(kind.keyType, found) if (found := _mapped(kind.valueType, leaf)) else None
+            return MapType(kind.keyType, mapped) if (mapped := _mapped(kind.valueType, leaf)) else None
         case _:
             return leaf(kind)
 
 
-def _some(found: Column, kind: DataType, test: Callable[[Column, DataType], Column]) -> Column:
+def _some(column: Column, kind: DataType, test: Callable[[Column, DataType], Column]) -> Column:
     """Whether the test holds for some leaf."""
     match kind:
         case StructType():
-            return reduce(or_, (_some(found[f.name], f.dataType, test) for f in kind))
+            return reduce(or_, (_some(column[f.name], f.dataType, test) for f in kind))
         case ArrayType():
-            return F.exists(found, lambda one: _some(one, kind.elementType, test))
+            return F.exists(column, lambda element: _some(element, kind.elementType, test))
         case MapType():
-            return F.exists(F.map_values(found), lambda one: _some(one, kind.valueType, test))
+            return F.exists(F.map_values(column), lambda element: _some(element, kind.valueType, test))
         case _:
-            return test(found, kind)
+            return test(column, kind)

@@ -49,8 +49,8 @@ class ValueLook:
         """The first line of a doubtful file that has more than one value; or the file, if it is to be one."""
         with io.TextIOWrapper(file, encoding) as text:
             if self._is_one:
-                told = "it has more than one value: leave `multiLine` out, or make a list of them"
-                return _error(path, None, told) if _has_second(text.read()) else None
+                problem = "it has more than one value: leave `multiLine` out, or make a list of them"
+                return _error(path, None, problem) if _has_second(text.read()) else None
             for number, line in enumerate(self._lines(text), 1):
                 if self._meet(line) and _has_second(line):
                     return _error(path, number, f"line {number} has more than one value: put each on its own")
@@ -71,19 +71,19 @@ class ValueLook:
 def _has_second(text: str) -> bool:
     """Whether another object or list stands behind the first one."""
     depth = 0
-    for found in _TOKEN.finditer(text):
-        depth += _DEPTHS.get(found[0], 0)
-        if depth == 0 and found[0] in "}]":
-            return text[found.end() :].lstrip()[:1] in ("{", "[")
+    for token in _TOKEN.finditer(text):
+        depth += _DEPTHS.get(token[0], 0)
+        if depth == 0 and token[0] in "}]":
+            return text[token.end() :].lstrip()[:1] in ("{", "[")
     return False
 
 
-def _error(path: str, line: int | None, told: str) -> TaskError:
+def _error(path: str, line: int | None, problem: str) -> TaskError:
     return {
         "kind": "user",
         "condition": "several-values",
         "sqlstate": None,
-        "message": f"{path}: {told}",
+        "message": f"{path}: {problem}",
         "file": path,
         "line": line,
         "column": None,

@@ -29,8 +29,8 @@ def loaded(
     if remote := Remote.of(attempt, objects):
         return remote.reader(session, source).load(remote.paths(objects))
     links = attempt.links()
-    for found in objects:
-        links.add(local_file(found["uri"]))
+    for listed in objects:
+        links.add(local_file(listed["uri"]))
     return source.load(str(links.folder))
 
 
@@ -46,13 +46,13 @@ def loaded_labelled(
 ) -> DataFrame:
     """The columns of `schema` (None: what the format fixes), the label that stands before each object; with `numbered`
     its place in the sequence, with `located` its URI as PATH, too."""
-    if remote := Remote.of(attempt, [found for _, found in objects]):
+    if remote := Remote.of(attempt, [listed for _, listed in objects]):
         source = remote.reader(session, source if schema is None else source.schema(spark_type(schema)))
-        rows = _located(source.load(remote.paths(found for _, found in objects)), located=located)
+        rows = _located(source.load(remote.paths(listed for _, listed in objects)), located=located)
         return remote.labelled(session, rows, objects, numbered=numbered)
     links = attempt.links()
-    for number, (label, found) in enumerate(objects):
-        links.add(local_file(found["uri"]), label, number if numbered else None)
+    for number, (label, listed) in enumerate(objects):
+        links.add(local_file(listed["uri"]), label, number if numbered else None)
     if schema is not None:
         named = with_label(schema)
         fields = [*named["fields"], *([_NUMBER] if numbered else [])]

@@ -54,14 +54,14 @@ def version_of(marker: Path) -> int:
 
 def of_partition(owner: str, partition: str, files: list[str], generation: int) -> str:
     """The text of a partition's marker, unlike any other. Without files: it was removed."""
-    told = {"owner": owner, "version": VERSION, "partition": partition, "files": files, "generation": generation}
-    return dumps({**told, "id": uuid4().hex})
+    content = {"owner": owner, "version": VERSION, "partition": partition, "files": files, "generation": generation}
+    return dumps({**content, "id": uuid4().hex})
 
 
 def fence(place: str, marker: Json, generation: int) -> None:
     """`target-ahead` where the marker is of a later generation."""
-    if (known := int(marker.get("generation", 0))) > generation:
-        message = f"{place} has seen generation {known}, this is of generation {generation}"
+    if (latest := int(marker.get("generation", 0))) > generation:
+        message = f"{place} has seen generation {latest}, this is of generation {generation}"
         raise TaskFailure("target-ahead", message, "infrastructure")
 
 

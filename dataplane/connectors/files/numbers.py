@@ -109,8 +109,8 @@ def _is_double(text: Column, options: Mapping[str, Json]) -> Column:
     return reduce(or_, literals, text.rlike(NUMBER) & ~text.rlike(WHOLE) & _is_precise(text)) | text.rlike(_INFINITE)
 
 
-def _is_exact(whole: Column) -> Column:
-    number = whole.try_cast("bigint")
+def _is_exact(text: Column) -> Column:
+    number = text.try_cast("bigint")
     return number.isNotNull() & number.between(-EXACT, EXACT)
 
 

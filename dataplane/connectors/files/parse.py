@@ -94,11 +94,11 @@ def _parsed(
 
 def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
-    found: dict[str, TaskError] = {}
+    errors: dict[str, TaskError] = {}
     for some in alike(tasks):
         batch = _Batch(attempt, some[0], CheckedNumbers.beside_search(attempt.claim["job"], some[0]))
-        found |= batch.times_of_day(some)
-    return found
+        errors |= batch.times_of_day(some)
+    return errors
 
 
 def as_expected(
@@ -108,8 +108,8 @@ def as_expected(
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_kept(attempt, rows, labels)
-    kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
-    own = kept.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
+    expected = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
+    own = expected.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
     return write_sorted_out(attempt, own, labels)
 
 
@@ -166,9 +166,9 @@ class _Batch:
         failures = {task_label(t): next(filter(None, map(self._unfit, t["objects"])), None) for t in tasks}
         return {label: self.explain(failure) for label, failure in failures.items() if failure}
 
-    def _unfit(self, found: SourceObject) -> TaskFailure | None:
+    def _unfit(self, source: SourceObject) -> TaskFailure | None:
         """A value of the file's folders that its column cannot have."""
-        return unfit(found, told_path(found), field_types(self._schema), self._inferred)
+        return unfit(source, told_path(source), field_types(self._schema), self._inferred)
 
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
@@ -189,7 +189,7 @@ class _Batch:
         attempt = self._attempt
         attempt.enter()
         session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
-        found: dict[str, TaskError] = {}
+        errors: dict[str, TaskError] = {}
         for scan in self._scans(session, tasks):
             columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
             if not columns:
@@ -200,10 +200,10 @@ class _Batch:
             for label, *times in first_times(rows, columns, LABEL).collect():
                 for column, value in zip(columns, times, strict=True):
                     if value is not None:
-                        found.setdefault(
+                        errors.setdefault(
                             label, error(one_of([o for of, o in scan.objects if of == label]), column, value)
                         )
-        return found
+        return errors
 
     @property
     def _drops(self) -> bool:
@@ -227,24 +227,24 @@ class _Batch:
     def _types_in(self, source: SourceObject) -> Mapping[str, FileType]:
         return self._types.get(source["uri"], {})
 
-    def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+    def _columns_in(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
         """The columns to give the reader for one file: those of CSV have places, all others names."""
-        names, own = column_names(self._schema), found["columns"]
+        names, own = column_names(self._schema), source["columns"]
         if self._format != "csv" and own is None:
             return names
         if self._format in ("text", "binary"):
             return tuple(name for name in names if name in (own or ()))
-        given = {key for key, _ in found.get("folders", ()) if is_folder_column(found, key)}
-        names = tuple(name for name in names if name not in given)
+        folder_names = {key for key, _ in source.get("folders", ()) if is_folder_column(source, key)}
+        names = tuple(name for name in names if name not in folder_names)
         if self._format != "csv":
             return names
         if not has_header("csv", self._options):
             return names if own is None else names[: len(own)]
-        return tuple(own) if own is not None else self._asked_of_spark(session, found)
+        return tuple(own) if own is not None else self._asked_of_spark(session, source)
 
-    def _asked_of_spark(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+    def _asked_of_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
         """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
-        return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [found]).columns)
+        return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns)
 
     # how it is read
 
@@ -267,13 +267,13 @@ class _Batch:
 
     def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
         """What is known of the files of a scan, by number: metadata, values of folders."""
-        folders, known = scan.folders, []
-        for number, (_, found) in enumerate(scan.objects):
-            failure = self._unfit(found) if self._drops else None
-            told = (number, told_path(found), failure and failure.message, found["name"], found["modified_ms"])
-            known.append((*told, *folders.row(found)))
+        folders, facts = scan.folders, []
+        for number, (_, source) in enumerate(scan.objects):
+            failure = self._unfit(source) if self._drops else None
+            common = (number, told_path(source), failure and failure.message, source["name"], source["modified_ms"])
+            facts.append((*common, *folders.row(source)))
         kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
-        rows = session.createDataFrame(known, kinds + folders.kinds)
+        rows = session.createDataFrame(facts, kinds + folders.kinds)
         return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
 
     def _typed(self, scan: Scan) -> Schema:
@@ -286,8 +286,8 @@ class _Batch:
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
         """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""
-        kept = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
-        return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
+        sound = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
+        return sound.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
     def _column(self, column: Field, scan: Scan) -> Column:
         folders, own = scan.folders, self._own(column, scan)
@@ -306,8 +306,8 @@ class _Batch:
 def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:
     """Puts the path of a task's files in place of its label."""
     of: dict[str, list[SourceObject]] = {}
-    for label, found in objects:
-        of.setdefault(label, []).append(found)
+    for label, source in objects:
+        of.setdefault(label, []).append(source)
 
     def renamed(text: str) -> str:
         return re.sub(rf"(?<![/\w]){LABEL}=([0-9a-f]{{32}})", lambda m: one_of(of[m[1]]) if m[1] in of else m[0], text)
@@ -336,14 +336,14 @@ def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[st
 def _unfit(place: Refusal) -> str:
     """What does not fit, and what to write."""
     have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
-    told = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
+    message = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
     if wide is None:
-        return f"{told}; no type of a dataset holds {have}: write the file with another type"
+        return f"{message}; no type of a dataset holds {have}: write the file with another type"
     holder = join(place.dataset, wide, is_text=False)
     if fit(place.file, holder) != "refused":
-        return f"{told}. Declare it as {in_words(holder)} in `schema:`, or correct the file"
+        return f"{message}. Declare it as {in_words(holder)} in `schema:`, or correct the file"
     alone = f"or declare it as {in_words(wide)} in `schema:` if all files have that type"
-    return f"{told}. No type holds both: correct the file, {alone}"
+    return f"{message}. No type holds both: correct the file, {alone}"
 
 
 def _read_under(column: Field, types: Mapping[str, FileType]) -> Type:
@@ -379,8 +379,8 @@ def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> d
         others = [c for c in rows.columns if c not in (CORRUPT, LABEL)]
         marked = rows.select(LABEL, CORRUPT, *(F.col(quoted(c)) for c in others))
         bad = marked.filter(F.col(CORRUPT).isNotNull()).groupBy(LABEL)
-        for label, *found in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
-            counted[label] = counted.get(label, 0) + found[0]
+        for label, *counts in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
+            counted[label] = counted.get(label, 0) + counts[0]
     return {k: replace(w, metrics=_plus(w.metrics, counted.get(k, 0))) for k, w in written.items()}
 
 

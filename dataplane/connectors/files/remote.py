@@ -48,9 +48,9 @@ class Remote:
             return Remote("", {})
         _provide(attempt.spark, way)
         is_s3 = objects[0]["uri"].startswith("s3:")
-        found = _of_s3(Access.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
-        attempt.rename(found.renamed)
-        return found
+        remote = _of_s3(Access.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
+        attempt.rename(remote.renamed)
+        return remote
 
     def reader(self, session: SparkSession, source: DataFrameReader) -> DataFrameReader:
         """The same reader with a way to the store; many paths are looked at by a job of Spark."""
@@ -60,22 +60,24 @@ class Remote:
 
     def paths(self, objects: Iterable[SourceObject]) -> list[str]:
         """For `load`, which takes them for globs."""
-        return [_GLOB.sub(r"\\\1", self.place(found)) for found in objects]
+        return [_GLOB.sub(r"\\\1", self.place(source)) for source in objects]
 
-    def place(self, found: SourceObject) -> str:
+    def place(self, source: SourceObject) -> str:
         """An object as Spark names it. TaskFailure for one that Spark would pass over."""
-        path = path_of(found["uri"])
+        path = path_of(source["uri"])
         if _IGNORED.fullmatch(path.rpartition("/")[2]):
             message = "Spark reads no object whose name starts with _ or ., or ends in ._COPYING_"
-            raise TaskFailure("hidden-name", f"{found['uri']}: {message}", file=found["uri"])
-        root = root_of(found["uri"])
+            raise TaskFailure("hidden-name", f"{source['uri']}: {message}", file=source["uri"])
+        root = root_of(source["uri"])
         return f"{re.sub('^s3:', f'{self.scheme}:', root) if self.scheme else root}/{path}"
 
     def labelled(
         self, session: SparkSession, rows: DataFrame, objects: Sequence[tuple[str, SourceObject]], *, numbered: bool
     ) -> DataFrame:
         """Rows with the label of the object that each is from, and its number. One without would be lost: an error."""
-        named = [(self.place(found), (label, i) if numbered else (label,)) for i, (label, found) in enumerate(objects)]
+        named = [
+            (self.place(source), (label, i) if numbered else (label,)) for i, (label, source) in enumerate(objects)
+        ]
         kinds = f"{LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
         return joined_by_path(session, rows, named, kinds)
 
@@ -98,18 +100,18 @@ def _of_s3(access: Access) -> Remote:
 
 
 def _declared(access: Access) -> dict[str, str]:
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if access.region:
-        found["fs.s3a.endpoint.region"] = access.region
+        settings["fs.s3a.endpoint.region"] = access.region
     if access.endpoint:
-        found["fs.s3a.endpoint"] = access.endpoint.rstrip("/")
-        found["fs.s3a.path.style.access"] = "true"
-        found["fs.s3a.connection.ssl.enabled"] = str(access.endpoint.startswith("https:")).lower()
+        settings["fs.s3a.endpoint"] = access.endpoint.rstrip("/")
+        settings["fs.s3a.path.style.access"] = "true"
+        settings["fs.s3a.connection.ssl.enabled"] = str(access.endpoint.startswith("https:")).lower()
     if access.access_key_id:
         kind = "TemporaryAWSCredentialsProvider" if access.session_token else "SimpleAWSCredentialsProvider"
-        found["fs.s3a.aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}"
-        found["fs.s3a.access.key"] = access.access_key_id
-        found["fs.s3a.secret.key"] = access.secret_access_key
+        settings["fs.s3a.aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}"
+        settings["fs.s3a.access.key"] = access.access_key_id
+        settings["fs.s3a.secret.key"] = access.secret_access_key
     if access.session_token:
-        found["fs.s3a.session.token"] = access.session_token
-    return found
+        settings["fs.s3a.session.token"] = access.session_token
+    return settings

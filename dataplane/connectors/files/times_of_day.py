@@ -59,5 +59,5 @@ def _newest(stats: Json, name: str) -> str:
 
 
 def error(path: str, column: str, value: str) -> TaskError:
-    told = f"{path}: column {column} has {value!r}, a time without a day, which Spark would take for a time of today"
-    return error_of(TaskFailure("time-of-day", f"{told}: declare it as STRING, or give `timestampFormat`"))
+    message = f"{path}: column {column} has {value!r}, a time without a day, which Spark would take for a time of today"
+    return error_of(TaskFailure("time-of-day", f"{message}: declare it as STRING, or give `timestampFormat`"))

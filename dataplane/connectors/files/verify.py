@@ -43,16 +43,16 @@ def local_file(uri: str) -> str:
     return unquote(uri.removeprefix("file:").removeprefix("//"))
 
 
-def open_source(job: SourceJob, found: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
+def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
-    if is_remote(found["uri"]):
-        return open_object(open_root(root_of(found["uri"]), Access.of(job)), found, buffer_bytes)
-    return open(local_file(found["uri"]), "rb")
+    if is_remote(source["uri"]):
+        return open_object(open_root(root_of(source["uri"]), Access.of(job)), source, buffer_bytes)
+    return open(local_file(source["uri"]), "rb")
 
 
-def told_path(found: SourceObject) -> str:
+def told_path(source: SourceObject) -> str:
     """A source file's place as users know it."""
-    return found["uri"] if is_remote(found["uri"]) else local_file(found["uri"])
+    return source["uri"] if is_remote(source["uri"]) else local_file(source["uri"])
 
 
 def one_of(objects: Sequence[SourceObject]) -> str:
@@ -68,27 +68,27 @@ def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
     return all(map(is_unchanged, objects))
 
 
-def is_unchanged(found: SourceObject) -> bool:
+def is_unchanged(source: SourceObject) -> bool:
     """Whether a file's bytes still are those of its version. Versions that are no digest tell by size and time."""
-    path = Path(local_file(found["uri"]))
+    path = Path(local_file(source["uri"]))
     try:
         status = path.stat()
-        if status.st_size != found["size"]:
+        if status.st_size != source["size"]:
             return False
-        if not found["version"].startswith("sha256:"):
-            return status.st_mtime_ns // 1_000_000 == found["modified_ms"]
+        if not source["version"].startswith("sha256:"):
+            return status.st_mtime_ns // 1_000_000 == source["modified_ms"]
         with path.open("rb") as file:
-            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest() == found["version"]
+            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest() == source["version"]
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
 def misread(
-    job: SourceJob, found: SourceObject, encoding: str, *, number_types: Collection[str] = ()
+    job: SourceJob, source: SourceObject, encoding: str, *, number_types: Collection[str] = ()
 ) -> TaskError | str | None:
     """The first place of a text file that its encoding does not allow; or where values are that Spark passes over.
     DOUBTFUL_NUMBERS where the file may have numbers that `number_types` do not hold; in JSON, that DOUBLE does not."""
-    path, options = told_path(found), users_options(job["options"])
+    path, options = told_path(source), users_options(job["options"])
     look = _look_of(job["format"], options, number_types)
     unseen = DOUBTFUL_NUMBERS if number_types else None
     if path.endswith(_OPAQUE):
@@ -98,7 +98,7 @@ def misread(
     except LookupError:
         return unseen  # Java knows it, or Spark will refuse it
     chunks = 0
-    with open_source(job, found) as file:
+    with open_source(job, source) as file:
         try:
             for chunk in _chunks(plain(file, path)):
                 if not chunks and is_wide(encoding):
@@ -111,14 +111,14 @@ def misread(
                     look.see(text)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as e:
-            line = _lines_in(job, found, chunks, e) + 1
+            line = _lines_in(job, source, chunks, e) + 1
             return _undecodable(path, encoding, line, e)
         except EOFError:
-            return _cut_short(path) if path.endswith(".bz2") and found["size"] else unseen
+            return _cut_short(path) if path.endswith(".bz2") and source["size"] else unseen
         except (OSError, zlib.error):
             return unseen  # broken compression: Spark says so
     if isinstance(look, ValueLook) and look.is_doubtful:
-        with open_source(job, found) as file:
+        with open_source(job, source) as file:
             if error := look.passed_over(plain(file, path), path, encoding):
                 return error
     return DOUBTFUL_NUMBERS if look and look.has_doubtful_numbers() else None
@@ -132,12 +132,12 @@ def _look_of(format: str, options: Mapping[str, str], number_types: Collection[s
     return None
 
 
-def _lines_in(job: SourceJob, found: SourceObject, chunks: int, error: UnicodeDecodeError) -> int:
+def _lines_in(job: SourceJob, source: SourceObject, chunks: int, error: UnicodeDecodeError) -> int:
     """Line breaks before an error in the chunk after so many: to count them takes longer than to decode, and nearly all
     files are text."""
     before = error.object[: error.start]
-    with open_source(job, found) as file:
-        some = islice(_chunks(plain(file, told_path(found))), chunks)
+    with open_source(job, source) as file:
+        some = islice(_chunks(plain(file, told_path(source))), chunks)
         if not error.encoding.startswith(("utf-16", "utf-32")):
             return sum(chunk.count(b"\n") for chunk in some) + before.count(b"\n")
         decoder = codecs.getincrementaldecoder(error.encoding)("replace")

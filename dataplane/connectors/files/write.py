@@ -65,17 +65,17 @@ class WriteOptions:
 
     @staticmethod
     def of(format: str, options: Options) -> WriteOptions:
-        given = {key.lower(): str(value) for key, value in options.items()}
-        if unknown := sorted(set(given) - _KNOWN[format]):
+        texts = {key.lower(): str(value) for key, value in options.items()}
+        if unknown := sorted(set(texts) - _KNOWN[format]):
             raise TaskFailure("not-supported", f"unknown option of a {format} target: {unknown[0]}")
-        compression = given.get("compression", "snappy" if format == "parquet" else "none").lower()
+        compression = texts.get("compression", "snappy" if format == "parquet" else "none").lower()
         suffixes = _SUFFIXES["parquet" if format == "parquet" else "text"]
         if compression not in suffixes:
             raise TaskFailure("not-supported", f"a {format} target knows no compression {compression}")
-        sep = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
+        sep = texts.get("sep", texts.get("delimiter", ",")).replace("\\t", "\t")
         if len(sep) != 1:
             raise TaskFailure("not-supported", "the separator of a csv target must be one character")
-        return WriteOptions(given.get("header", "true").lower() == "true", sep, given.get("nullvalue", ""), compression)
+        return WriteOptions(texts.get("header", "true").lower() == "true", sep, texts.get("nullvalue", ""), compression)
 
 
 _KNOWN = {
@@ -173,12 +173,12 @@ class FilesTarget:
                 if (place / MARKER).is_file():
                     fence(str(folder), _told(place), generation)
             others = {leaf: str(_told(leaf).get("partition", partition)) for leaf in leaves if leaf != folder}
-            gone = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
-            gone += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
+            removed = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
+            removed += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
             final.parent.mkdir(parents=True, exist_ok=True)
             fresh.rename(final)
             self._prune(tops)
-        for left in gone:
+        for left in removed:
             shutil.rmtree(left, ignore_errors=True)  # what stays is swept
 
     def _in_the_way(self, partition: str, folder: Path) -> list[Path]:
@@ -205,8 +205,8 @@ class FilesTarget:
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
-        known = _told(folder).get("partition")
-        return known == partition if known is not None else folder.name == encode_key(partition)
+        owner_partition = _told(folder).get("partition")
+        return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
         """Note that a partition was removed from another folder than that of now; what was noted before."""
@@ -224,9 +224,9 @@ class FilesTarget:
                     break
 
     def _away(self, folder: Path) -> Path:
-        gone = self.root / f"{TEMPORARY}{uuid4().hex}"
-        folder.rename(gone)
-        return gone
+        place = self.root / f"{TEMPORARY}{uuid4().hex}"
+        folder.rename(place)
+        return place
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -238,8 +238,8 @@ class FilesTarget:
                     break
                 except BlockingIOError:
                     if tries == TRIES:
-                        told = f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
-                        raise TaskFailure("target-busy", told, "infrastructure") from None
+                        message = f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
+                        raise TaskFailure("target-busy", message, "infrastructure") from None
                     time.sleep(PAUSE_S)
             yield
 
@@ -257,10 +257,10 @@ class FilesTarget:
                 raise _strange(other)
             return [folder]
         below = [] if self.layout == FIRST else sorted(folder.iterdir())
-        found = [leaf for inner in below for leaf in self._partitions_in(inner)]
-        if not found:
+        leaves = [leaf for inner in below for leaf in self._partitions_in(inner)]
+        if not leaves:
             raise _strange(folder)
-        return found
+        return leaves
 
 
 def _told(folder: Path) -> Json:

@@ -78,17 +78,17 @@ class RemoteTarget:
                 text = whose(self.owner, NEWEST)
                 obstore.put(self.store, path, text.encode(), mode="create", use_multipart=False)
             except AlreadyExistsError:
-                known = self._read(path)[0]
-                if (other := known.get("owner")) != self.owner:
-                    told = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
-                    raise TaskFailure("target-owned", told) from None
-                self.layout = int(known.get("version", FIRST))
+                marker = self._read(path)[0]
+                if (other := marker.get("owner")) != self.owner:
+                    message = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
+                    raise TaskFailure("target-owned", message) from None
+                self.layout = int(marker.get("version", FIRST))
         failpoint("files-taken")
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
-        found = self._found(folder, generation)
+        contents = self._found(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
             file = Path(scratch) / "rows"
             rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
@@ -98,9 +98,9 @@ class RemoteTarget:
             )
             self._put(f"{folder}/{name}", file)
         failpoint("files-put")
-        self._mark(partition, folder, found, [name], generation)
+        self._mark(partition, folder, contents, [name], generation)
         failpoint("files-marked")
-        self._delete(found.rows)
+        self._delete(contents.rows)
         if not self.goes_on:  # else it lies nowhere else
             self._remove_others(partition, generation)
         failpoint("files-written")
@@ -108,10 +108,10 @@ class RemoteTarget:
 
     def remove(self, partition: str, generation: int) -> WriteAnswer:
         folder = self._folder(partition)
-        found = self._found(folder, generation)
-        self._mark(partition, folder, found, [], generation)
+        contents = self._found(folder, generation)
+        self._mark(partition, folder, contents, [], generation)
         failpoint("files-unmarked")
-        self._delete(found.rows)
+        self._delete(contents.rows)
         self._remove_others(partition, generation)
         return {"rows": 0, "bytes": 0}
 
@@ -121,16 +121,16 @@ class RemoteTarget:
             return
         own = self._folder(partition)
         for place in sorted({self._path(name) for name in places_of(partition)} - {own}):
-            known = self._marker(place)
-            if known.get("owner") == self.owner and self._was_of(known, place, partition) and known.get("files"):
-                found = self._found(place, generation)
-                self._mark(partition, place, found, [], generation)
-                self._delete(found.rows)
+            marker = self._marker(place)
+            if marker.get("owner") == self.owner and self._was_of(marker, place, partition) and marker.get("files"):
+                contents = self._found(place, generation)
+                self._mark(partition, place, contents, [], generation)
+                self._delete(contents.rows)
 
     def _was_of(self, marker: Json, place: str, partition: str) -> bool:
         """Of the first layout, the name of the place says so."""
-        known = marker.get("partition")
-        return known == partition if known is not None else place == self._path(encode_key(partition))
+        marked = marker.get("partition")
+        return marked == partition if marked is not None else place == self._path(encode_key(partition))
 
     def _marker(self, place: str) -> Json:
         """What the marker at a place says; nothing where there is none."""
@@ -159,8 +159,8 @@ class RemoteTarget:
         for path in paths:
             is_ours = self._own.fullmatch(path.removeprefix(f"{folder}/"))
             if not (marker.get("owner") == self.owner if path == place else is_ours):
-                told = f"not written by us, so left alone: {uri_of(self.root, path)}"
-                raise TaskFailure("target-occupied", told)
+                message = f"not written by us, so left alone: {uri_of(self.root, path)}"
+                raise TaskFailure("target-occupied", message)
         fence(uri_of(self.root, folder), marker, generation)
         return Found([path for path in paths if path != place], tag)
 
@@ -187,12 +187,12 @@ class RemoteTarget:
             body, meta = bytes(answer.bytes()), answer.meta
         version: Any = {name: tag for name in ("e_tag", "version") if (tag := meta[name])}
         try:
-            told = json.loads(body)
+            content = json.loads(body)
         except ValueError:
-            told = None
-        return told if isinstance(told, dict) else {}, version
+            content = None
+        return content if isinstance(content, dict) else {}, version
 
-    def _mark(self, partition: str, folder: str, found: Found, files: list[str], generation: int) -> None:
+    def _mark(self, partition: str, folder: str, contents: Found, files: list[str], generation: int) -> None:
         """What counts from now on. TaskFailure where another writer has said so meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -200,13 +200,13 @@ class RemoteTarget:
         path, text = f"{folder}/{MARKER}", of_partition(self.owner, partition, files, generation)
         with telling(uri_of(self.root, path)):
             try:
-                obstore.put(self.store, path, text.encode(), mode=found.marker or "create", use_multipart=False)
+                obstore.put(self.store, path, text.encode(), mode=contents.marker or "create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 if self._read(path)[0] == json.loads(text):
                     return  # it was put, and the answer was lost
                 self._delete(f"{folder}/{name}" for name in files)
-                told = f"another writer was at {uri_of(self.root, folder)} meanwhile"
-                raise TaskFailure("target-busy", told, "infrastructure") from None
+                message = f"another writer was at {uri_of(self.root, folder)} meanwhile"
+                raise TaskFailure("target-busy", message, "infrastructure") from None
 
     def _put(self, path: str, body: bytes | Path) -> None:
         import obstore
