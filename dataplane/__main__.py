@@ -80,11 +80,11 @@ def _prepare() -> int:
 
     os.nice(19)  # a driver may be at work meanwhile
     try:
-        found = prepare()
+        archive = prepare()
     except NoSpark as e:
         sys.exit(str(e))
-    if found:
-        sys.stdout.write(f"{found}\n")
+    if archive:
+        sys.stdout.write(f"{archive}\n")
     return 0
 
 

@@ -44,9 +44,9 @@ def to_driver(failure: TaskFailure) -> RuntimeError:
 
 def of_worker(text: str) -> TaskFailure | None:
     """The failure that such a text tells of. Users' code may say what it likes: what only looks so is none."""
-    _, mark, told = text.rpartition(WORKER_FAILURE)
+    _, mark, arguments = text.rpartition(WORKER_FAILURE)
     try:
-        return TaskFailure(*json.JSONDecoder().raw_decode(told)[0]) if mark else None
+        return TaskFailure(*json.JSONDecoder().raw_decode(arguments)[0]) if mark else None
     except (ValueError, TypeError):
         return None
 
@@ -57,14 +57,14 @@ WORKER_FAILURE = f"{RuntimeError.__name__}: {_MARK}"  # what stands before one i
 
 def error_of(failure: BaseException) -> TaskError:
     """The record of any exception; what is not a TaskFailure is the infrastructure's fault and may be tried again."""
-    known = failure if isinstance(failure, TaskFailure) else None
+    task_failure = failure if isinstance(failure, TaskFailure) else None
     return {
-        "kind": known.kind if known else "infrastructure",
-        "condition": known.condition if known else type(failure).__name__,
+        "kind": task_failure.kind if task_failure else "infrastructure",
+        "condition": task_failure.condition if task_failure else type(failure).__name__,
         "sqlstate": None,
-        "message": known.message if known else f"{type(failure).__name__}: {failure}",
-        "file": known.file if known else None,
-        "line": known.line if known else None,
+        "message": task_failure.message if task_failure else f"{type(failure).__name__}: {failure}",
+        "file": task_failure.file if task_failure else None,
+        "line": task_failure.line if task_failure else None,
         "column": None,
         "detail": "".join(traceback.format_exception(failure)),
     }

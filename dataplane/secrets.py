@@ -68,10 +68,10 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
     """Begin this process anew if its environment held secrets: the kernel shows the environment that a process was
     started with to every process of the same user (/proc/PID/environ), whatever it does with it later."""
-    found = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
-    if not found:
+    secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
+    if not secrets:
         return
-    with handing({**_handed(environ), **found}) as descriptor:
+    with handing({**_handed(environ), **secrets}) as descriptor:
         os.set_inheritable(descriptor, True)
         environ[HANDED] = str(descriptor)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
@@ -126,8 +126,8 @@ def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
     """The text itself, or the value of the secret that it refers to. TaskFailure where there is none."""
     if not text.startswith("secret://"):
         return text
-    found = _REFERENCE.fullmatch(text)
-    value = _value(found[1], found[2], _all() if environ is None else environ) if found else None
+    reference = _REFERENCE.fullmatch(text)
+    value = _value(reference[1], reference[2], _all() if environ is None else environ) if reference else None
     if value is None:
         raise TaskFailure("secret-missing", f"{text} has no value here: set {_variable(text)}, or mount it as a file")
     remember(value)
@@ -136,12 +136,12 @@ def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 def named_by(job: Json) -> dict[str, str]:
     """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, key in _REFERENCE.findall(json.dumps(job)):
         with suppress(TaskFailure):  # that process tells of it
             if (value := _value(name, key, _all())) is not None:
-                found[_variable_of(f"{name}/{key}")] = value
-    return found
+                values[_variable_of(f"{name}/{key}")] = value
+    return values
 
 
 def _all() -> Mapping[str, str]:
@@ -179,7 +179,7 @@ def _variable(reference: str) -> str:
 def remember(value: str) -> None:
     """Hide a value, what is secret within it if it is a URL, its lines, and their spellings in URLs, JSON, base64."""
     global _pattern
-    parts = [part for found in _IN_URL.findall(value) for part in found]
+    parts = [part for groups in _IN_URL.findall(value) for part in groups]
     lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
     with _changing:
         for part in {value, *parts, *lines}:
@@ -223,20 +223,20 @@ def without_secrets(results: Iterable[TaskResult]) -> list[TaskResult]:
 
 
 def _as_told(record: Mapping[str, Json]) -> dict[str, Json]:
-    told = dict(record)
-    if isinstance(error := told.get("error"), dict):
-        told["error"] = without_secrets_in(cast("TaskError", error))
-    if isinstance(examples := told.get("examples"), list):
-        told["examples"] = [words.visible(hidden(str(example))) for example in examples]
-    if isinstance(answer := told.get("result"), dict):
-        told["result"] = _as_told(answer)
-    return told
+    visible = dict(record)
+    if isinstance(error := visible.get("error"), dict):
+        visible["error"] = without_secrets_in(cast("TaskError", error))
+    if isinstance(examples := visible.get("examples"), list):
+        visible["examples"] = [words.visible(hidden(str(example))) for example in examples]
+    if isinstance(answer := visible.get("result"), dict):
+        visible["result"] = _as_told(answer)
+    return visible
 
 
 def without_secrets_in(error: TaskError) -> TaskError:
-    told = {name: _hidden_in(value) for name, value in error.items()}
-    told |= {"message": words.message(told["message"]), "detail": words.detail(told["detail"])}
-    return cast("TaskError", told)
+    visible = {name: _hidden_in(value) for name, value in error.items()}
+    visible |= {"message": words.message(visible["message"]), "detail": words.detail(visible["detail"])}
+    return cast("TaskError", visible)
 
 
 def _hidden_in(value: Json) -> Json:

@@ -38,8 +38,8 @@ def visible(text: str) -> str:
     return _ODD.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(character: re.Match[str]) -> str:
+    code = ord(character[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 

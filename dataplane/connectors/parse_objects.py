@@ -61,8 +61,8 @@ def parse_objects(
 
 
 def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:
-    changed = source.changed([found for task in tasks for found in task["objects"]])
-    return frozenset(t["task"] for t in tasks if any(found["name"] in changed for found in t["objects"]))
+    changed = source.changed([listed for task in tasks for listed in task["objects"]])
+    return frozenset(t["task"] for t in tasks if any(listed["name"] in changed for listed in t["objects"]))
 
 
 def _together(
@@ -74,13 +74,13 @@ def _together(
     def run(some: Sequence[ParseTask]) -> dict[str, Written]:
         attempt.enter()
         labels = [task_label(t) for t in some]
-        objects = [(task_label(t), found) for t in some for found in t["objects"]]
+        objects = [(task_label(t), listed) for t in some for listed in t["objects"]]
         if not objects or not columns["fields"]:
             return {label: nothing_written(attempt, columns) for label in labels}
         rows = source.rows(objects)
         drops = CORRUPT in rows.columns
-        kept = rows.filter(F.col(CORRUPT).isNull()) if drops else rows
-        typed = kept.select(*_typed(kept, columns), LABEL)
+        sound = rows.filter(F.col(CORRUPT).isNull()) if drops else rows
+        typed = sound.select(*_typed(sound, columns), LABEL)
         written = as_expected(attempt, typed, labels, columns, lacking)
         return with_dropped(written, [rows]) if drops else written
 
@@ -89,12 +89,12 @@ def _together(
 
 def told(source: SourceReader, error: BaseException) -> TaskError:
     files = source.files if isinstance(source, OfUsersCode) else {}
-    found = explain(error, ErrorSource(files=files, reads="sources"))
-    return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
+    error_record = explain(error, ErrorSource(files=files, reads="sources"))
+    return {**error_record, "kind": "infrastructure"} if source.may_pass(error_record) else error_record
 
 
 def _typed(rows: DataFrame, columns: Schema) -> Iterator[Column]:
     """Columns as the dataset has them; that one is not there, Spark says."""
-    found = {f.name: f.dataType for f in rows.schema}
-    for wanted in spark_type(columns):
-        yield cast(wanted.name, found.get(wanted.name, wanted.dataType), wanted.dataType)
+    types = {f.name: f.dataType for f in rows.schema}
+    for field in spark_type(columns):
+        yield cast(field.name, types.get(field.name, field.dataType), field.dataType)

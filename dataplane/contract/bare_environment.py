@@ -12,5 +12,5 @@ SECRETS = "HEADGATE_"  # nothing that is named so is a query's business, but how
 FOR_SPARK = frozenset({"HEADGATE_CLASSES", "HEADGATE_JARS", "HEADGATE_JVM", "HEADGATE_LAKE", "HEADGATE_SPARK_CONF"})
 
 
-def bare(kept: frozenset[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name in kept or not name.startswith(SECRETS)}
+def bare(names: frozenset[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name in names or not name.startswith(SECRETS)}

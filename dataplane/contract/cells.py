@@ -112,12 +112,12 @@ def _decimal(kind: str, value: Json) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise _wrong(kind, value)
     try:
-        found = Decimal(str(value))
+        number = Decimal(str(value))
     except InvalidOperation:
         raise _wrong(kind, value) from None
-    if not found.is_finite() or found != round(found, scale) or abs(found) >= Decimal(10) ** (precision - scale):
+    if not number.is_finite() or number != round(number, scale) or abs(number) >= Decimal(10) ** (precision - scale):
         raise BadCell(f"{_shown(value)} does not fit into {type_name(kind)}")
-    return round(found, scale)
+    return round(number, scale)
 
 
 def _digits(kind: str) -> tuple[int, int]:
@@ -132,15 +132,15 @@ def _from_text(kind: str, value: str, zone: tzinfo) -> date | datetime | bytes:
             return date.fromisoformat(value)
         if kind == "binary":
             return base64.b64decode(value, validate=True)
-        found = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except (ValueError, binascii.Error):
         form = {"date": "2013-07-04", "binary": "base64"}.get(kind, "2013-07-04 12:00:00")
         raise BadCell(f"{_shown(value)} is no {type_name(kind)}: write it as {form}") from None
     if kind == "timestamp":
-        return found if found.tzinfo else found.replace(tzinfo=zone)
-    if found.tzinfo:
+        return time if time.tzinfo else time.replace(tzinfo=zone)
+    if time.tzinfo:
         raise BadCell(f"{_shown(value)} has an offset, and {type_name(kind)} has none")
-    return found
+    return time
 
 
 def _nested(kind: Type, value: Json, zone: tzinfo) -> Json:
@@ -167,17 +167,17 @@ def _key(kind: Type, text: str) -> Json:
 
 def typed_row(schema: Schema, values: Mapping[str, Json], zone: tzinfo) -> tuple[Json, ...]:
     """A row in the order of the schema; what is not named is NULL. Raises BadCell, with the column."""
-    known = [f["name"] for f in schema["fields"]]
+    names = [f["name"] for f in schema["fields"]]
     for name in values:
-        if name not in known:
-            raise BadCell(f"there is no field {name!r}: known are {', '.join(known)}")
-    found = []
+        if name not in names:
+            raise BadCell(f"there is no field {name!r}: known are {', '.join(names)}")
+    cells = []
     for field in schema["fields"]:
         try:
-            found.append(typed(field["type"], values.get(field["name"]), zone))
+            cells.append(typed(field["type"], values.get(field["name"]), zone))
         except BadCell as e:
             raise BadCell(f"{field['name']}: {e}") from None
-    return tuple(found)
+    return tuple(cells)
 
 
 # --- from Spark -----------------------------------------------------------------------------------

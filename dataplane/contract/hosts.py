@@ -28,8 +28,8 @@ def is_link_local(host: str) -> bool:
 
 def names_link_local(url: str) -> bool:
     """The same of the host of a URL. What is no URL has none."""
-    found = _HOST.match(url)
-    return found is not None and is_link_local(found["inner"] or found["plain"] or "")
+    host = _HOST.match(url)
+    return host is not None and is_link_local(host["inner"] or host["plain"] or "")
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:

@@ -25,6 +25,6 @@ def is_refused(option: str) -> bool:
 def refused_parameters(url: str) -> Iterator[str]:
     """The parameters of a JDBC URL that are refused."""
     for part in re.split("[?&#]", url)[1:]:
-        name = _ENCODED.sub(lambda found: chr(int(found[1], 16)), part.partition("=")[0])
+        name = _ENCODED.sub(lambda code: chr(int(code[1], 16)), part.partition("=")[0])
         if is_refused(name):
             yield name

@@ -55,10 +55,10 @@ def join(left: Type, right: Type, *, is_text: bool) -> Type:
     return _top(is_text)
 
 
-def grow(name: str, have: Type, found: Type, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
+def grow(name: str, have: Type, other: Type, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
     """The join of a column's type with another one. A part that conflicts stays as it was, and is named."""
-    joined = join(have, found, is_text=is_text)
-    conflicts = tuple(_conflicts(name, have, found, joined))
+    joined = join(have, other, is_text=is_text)
+    conflicts = tuple(_conflicts(name, have, other, joined))
     return (_without_conflicts(have, joined) if conflicts else joined), conflicts
 
 
@@ -177,13 +177,13 @@ def _join_decimals(left: tuple[int, int] | None, right: tuple[int, int] | None) 
 # --- conflicts ------------------------------------------------------------------------------------
 
 
-def _conflicts(name: str, have: Type, found: Type, joined: Type) -> Iterator[Conflict]:
+def _conflicts(name: str, have: Type, other: Type, joined: Type) -> Iterator[Conflict]:
     if joined == CONFLICT:
-        yield Conflict(name, have, found)
-    if isinstance(joined, str) or isinstance(have, str) or isinstance(found, str):
+        yield Conflict(name, have, other)
+    if isinstance(joined, str) or isinstance(have, str) or isinstance(other, str):
         return
     for inner, kind in _parts(joined).items():
-        old, new = _parts(have).get(inner), _parts(found).get(inner)
+        old, new = _parts(have).get(inner), _parts(other).get(inner)
         if old is not None and new is not None:
             yield from _conflicts(f"{name}.{inner}" if inner else name, old, new, kind)
 

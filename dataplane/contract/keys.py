@@ -61,7 +61,7 @@ def column_key(names: Sequence[str], texts: Sequence[str | None]) -> str:
 def column_texts(key: str) -> list[str | None]:
     """The texts of which `column_key` made this key."""
     parts = (segment.partition("=") for segment in key.split("/"))
-    return [unquote(text) if given else None for _, given, text in parts]
+    return [unquote(text) if equals else None for _, equals, text in parts]
 
 
 def pair_key(key: str, partition: str) -> str:
@@ -76,8 +76,8 @@ def key_of(name: str, template: str | None) -> str | None:
     texts joined by `/`. Everything but [A-Za-z0-9._-] is percent-encoded in each of them.
     """
     folders = name.split("/")
-    found = folders if template is None else _match_folders(folders, template.split("/"))
-    return None if found is None else "/".join(map(encode_segment, found))
+    texts = folders if template is None else _match_folders(folders, template.split("/"))
+    return None if texts is None else "/".join(map(encode_segment, texts))
 
 
 def template_pieces(pattern: str) -> list[str]:
@@ -92,13 +92,13 @@ def template_pieces(pattern: str) -> list[str]:
 def _match_folders(folders: Sequence[str], patterns: Sequence[str]) -> list[str] | None:
     if len(folders) != len(patterns):
         return None
-    found: list[str] = []
+    all_texts: list[str] = []
     for folder, pattern in zip(folders, patterns, strict=True):
         texts = _match_folder(folder, template_pieces(pattern))
         if texts is None:
             return None
-        found += texts
-    return found
+        all_texts += texts
+    return all_texts
 
 
 def _match_folder(text: str, pieces: Sequence[str]) -> list[str] | None:
@@ -108,13 +108,13 @@ def _match_folder(text: str, pieces: Sequence[str]) -> list[str] | None:
         return [] if text == first else None
     if not text.startswith(first):
         return None
-    start, found = len(first), []
+    start, texts = len(first), []
     for number, (wildcard, literal) in enumerate(zip(wildcards, literals, strict=True), 1):
         least = start + (wildcard != "*")
         end = text.find(literal, least) if number < len(wildcards) else len(text) - len(literal)
         if end < least or not text.startswith(literal, end):
             return None
         if wildcard != "*":
-            found.append(text[start:end])
+            texts.append(text[start:end])
         start = end + len(literal)
-    return found
+    return texts

@@ -59,7 +59,7 @@ class Value:
         """The same after one more step."""
         if step == "IDENTITY":
             return self
-        return Value({o: frozenset(after(step, one) for one in steps) for o, steps in self.origins.items()})
+        return Value({o: frozenset(after(step, subtype) for subtype in steps) for o, steps in self.origins.items()})
 
 
 NOTHING: Final = Value()
@@ -76,11 +76,11 @@ def after(step: Subtype, before: Subtype) -> Subtype:
 
 def merged(values: Iterable[Value]) -> Value:
     """What several values are made of together."""
-    found: dict[Origin, frozenset[Subtype]] = {}
+    origins: dict[Origin, frozenset[Subtype]] = {}
     for value in values:
         for origin, steps in value.origins.items():
-            found[origin] = found.get(origin, frozenset()) | steps
-    return Value(found)
+            origins[origin] = origins.get(origin, frozenset()) | steps
+    return Value(origins)
 
 
 def whole(inputs: Iterable[str], step: Subtype = "TRANSFORMATION") -> Value:
@@ -117,10 +117,10 @@ class Tracing:
 
 
 def _by_input(value: Value) -> Value:
-    found: dict[Origin, frozenset[Subtype]] = {}
+    origins: dict[Origin, frozenset[Subtype]] = {}
     for (name, _), steps in value.origins.items():
-        found[name, EVERY] = found.get((name, EVERY), frozenset()) | steps
-    return Value(found)
+        origins[name, EVERY] = origins.get((name, EVERY), frozenset()) | steps
+    return Value(origins)
 
 
 def input_fields(value: Value) -> list[InputField]:

@@ -39,15 +39,15 @@ def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes
     return source_id(objects, named="name" in metadata)
 
 
-def _with_folders(found: SourceObject) -> SourceObject:
-    if "folders" not in found:
-        return found
-    return {**found, "version": f"{found['version']}/{json.dumps(found['folders'])}"}
+def _with_folders(source: SourceObject) -> SourceObject:
+    if "folders" not in source:
+        return source
+    return {**source, "version": f"{source['version']}/{json.dumps(source['folders'])}"}
 
 
-def is_of_bytes(found: SourceObject) -> bool:
+def is_of_bytes(source: SourceObject) -> bool:
     """The version identifies the object's bytes, wherever it lies."""
-    return found["version"].startswith("sha256:")
+    return source["version"].startswith("sha256:")
 
 
 class SourceObject(TypedDict):
@@ -64,17 +64,17 @@ class SourceObject(TypedDict):
     detail: NotRequired[Json]  # what its connector alone has to know to read it
 
 
-def columns_of(found: SourceObject) -> list[str] | None:
+def columns_of(source: SourceObject) -> list[str] | None:
     """The columns of an object's rows: its own, then the keys of its folders that are none of these."""
-    own = found["columns"]
-    if own is None or "folders" not in found:
+    own = source["columns"]
+    if own is None or "folders" not in source:
         return own
-    return list(dict.fromkeys([*own, *(key for key, _ in found["folders"])]))
+    return list(dict.fromkeys([*own, *(key for key, _ in source["folders"])]))
 
 
-def is_folder_column(found: SourceObject, key: str) -> bool:
+def is_folder_column(source: SourceObject, key: str) -> bool:
     """Whether a folder alone gives a column; also where the object cannot tell its own."""
-    return key not in (found["columns"] or ())
+    return key not in (source["columns"] or ())
 
 
 def folder_columns(objects: Iterable[SourceObject]) -> frozenset[str]:
@@ -112,8 +112,8 @@ def listing_line(partition: ListedPartition) -> bytes:
 
 def listing_head(line: bytes) -> tuple[str, bytes, Content]:
     """Key, source id and content of a line, without reading the objects in it. ValueError if it is no such line."""
-    head, found, _ = line.partition(_OBJECTS)  # no text in JSON holds a quotation mark without a backslash before it
-    if not found:
+    head, mark, _ = line.partition(_OBJECTS)  # no text in JSON holds a quotation mark without a backslash before it
+    if not mark:
         raise ValueError("a line of a listing without objects")
     key, source, content = _decode(f"{head.decode()}}}").values()
     return key, bytes.fromhex(source), Content(*content)

@@ -76,7 +76,7 @@ def columns_of(condition: Condition) -> Iterator[str]:
         case Column(path):
             yield path[0]
         case Call(_, arguments):
-            for one in arguments:
-                yield from columns_of(one)
+            for argument in arguments:
+                yield from columns_of(argument)
         case Value():
             return

@@ -104,13 +104,13 @@ def merged(parts: Iterable[Profile]) -> Profile:
     """The profile of all rows of the parts."""
     every = list(parts)
     names = sorted({name for part in every for name in part["columns"]})
-    found: Profile = {
+    profile: Profile = {
         "rows": sum(part["rows"] for part in every),
         "columns": {name: _column([_of(part, name) for part in every]) for name in names},
         "sample": merged_sample([part["sample"] for part in every]),
     }
     missing = sum(part.get("unprofiled", 0) for part in every)
-    return {**found, "unprofiled": missing} if missing else found
+    return {**profile, "unprofiled": missing} if missing else profile
 
 
 def _of(profile: Profile, name: str) -> ColumnCounts | int:
@@ -123,7 +123,7 @@ def _column(parts: Sequence[ColumnCounts | int]) -> ColumnCounts:
     lacking = sum(part for part in parts if isinstance(part, int))
     shapes = {part["shape"] for part in have}
     shape: Shape = shapes.pop() if len(shapes) == 1 else "mixed"
-    found: ColumnCounts = {
+    counts: ColumnCounts = {
         "shape": shape,
         "nulls": sum(part["nulls"] for part in have) + lacking,
         "nulls_of": sum(part["nulls_of"] for part in have) + lacking,
@@ -131,23 +131,23 @@ def _column(parts: Sequence[ColumnCounts | int]) -> ColumnCounts:
         "bounds_of": 0,
     }
     if shape == "mixed":
-        return found
+        return counts
     sketch = _distinct(have)
     if sketch is not None:
-        found["distinct"] = sketch
+        counts["distinct"] = sketch
     bounds = _bounds(shape, [end for part in have for end in part["bounds"]])
-    return {**found, "bounds": bounds, "bounds_of": sum(part["bounds_of"] for part in have) + lacking}
+    return {**counts, "bounds": bounds, "bounds_of": sum(part["bounds_of"] for part in have) + lacking}
 
 
 def _distinct(parts: Sequence[ColumnCounts]) -> str | None:
     """None where a part has values and no sketch of them."""
-    found: list[str] = []
+    bodies: list[str] = []
     for part in parts:
         if "distinct" in part:
-            found.append(part["distinct"])
+            bodies.append(part["distinct"])
         elif part["nulls"] != part["nulls_of"] or not part["nulls_of"]:
             return None
-    return sketches.merged(found) if found else None
+    return sketches.merged(bodies) if bodies else None
 
 
 def _bounds(shape: Shape, ends: list[Value]) -> list[Value]:
@@ -191,18 +191,18 @@ def fitting(every: Sequence[Profile], most: int = REPORTED) -> list[Profile]:
     out, and samples are thinned alike."""
     half = most // 2
     left_out = _dearest(every, half)
-    values = sum(len(one["sample"]["marks"]) * (len(one["sample"]["values"]) + 1) for one in every)
+    values = sum(len(profile["sample"]["marks"]) * (len(profile["sample"]["values"]) + 1) for profile in every)
     is_small = values * USUAL_VALUE <= half  # to encode all would take as long as to pack it
-    size = 0 if is_small else sum(len(_ENCODE(one["sample"])) for one in every)
+    size = 0 if is_small else sum(len(_ENCODE(profile["sample"])) for profile in every)
     share = min(1.0, half / size) if size else 1.0
-    return [_lighter(one, left_out, share) for one in every]
+    return [_lighter(profile, left_out, share) for profile in every]
 
 
 def _dearest(every: Sequence[Profile], most: int) -> frozenset[str]:
     """Columns whose sketches do not fit. Those of few values come first, of all profiles alike."""
     sizes: dict[str, int] = {}
-    for one in every:
-        for name, column in one["columns"].items():
+    for profile in every:
+        for name, column in profile["columns"].items():
             sizes[name] = sizes.get(name, 0) + len(column.get("distinct", ""))
     left = most
     dear: set[str] = set()
@@ -213,15 +213,17 @@ def _dearest(every: Sequence[Profile], most: int) -> frozenset[str]:
     return frozenset(dear)
 
 
-def _lighter(one: Profile, without: frozenset[str], share: float) -> Profile:
-    columns = {name: _without_sketch(column) if name in without else column for name, column in one["columns"].items()}
-    sample = one["sample"]
+def _lighter(profile: Profile, without: frozenset[str], share: float) -> Profile:
+    columns = {
+        name: _without_sketch(column) if name in without else column for name, column in profile["columns"].items()
+    }
+    sample = profile["sample"]
     if share < 1.0:
         below = max(1, int(sample["below"] * share))
-        kept = sum(mark < below for mark in sample["marks"])
-        values = {name: of[:kept] for name, of in sample["values"].items()}
-        sample = {**sample, "below": below, "marks": sample["marks"][:kept], "values": values}
-    return {**one, "columns": columns, "sample": sample}
+        count = sum(mark < below for mark in sample["marks"])
+        values = {name: of[:count] for name, of in sample["values"].items()}
+        sample = {**sample, "below": below, "marks": sample["marks"][:count], "values": values}
+    return {**profile, "columns": columns, "sample": sample}
 
 
 def _without_sketch(column: ColumnCounts) -> ColumnCounts:
@@ -244,32 +246,32 @@ def unpacked(body: bytes, rows: int) -> Profile:
     try:
         inflated = zlib.decompressobj()
         text = inflated.decompress(body, LARGEST_BYTES)
-        found = cast("Profile", json.loads(text))
-        _check(found)
-        if found["rows"] == rows:
-            return found
+        profile = cast("Profile", json.loads(text))
+        _check(profile)
+        if profile["rows"] == rows:
+            return profile
     except (zlib.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         pass
     return unknown(rows)
 
 
-def _check(found: Profile) -> None:
+def _check(profile: Profile) -> None:
     """ValueError, TypeError or KeyError for what merging would not find."""
-    numbers = [found["rows"], found.get("unprofiled", 0), found["sample"]["of"], found["sample"]["below"]]
-    for name, column in found["columns"].items():
+    numbers = [profile["rows"], profile.get("unprofiled", 0), profile["sample"]["of"], profile["sample"]["below"]]
+    for name, column in profile["columns"].items():
         numbers += [column["nulls"], column["nulls_of"], column["bounds_of"]]
         if "distinct" in column:
             sketches.count(column["distinct"])
         of_shape = ACCEPTED[column["shape"]]
-        values = found["sample"]["values"].get(name, [])
+        values = profile["sample"]["values"].get(name, [])
         if len(column["bounds"]) not in (0, 2) or not all(map(of_shape, column["bounds"])):
             raise ValueError(name)
-        if not all(one is None or column["shape"] == "mixed" or of_shape(one) for one in values):
+        if not all(cell is None or column["shape"] == "mixed" or of_shape(cell) for cell in values):
             raise ValueError(name)
-    marks = found["sample"]["marks"]
-    if not all(_is_count(one) for one in (*numbers, *marks)):
+    marks = profile["sample"]["marks"]
+    if not all(_is_count(number) for number in (*numbers, *marks)):
         raise ValueError("no count")
-    if any(len(of) != len(marks) for of in found["sample"]["values"].values()):
+    if any(len(of) != len(marks) for of in profile["sample"]["values"].values()):
         raise ValueError("values without marks")
 
 

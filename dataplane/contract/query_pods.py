@@ -53,14 +53,14 @@ def number(kind: bytes, value: int) -> bytes:
     return frame(kind, str(value).encode())
 
 
-def welcome(token: str, nonce: bytes, asked: int) -> bytes:
-    return frame(WELCOME, str(asked).encode() + b" " + proof(token, POD, nonce))
+def welcome(token: str, nonce: bytes, questions: int) -> bytes:
+    return frame(WELCOME, str(questions).encode() + b" " + proof(token, POD, nonce))
 
 
 def welcomed(token: str, nonce: bytes, body: bytes) -> int | None:
     """How many questions the process was asked before; None: whoever says so does not have the token."""
-    asked, _, proven = body.partition(b" ")
-    return int(asked) if hmac.compare_digest(proven, proof(token, POD, nonce)) else None
+    questions, _, proven = body.partition(b" ")
+    return int(questions) if hmac.compare_digest(proven, proof(token, POD, nonce)) else None
 
 
 def tend(connection: socket.socket) -> None:

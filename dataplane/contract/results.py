@@ -191,7 +191,7 @@ def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:
     """The outputs of a `done` result by their names in a trace: DEALT and the key of each partition that its rows were
     dealt out to, else the result itself, without a name; and what was taken out."""
     dealt, taken_out = result.get("outputs"), result.get("quarantine")
-    kept: dict[str, TaskResult | Output] = {"": result}
+    results: dict[str, TaskResult | Output] = {"": result}
     if dealt is not None:
-        kept = {DEALT + key: one for key, one in dealt.items()}
-    return kept if taken_out is None else {**kept, QUARANTINED: taken_out}
+        results = {DEALT + key: output for key, output in dealt.items()}
+    return results if taken_out is None else {**results, QUARANTINED: taken_out}

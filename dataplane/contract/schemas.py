@@ -82,8 +82,8 @@ def column_names(schema: Schema) -> tuple[str, ...]:
 
 def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     """The fields of `schema` whose name is in `names`, in the schema's own order."""
-    wanted = set(names)
-    return struct_of(f for f in schema["fields"] if f["name"] in wanted)
+    selected = set(names)
+    return struct_of(f for f in schema["fields"] if f["name"] in selected)
 
 
 def in_order(schema: Schema, names: Iterable[str]) -> Schema:

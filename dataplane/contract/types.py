@@ -68,7 +68,7 @@ def fit(file: FileType, dataset: Type) -> Fit:
         return "refused"
     if file["type"] == "map" and dataset["type"] == "map" and held(file["keyType"]) != dataset["keyType"]:
         return "refused"
-    return _worst(fit(one, other) for _, one, other in _parts(file, dataset))
+    return _worst(fit(part, other) for _, part, other in _parts(file, dataset))
 
 
 def _is_widened(file: FileType, dataset: Type) -> bool:
@@ -115,7 +115,7 @@ def refusal(name: str, file: FileType, dataset: Type) -> Refusal | None:
     """The innermost place of a column at which a file's type does not fit the dataset's; None where it fits."""
     if fit(file, dataset) != "refused":
         return None
-    within = (refusal(f"{name}.{part}", one, other) for part, one, other in _parts(file, dataset))
+    within = (refusal(f"{name}.{part}", part_type, other) for part, part_type, other in _parts(file, dataset))
     return next(filter(None, within), Refusal(name, file, dataset))
 
 
@@ -138,7 +138,7 @@ def was_read_exactly(file: FileType, dataset: Type) -> bool:
         return False
     if isinstance(file, str) or isinstance(dataset, str):
         return isinstance(file, str) and file not in NANOS and _is_read_by_spark(file, dataset)
-    return all(was_read_exactly(one, other) for _, one, other in _parts(file, dataset))
+    return all(was_read_exactly(part, other) for _, part, other in _parts(file, dataset))
 
 
 def _is_read_by_spark(file: str, dataset: Type) -> bool:

@@ -107,8 +107,8 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
 def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
     """Without any column a reader would tell no rows."""
     have = file.schema_arrow.names
-    wanted = set(schema.names)
-    return [name for name in have if name in wanted] or have[:1]
+    names = set(schema.names)
+    return [name for name in have if name in names] or have[:1]
 
 
 def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
@@ -140,18 +140,18 @@ def _rows_of(file: Any) -> int:
     rows: int = footer.num_rows
     if sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) != rows:
         raise OSError("its footer tells two numbers of rows")
-    told = (footer.metadata or {}).get(_SPARKS)
-    if told is not None and not _has_columns(file.schema_arrow, json.loads(told)):
+    spark_schema = (footer.metadata or {}).get(_SPARKS)
+    if spark_schema is not None and not _has_columns(file.schema_arrow, json.loads(spark_schema)):
         raise OSError("its footer tells two schemas")
     return rows
 
 
-def _has_columns(found: pa.Schema, schema: Schema) -> bool:
+def _has_columns(own_schema: pa.Schema, schema: Schema) -> bool:
     """Whether a file has these columns, all in all; of nested ones only the names are looked at."""
-    if [(f.name, f.nullable) for f in found] != [(f["name"], f["nullable"]) for f in schema["fields"]]:
+    if [(f.name, f.nullable) for f in own_schema] != [(f["name"], f["nullable"]) for f in schema["fields"]]:
         return False
     plain = [(i, f["type"]) for i, f in enumerate(schema["fields"]) if isinstance(f["type"], str)]
-    return all(kind == "variant" or found.field(i).type == arrow_type(kind) for i, kind in plain)
+    return all(kind == "variant" or own_schema.field(i).type == arrow_type(kind) for i, kind in plain)
 
 
 def _name_of(source: Any) -> str:

@@ -72,7 +72,7 @@ class Attempt(Generic[C_co]):
 
     def renamed(self, text: str) -> str:
         """A text, such as an error's, with the paths of files in place of those of links."""
-        return reduce(lambda found, renamed: renamed(found), self._renaming, text)
+        return reduce(lambda message, renamed: renamed(message), self._renaming, text)
 
     def staging(self) -> str:
         """A folder for one job's output; hidden from anybody who lists fragments."""

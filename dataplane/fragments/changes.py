@@ -51,9 +51,9 @@ class Request(TypedDict):
 
 def write(request: Request, out: BinaryIO) -> None:
     """Removed rows come before added ones. TaskFailure for a file that is missing or damaged."""
-    told = with_change(_told(request))
+    changed = with_change(_told(request))
     rows = _compared(request) if request["before"] and request["after"] else _of_one_side(request)
-    render(rows, told, out, format=request["format"], compression=request["compression"])
+    render(rows, changed, out, format=request["format"], compression=request["compression"])
 
 
 def _told(request: Request) -> Schema:
@@ -92,22 +92,22 @@ def _compared(request: Request) -> Iterator[pa.RecordBatch]:
     with row_diff.open_database(compared) as database:
         rows = Rows(database, compared, partial(_read, request))
         rows.load()
-        for kind, more in ((REMOVED, "b - a"), (ADDED, "a - b")):
-            for batch in _of_kind(rows, more):
+        for kind, count in ((REMOVED, "b - a"), (ADDED, "a - b")):
+            for batch in _of_kind(rows, count):
                 yield _beside(batch, kind, request)
 
 
-def _of_kind(rows: Rows, more: str) -> Iterator[pa.RecordBatch]:
+def _of_kind(rows: Rows, count: str) -> Iterator[pa.RecordBatch]:
     """Rows that one side has more often, as often as it has them more."""
     import pyarrow as pa
 
     columns = ", ".join(rows.columns)
-    query = f"SELECT {columns}, ({more})::BIGINT FROM g WHERE {more} > 0 ORDER BY {columns}"
-    wanted = arrow_schema(rows.schema)
-    for found in rows.database.execute(query).to_arrow_reader(BATCH_ROWS):
-        cast = [found.column(i).cast(field.type) for i, field in enumerate(wanted)]
-        batch = pa.record_batch(cast, schema=wanted)
-        for indices in _repeated(found.column(len(wanted)).to_pylist()):
+    query = f"SELECT {columns}, ({count})::BIGINT FROM g WHERE {count} > 0 ORDER BY {columns}"
+    target = arrow_schema(rows.schema)
+    for rows_read in rows.database.execute(query).to_arrow_reader(BATCH_ROWS):
+        cast = [rows_read.column(i).cast(field.type) for i, field in enumerate(target)]
+        batch = pa.record_batch(cast, schema=target)
+        for indices in _repeated(rows_read.column(len(target)).to_pylist()):
             yield batch.take(pa.array(indices, pa.int64()))
 
 
@@ -130,9 +130,9 @@ def _repeated(times: list[int]) -> Iterator[list[int]]:
 def _beside(batch: pa.RecordBatch, kind: str, request: Request) -> pa.RecordBatch:
     import pyarrow as pa
 
-    told = [pa.repeat(kind, batch.num_rows), pa.repeat(request["generation"], batch.num_rows)]
+    columns = [pa.repeat(kind, batch.num_rows), pa.repeat(request["generation"], batch.num_rows)]
     names = [*request["columns"], CHANGE_TYPE, GENERATION]
-    return pa.record_batch([*batch.columns, *told], names=names)
+    return pa.record_batch([*batch.columns, *columns], names=names)
 
 
 def main() -> int:

@@ -52,8 +52,8 @@ def _examples(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[
     rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
     text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
     failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
-    found = failing.groupBy(LABEL).agg(F.min("row"), F.max("row")).collect()
-    return {label: [_without_label(row, label) for row in both] for label, *both in found}
+    examples = failing.groupBy(LABEL).agg(F.min("row"), F.max("row")).collect()
+    return {label: [_without_label(row, label) for row in both] for label, *both in examples}
 
 
 def _without_label(row: str, label: str) -> str:
@@ -83,8 +83,8 @@ def _unique(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[st
         repeats = repeats & column.isNotNull()
     repeats = repeats & (F.col("n") > 1)
     text = F.when(repeats, F.to_json(F.struct(*(c.alias(n) for c, n in zip(columns, names, strict=True))), _NULLS))
-    found = groups.agg(F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1)), F.min(text), F.max(text)).collect()[0]
-    answer = _answer(found[0] or 0, found[1] or 0, [t for t in found[2:] if t is not None])
+    counts = groups.agg(F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1)), F.min(text), F.max(text)).collect()[0]
+    answer = _answer(counts[0] or 0, counts[1] or 0, [t for t in counts[2:] if t is not None])
     return {task_label(t): answer for t in tasks}
 
 

@@ -25,5 +25,5 @@ def proven(task: PackTask, outcome: Fragment | TaskError) -> Fragment | TaskErro
     """What was measured, if it is what was asked for."""
     if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome
-    told = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"
-    return infrastructure_error("PACK_DIFFERS", told)
+    message = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"
+    return infrastructure_error("PACK_DIFFERS", message)

@@ -146,8 +146,8 @@ def profile_query(schema: Schema, view: str, marks: Marks, columns: Iterable[str
     hashed = (f"{marks.hashed} AS h0", f"{row_hash(schema, 1)} AS h1", f"{marks.row} AS drawn")
     selected = ", ".join((LABEL, *hashed, *columns))
     rows = f"SELECT {selected} FROM {_marked(marks, row_hash(schema, 0), view)}"
-    found = ", ".join((HALVES, "collect_list(drawn)", *aggregates))
-    return f"SELECT {LABEL}, count(*), {found} FROM ({rows}) GROUP BY {LABEL}"
+    columns_of_label = ", ".join((HALVES, "collect_list(drawn)", *aggregates))
+    return f"SELECT {LABEL}, count(*), {columns_of_label} FROM ({rows}) GROUP BY {LABEL}"
 
 
 def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:

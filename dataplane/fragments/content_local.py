@@ -48,12 +48,12 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
     texts = [c.values for c in columns if isinstance(c.values, _Texts)]
     if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None
-    found = np.full((2, rows.num_rows), SEED, np.uint64)
+    states = np.full((2, rows.num_rows), SEED, np.uint64)
     for words in _front(schema, columns):
-        found = _of_longs(words, found)
+        states = _of_longs(words, states)
     for column in columns:
-        found = np.where(column.is_null, found, column.hashed(found))
-    sums = found.sum(axis=1, dtype=np.uint64)
+        states = np.where(column.is_null, states, column.hashed(states))
+    sums = states.sum(axis=1, dtype=np.uint64)
     return Content(rows.num_rows, int(sums[0]), int(sums[1]))
 
 
@@ -103,15 +103,15 @@ class _Column:
         return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
 
 
-def _column(kind: str, found: pa.Array) -> _Column:
-    is_null = found.is_null().to_numpy(zero_copy_only=False)
+def _column(kind: str, values: pa.Array) -> _Column:
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
     if kind in ("string", "binary"):
-        return _Column(kind, is_null, _texts(found))
+        return _Column(kind, is_null, _texts(values))
     if decimal_digits(kind):  # the low half of 16 bytes holds all of so few digits
-        halves = np.frombuffer(found.buffers()[1] or b"", np.int64)
-        return _Column(kind, is_null, halves[2 * found.offset : 2 * (found.offset + len(found)) : 2].copy())
-    found = found.cast(_NUMBERS.get(kind, found.type))
-    return _Column(kind, is_null, found.fill_null(0).to_numpy(zero_copy_only=False))
+        halves = np.frombuffer(values.buffers()[1] or b"", np.int64)
+        return _Column(kind, is_null, halves[2 * values.offset : 2 * (values.offset + len(values)) : 2].copy())
+    values = values.cast(_NUMBERS.get(kind, values.type))
+    return _Column(kind, is_null, values.fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def _is_negative_zero(values: Any) -> Values:
@@ -120,8 +120,8 @@ def _is_negative_zero(values: Any) -> Values:
 
 def _bits_of_floats(values: Values) -> Values:
     """There is one NaN, and one zero."""
-    found = np.where(np.isnan(values), values.dtype.type("nan"), np.where(values == 0, values.dtype.type(0), values))
-    return found.view(np.int64 if values.itemsize == 8 else np.int32)
+    plain = np.where(np.isnan(values), values.dtype.type("nan"), np.where(values == 0, values.dtype.type(0), values))
+    return plain.view(np.int64 if values.itemsize == 8 else np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,26 +141,26 @@ class _Texts:
         table = np.zeros((len(lengths), self.width), np.uint8)
         table[np.arange(self.width) < lengths[:, None]] = self.data
         words = table.view("<u8")
-        found = _of_stripes(words, lengths, seeds) + lengths.astype(np.uint64)
+        states = _of_stripes(words, lengths, seeds) + lengths.astype(np.uint64)
         first, behind = lengths // 32 * 4, lengths // 8
         for place in (first, first + 1, first + 2):
             word = words[rows, np.minimum(place, words.shape[1] - 1)]
-            found = np.where(place < behind, _rotated(found ^ _round(word), 27) * P1 + P4, found)
+            states = np.where(place < behind, _rotated(states ^ _round(word), 27) * P1 + P4, states)
         half = words[rows, behind] & np.uint64(0xFFFFFFFF)
         has_half = lengths % 8 >= 4
-        found = np.where(has_half, _rotated(found ^ (half * P1), 23) * P2 + P3, found)
+        states = np.where(has_half, _rotated(states ^ (half * P1), 23) * P2 + P3, states)
         rest = behind * 8 + 4 * has_half
         for place in (rest, rest + 1, rest + 2):
             byte = table[rows, np.minimum(place, self.width - 1)].astype(np.uint64)
-            found = np.where(place < lengths, _rotated(found ^ (byte * P5), 11) * P1, found)
-        return _mixed(found)
+            states = np.where(place < lengths, _rotated(states ^ (byte * P5), 11) * P1, states)
+        return _mixed(states)
 
 
-def _texts(found: pa.Array) -> _Texts:
-    if not len(found):
+def _texts(values: pa.Array) -> _Texts:
+    if not len(values):
         return _Texts(np.zeros(0, np.int64), np.zeros(0, np.uint8))
-    _, offsets, data = found.buffers()
-    ends = np.frombuffer(offsets, np.int32)[found.offset : found.offset + len(found) + 1].astype(np.int64)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     return _Texts(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
 
 
@@ -185,10 +185,10 @@ def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
             np.where(is_whole, _rotated(lane + word * P2, 31) * P1, lane)
             for lane, word in zip(lanes, stripe, strict=True)
         ]
-    found = sum((_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)), _rotated(lanes[0], 1))
+    states = sum((_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)), _rotated(lanes[0], 1))
     for lane in lanes:
-        found = (found ^ _round(lane)) * P1 + P4
-    return np.where(lengths >= 32, found, seeds + P5)
+        states = (states ^ _round(lane)) * P1 + P4
+    return np.where(lengths >= 32, states, seeds + P5)
 
 
 def _round(values: Words) -> Words:

@@ -63,16 +63,16 @@ def hashes_of(file: Any, dictionary: Dictionary, kind: str) -> Words:
 
 def _header(page: bytes, at: int) -> tuple[dict[int, Any], int]:
     """A struct in Thrift's compact protocol, by numbers of fields, and where it ends."""
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     field = 0
     while byte := page[at]:
         field, kind = field + (byte >> 4), byte & 15
         at += 1
         if kind == _STRUCT:
-            found[field], at = _header(page, at)
+            fields[field], at = _header(page, at)
         elif kind not in (_TRUE, _FALSE):
-            found[field], at = _integer(page, at)
-    return found, at + 1
+            fields[field], at = _integer(page, at)
+    return fields, at + 1
 
 
 def _integer(page: bytes, at: int) -> tuple[int, int]:
@@ -87,10 +87,10 @@ def _integer(page: bytes, at: int) -> tuple[int, int]:
 
 def _texts(body: bytes) -> list[bytes]:
     """Each behind its length."""
-    found = []
+    texts = []
     at = 0
     while at < len(body):
         start = at + 4
         at = start + int.from_bytes(body[at:start], "little")
-        found.append(body[start:at])
-    return found
+        texts.append(body[start:at])
+    return texts

@@ -92,12 +92,12 @@ class Counting:
     def sketches(self, values: Sequence[Any]) -> dict[str, str]:
         """By column, of what the aggregates gave for a fragment."""
         count = len(self.listed)
-        found = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
+        by_name = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
         for i, name in enumerate(self.mapped):
             start = count + i * sketches.LEVELS
             body = b"".join(map(bytes, values[start : start + sketches.LEVELS]))
-            found[name] = sketches.of_bitmaps(body)
-        return found
+            by_name[name] = sketches.of_bitmaps(body)
+        return by_name
 
 
 # --- from tables in memory ------------------------------------------------------------------------
@@ -105,13 +105,13 @@ class Counting:
 
 def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]]:
     """Of the columns of tables that `content_local` can hash, by name."""
-    found: list[dict[str, str]] = [{} for _ in tables]
+    by_table: list[dict[str, str]] = [{} for _ in tables]
     for field in sketched_columns(schema):
         name = field["name"]
         values = [pc.unique(table.column(name)).drop_null() for table in tables]
-        for by_name, hashed in zip(found, _hashed(str(field["type"]), values), strict=True):
+        for by_name, hashed in zip(by_table, _hashed(str(field["type"]), values), strict=True):
             by_name[name] = _sketch(hashed)
-    return found
+    return by_table
 
 
 def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
@@ -141,6 +141,6 @@ def _sketch(hashed: Words) -> str:
     return sketches.of_bitmaps(np.packbits(bits, axis=1, bitorder="little").tobytes())
 
 
-def merged_by_name(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+def merged_by_name(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
     """Of two files with the same columns."""
-    return {name: sketches.merged([sketch, other[name]]) for name, sketch in one.items()}
+    return {name: sketches.merged([sketch, right[name]]) for name, sketch in left.items()}

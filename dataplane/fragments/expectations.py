@@ -41,11 +41,11 @@ def condition(rows: DataFrame, check: Condition) -> Column:
     """
     try:
         check_condition(rows.sparkSession, check["check"])
-        found = F.expr(check["check"])
-        check_filter(rows.filter(found))
+        column = F.expr(check["check"])
+        check_filter(rows.filter(column))
     except Exception as e:
         raise Failed(explain_check(check, e)) from e
-    return found
+    return column
 
 
 def explain_check(check: Condition, error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
@@ -64,9 +64,9 @@ def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
     with under(rows.sparkSession, closed(expect["spark"])):
         conditions = list(_conditions(rows, expect))
         label = F.col(LABEL)
-        failing = [(~found, F.concat(label, F.lit(_mark(i)))) for i, found in enumerate(conditions)]
+        failing = [(~holds, F.concat(label, F.lit(_mark(i)))) for i, holds in enumerate(conditions)]
         first, *others = failing
-        marked = reduce(lambda when, one: when.when(*one), others, F.when(*first)).otherwise(label)
+        marked = reduce(lambda when, branch: when.when(*branch), others, F.when(*first)).otherwise(label)
         return rows.withColumn(LABEL, marked)
 
 
@@ -114,12 +114,12 @@ def write_dealt(attempt: Attempt[FragmentClaim], rows: DataFrame) -> tuple[dict[
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_labelled(attempt, clustered_within(rows, attempt.claim["job"])), {}
-    found = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"]))
+    written = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"]))
     counts: Counter[str] = Counter()
     for number, check in enumerate(expect["drop"]):
-        mine = [label for label in found if label.endswith(_mark(number))]
-        counts[check["id"]] += sum(_taken_out(attempt, found.pop(label)) for label in mine)
-    return found, _metrics({id: n for id, n in counts.items() if n})
+        mine = [label for label in written if label.endswith(_mark(number))]
+        counts[check["id"]] += sum(_taken_out(attempt, written.pop(label)) for label in mine)
+    return written, _metrics({id: n for id, n in counts.items() if n})
 
 
 def _taken_out(attempt: Attempt[FragmentClaim], written: Written) -> int:
@@ -170,14 +170,14 @@ def _quarantined(
     if not files:
         return {label: Written(_with_reason(schema)) for label in labels}
     rows = _with_reasons(labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons)
-    found = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
-    return {label: replace(found[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
+    rejected = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
+    return {label: replace(rejected[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
 
 
 def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:
     (first, name), *others = reasons.items()
     chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
-    chosen = reduce(lambda when, one: when.when(F.col(LABEL).endswith(one[0]), F.lit(one[1])), others, chosen)
+    chosen = reduce(lambda when, reason: when.when(F.col(LABEL).endswith(reason[0]), F.lit(reason[1])), others, chosen)
     columns = [F.col(quoted(f["name"])) for f in schema["fields"]]
     label = F.concat(F.substring_index(F.col(LABEL), "-", 1), F.lit(TAKEN_OUT))
     return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))

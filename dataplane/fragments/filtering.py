@@ -29,9 +29,9 @@ def chosen(files: Iterable[Any], schema: Schema, columns: Sequence[str], where: 
     tested = () if condition is None else columns_of(condition)
     read = arrow_schema(select_columns(schema, [*columns, *tested]))
     for batch in batches(files, read):
-        kept = batch if condition is None else satisfying(batch, condition)
-        if kept.num_rows:
-            yield kept.select(list(columns))
+        matching = batch if condition is None else satisfying(batch, condition)
+        if matching.num_rows:
+            yield matching.select(list(columns))
 
 
 def satisfying(batch: pa.RecordBatch, condition: Condition) -> pa.RecordBatch:
@@ -50,16 +50,16 @@ def _computed(batch: pa.RecordBatch, condition: Condition) -> Any:
         case Call("like" | "ilike" as name, (tested, Value(_, pattern))):
             return _like(_computed(batch, tested), pattern, ignore_case=name == "ilike")
         case Call(name, arguments):
-            return _called(name, [_computed(batch, one) for one in arguments])
+            return _called(name, [_computed(batch, argument) for argument in arguments])
 
 
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> Any:
     from pyarrow import compute
 
-    found = batch.column(path[0])
+    column = batch.column(path[0])
     for name in path[1:]:
-        found = compute.struct_field(found, name)  # NULL where the struct is
-    return found
+        column = compute.struct_field(column, name)  # NULL where the struct is
+    return column
 
 
 def _called(name: str, values: list[Any]) -> Any:
@@ -114,9 +114,9 @@ def _among(tested: Any, values: list[Value]) -> Any:
     from pyarrow import compute
 
     kind = _wide(tested.type)
-    wanted = pa.array([plain(value) for value in values], kind)
-    found = compute.is_in(tested.cast(kind), value_set=wanted)
-    return compute.if_else(compute.is_valid(tested), found, pa.scalar(None, pa.bool_()))
+    value_set = pa.array([plain(value) for value in values], kind)
+    is_among = compute.is_in(tested.cast(kind), value_set=value_set)
+    return compute.if_else(compute.is_valid(tested), is_among, pa.scalar(None, pa.bool_()))
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:

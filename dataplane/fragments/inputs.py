@@ -28,11 +28,11 @@ def inputs_of(attempt: Attempt[TransformClaim], session: SparkSession, task: Tra
 
 
 def _input(attempt: Attempt[TransformClaim], session: SparkSession, task: TransformTask, name: str) -> DataFrame:
-    one = attempt.claim["job"]["inputs"][name]
-    if one["mode"] == "all":
-        return read_files(attempt, session, attempt.claim["job"]["shared"][name], one["schema"])
-    rows = read_files(attempt, session, task["slots"][name], one["schema"])
-    return only(rows, one["schema"], one["key"], task["partition"]) if one["mode"] == "by" else rows
+    job = attempt.claim["job"]["inputs"][name]
+    if job["mode"] == "all":
+        return read_files(attempt, session, attempt.claim["job"]["shared"][name], job["schema"])
+    rows = read_files(attempt, session, task["slots"][name], job["schema"])
+    return only(rows, job["schema"], job["key"], task["partition"]) if job["mode"] == "by" else rows
 
 
 def inputs_of_keys(
@@ -45,12 +45,12 @@ def inputs_of_keys(
 def _input_of_keys(
     attempt: Attempt[TransformClaim], session: SparkSession, tasks: Sequence[TransformTask], name: str
 ) -> DataFrame:
-    one = attempt.claim["job"]["inputs"][name]
-    if one["mode"] != "by":
+    job = attempt.claim["job"]["inputs"][name]
+    if job["mode"] != "by":
         return _input(attempt, session, tasks[0], name)
     files = reduce(or_, (Counter(t["slots"][name]) for t in tasks))  # a file comes as often as partitions have it
-    rows = read_files(attempt, session, files.elements(), one["schema"])
-    return any_of(rows, one["schema"], one["key"], [t["partition"] for t in tasks])
+    rows = read_files(attempt, session, files.elements(), job["schema"])
+    return any_of(rows, job["schema"], job["key"], [t["partition"] for t in tasks])
 
 
 def inputs_of_batch(
@@ -62,17 +62,20 @@ def inputs_of_batch(
     each = job["batch_input"]
     assert each is not None
     labelled = [(path, task_label(t)) for t in tasks for path in t["slots"][each]]
-    rest = {name: one for name, one in job["inputs"].items() if name != each}
+    rest = {name: input_job for name, input_job in job["inputs"].items() if name != each}
     return {
         each: read_labelled(attempt, session, labelled, job["inputs"][each]["schema"]),
-        **{name: read_files(attempt, session, job["shared"][name], one["schema"]) for name, one in rest.items()},
+        **{
+            name: read_files(attempt, session, job["shared"][name], input_job["schema"])
+            for name, input_job in rest.items()
+        },
     }
 
 
 def read_files(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
     """Rows of files of the lake; a column that a file lacks is NULL in its rows."""
-    found = list(paths)
-    return rows_of(attempt, session, found, schema) if found else empty(session, schema)
+    files = list(paths)
+    return rows_of(attempt, session, files, schema) if files else empty(session, schema)
 
 
 def read_labelled(

@@ -100,9 +100,9 @@ def _week(column: str) -> str:
 
 def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:
     """The rows with this key."""
-    wanted = zip(key_texts(schema, parts), column_texts(key), strict=True)
+    conditions = zip(key_texts(schema, parts), column_texts(key), strict=True)
     with exact(rows.sparkSession):
-        for text, value in wanted:
+        for text, value in conditions:
             rows = rows.filter(F.expr(text).eqNullSafe(F.lit(value)))
     return rows
 
@@ -111,7 +111,7 @@ def any_of(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequ
     """The rows with one of these keys."""
     texts = key_texts(schema, parts)
     columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
-    wanted = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
+    key_rows = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
     with exact(rows.sparkSession):
-        same = [F.expr(text).eqNullSafe(wanted[f"t{i}"]) for i, text in enumerate(texts)]
-        return rows.join(wanted, same, "left_semi")
+        same = [F.expr(text).eqNullSafe(key_rows[f"t{i}"]) for i, text in enumerate(texts)]
+        return rows.join(key_rows, same, "left_semi")

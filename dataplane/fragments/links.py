@@ -48,15 +48,15 @@ class Links:
         if str(self.folder) not in text:
             return text
         pattern = re.escape(str(self.folder)) + r"/[\w=./-]*\w"
-        return re.sub(pattern, lambda found: self.targets.get(found[0], found[0]), text)
+        return re.sub(pattern, lambda name: self.targets.get(name[0], name[0]), text)
 
     def __bool__(self) -> bool:
         return bool(self.targets)
 
 
 def suffix_of(path: str) -> str:
-    found = _SUFFIXES.search(os.path.basename(path))
-    return found[0] if found else ""
+    suffix = _SUFFIXES.search(os.path.basename(path))
+    return suffix[0] if suffix else ""
 
 
 def labels_in(text: str) -> frozenset[str]:

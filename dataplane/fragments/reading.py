@@ -33,14 +33,14 @@ LISTING = {
 
 def rows_of(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
     """Rows of files, of one that is named twice twice; a column that a file lacks is NULL in its rows."""
-    found = list(paths)
+    files = list(paths)
     if isinstance(attempt.lake, LocalLake):
-        return _linked(attempt, attempt.lake, session, [(path, None) for path in found], schema)
-    repeated = Counter(found)
+        return _linked(attempt, attempt.lake, session, [(path, None) for path in files], schema)
+    repeated = Counter(files)
     rows = _scan(attempt, session, list(repeated), schema)
-    if len(repeated) == len(found):
+    if len(repeated) == len(files):
         return rows
-    return _labelled(attempt, session, [(path, "") for path in found], schema).drop(LABEL)
+    return _labelled(attempt, session, [(path, "") for path in files], schema).drop(LABEL)
 
 
 def labelled_rows(
@@ -88,9 +88,9 @@ def joined_by_path(
 
     A file that is not named would lose its rows, so that is an error.
     """
-    path, told = f"_path_{uuid4().hex}", _told(scan)
-    known = [(told[place], *values) for place, values in named if place in told]
-    names = F.broadcast(session.createDataFrame(known, f"{path} STRING, {kinds}"))
+    path, spark_paths = f"_path_{uuid4().hex}", _told(scan)
+    path_rows = [(spark_paths[place], *values) for place, values in named if place in spark_paths]
+    names = F.broadcast(session.createDataFrame(path_rows, f"{path} STRING, {kinds}"))
     label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(path))).cast("string"))
     rows = scan.withColumn(path, scan.metadataColumn("_metadata")["file_path"])
     return rows.join(names, path, "left").withColumn(LABEL, label).drop(path)

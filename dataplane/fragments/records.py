@@ -51,13 +51,13 @@ def write(lake: Lake, request: Request, out: BinaryIO) -> None:
 def rows_of(lake: Lake, request: Request) -> Iterator[pa.RecordBatch]:
     """A batch at a time is held; files are opened one after the other, and none behind the last row that is wanted."""
     files = (lake.open(path) for path in request["paths"])
-    wanted = request["columns"]
+    columns = request["columns"]
     rows: Iterator[pa.RecordBatch]
     if request["where"] is None:
-        schema = arrow_schema(select_columns(request["schema"], wanted))
-        rows = (batch.select(wanted) for batch in batches(files, schema, request["offset"]))
+        schema = arrow_schema(select_columns(request["schema"], columns))
+        rows = (batch.select(columns) for batch in batches(files, schema, request["offset"]))
     else:
-        rows = _skipped(chosen(files, request["schema"], wanted, request["where"]), request["offset"])
+        rows = _skipped(chosen(files, request["schema"], columns, request["where"]), request["offset"])
     return limited(rows, request["limit"])
 
 

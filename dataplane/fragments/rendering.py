@@ -147,10 +147,12 @@ def _parquet(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, comp
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    wanted = arrow_schema(schema)
-    with ParquetWriter(pa.PythonFile(Counted(out), mode="w"), wanted, compression=compression or "zstd") as writer:
+    arrow_columns = arrow_schema(schema)
+    with ParquetWriter(
+        pa.PythonFile(Counted(out), mode="w"), arrow_columns, compression=compression or "zstd"
+    ) as writer:
         for group in row_groups(rows):
-            writer.write_table(pa.Table.from_batches(group, wanted), row_group_size=GROUP_ROWS)
+            writer.write_table(pa.Table.from_batches(group, arrow_columns), row_group_size=GROUP_ROWS)
 
 
 def row_groups(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -118,13 +118,13 @@ class Rows:
         """A row of sums; that of nothing is 0."""
         return [int(n or 0) for n in self.database.execute(query).fetchall()[0]]
 
-    def samples(self, more: str) -> list[Json]:
+    def samples(self, count: str) -> list[Json]:
         """The first rows of one side, in order of the key, then of all columns; as often as `more` says."""
-        query = f"SELECT {', '.join(self.columns)}, {more} FROM g WHERE {more} > 0 ORDER BY {self._order()}"
-        found = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
-        times = found.column(len(self.columns)).to_pylist()
+        query = f"SELECT {', '.join(self.columns)}, {count} FROM g WHERE {count} > 0 ORDER BY {self._order()}"
+        table = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
+        times = table.column(len(self.columns)).to_pylist()
         most = self.request["samples"]
-        shown = [row for row, n in zip(self.plain(found), times, strict=True) for _ in range(min(n, most))]
+        shown = [row for row, n in zip(self.plain(table), times, strict=True) for _ in range(min(n, most))]
         return shown[:most]
 
     def _order(self) -> str:
@@ -138,9 +138,9 @@ class Rows:
         """Rows of all columns, which begin at `first`, as JSON; long values are cut."""
         import pyarrow as pa
 
-        wanted = arrow_schema(self.schema)
-        columns = [table.column(first + i).combine_chunks().cast(field.type) for i, field in enumerate(wanted)]
-        rows = plain_rows(pa.record_batch(columns, schema=wanted), self.schema)
+        target = arrow_schema(self.schema)
+        columns = [table.column(first + i).combine_chunks().cast(field.type) for i, field in enumerate(target)]
+        rows = plain_rows(pa.record_batch(columns, schema=target), self.schema)
         longest = longest_value(len(self.names), self.request["samples"])
         return [{name: _shortened(value, longest) for name, value in row.items()} for row in rows]
 
@@ -168,19 +168,19 @@ class Keys:
         changed, *numbers = rows.one(f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p")
         names = [rows.names[rows.columns.index(c)] for c in self.values]
         columns = {name: n for name, n in zip(names, numbers, strict=True) if n}
-        found = {"matched": matched, "changed": changed, "added": added, "removed": removed, "ambiguous": ambiguous}
-        return {**found, "columns": columns, "samples": list(self._samples())}
+        counts = {"matched": matched, "changed": changed, "added": added, "removed": removed, "ambiguous": ambiguous}
+        return {**counts, "columns": columns, "samples": list(self._samples())}
 
     def _pair(self) -> None:
         """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of after `yc0`, ..."""
         before = ", ".join(f"x.{c} AS x{c}" for c in self.rows.columns)
         after = ", ".join(f"y.{c} AS y{c}" for c in self.rows.columns)
         same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM y.{c}" for c in self.keys)
-        known = " AND ".join(f"x.{c} IS NOT DISTINCT FROM k.{c}" for c in self.keys)
+        same_keys = " AND ".join(f"x.{c} IS NOT DISTINCT FROM k.{c}" for c in self.keys)
         self.rows.database.execute(
             f"CREATE TEMP TABLE p AS SELECT {before}, {after} FROM (SELECT * FROM g WHERE b = 1 AND a = 0) x"
             f" JOIN (SELECT * FROM g WHERE b = 0 AND a = 1) y ON {same}"
-            f" SEMI JOIN (SELECT * FROM k WHERE b = 1 AND a = 1) k ON {known}"
+            f" SEMI JOIN (SELECT * FROM k WHERE b = 1 AND a = 1) k ON {same_keys}"
         )
 
     def _differing(self, column: str) -> str:
@@ -192,9 +192,9 @@ class Keys:
         order = ", ".join(f"x{c}" for c in self.keys)
         differs = ", ".join(f"x{c} IS DISTINCT FROM y{c}" for c in rows.columns)
         query = f"SELECT *, {differs} FROM p ORDER BY {order} LIMIT {rows.request['samples']}"
-        found = rows.database.execute(query).to_arrow_table()
-        flags = (found.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns)))
-        before, after = rows.plain(found), rows.plain(found, len(rows.columns))
+        table = rows.database.execute(query).to_arrow_table()
+        flags = (table.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns)))
+        before, after = rows.plain(table), rows.plain(table, len(rows.columns))
         for old, new, *differing in zip(before, after, *flags, strict=True):
             names = [name for name, is_other in zip(rows.names, differing, strict=True) if is_other]
             key = {name: old[name] for name in rows.request["key"]}
@@ -306,8 +306,8 @@ def answer(request: Request) -> Json:
     keys = [name for name in request["key"] if name in left_out]
     if keys or not names:
         raise TaskFailure("not-compared", f"no values to compare in {', '.join(keys or left_out)}")
-    wanted = cast("Request", {**request, "schema": select_columns(request["schema"], names)})
-    return {**compare(wanted), "left_out": left_out}
+    narrowed = cast("Request", {**request, "schema": select_columns(request["schema"], names)})
+    return {**compare(narrowed), "left_out": left_out}
 
 
 def main() -> int:

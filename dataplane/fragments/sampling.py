@@ -77,22 +77,24 @@ class Drawing:
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """Of a fragment with so many rows: those that the query gave for it."""
-        found = sorted((json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m"))
+        rows_drawn = sorted((json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m"))
         below = self.below
-        if len(found) > FRAGMENT_ROWS:
-            below = found[FRAGMENT_ROWS]["m"]
-            found = [one for one in found[:FRAGMENT_ROWS] if one["m"] < below]
+        if len(rows_drawn) > FRAGMENT_ROWS:
+            below = rows_drawn[FRAGMENT_ROWS]["m"]
+            rows_drawn = [drawn_row for drawn_row in rows_drawn[:FRAGMENT_ROWS] if drawn_row["m"] < below]
         values: dict[str, list[Value]] = {}
         for i, field in enumerate(sampled_columns(self.schema)):
             shape, key = shape_of(field["type"]), f"c{i}"
-            values[field["name"]] = [None if row[key] is None else _parsed(shape, row[key], row, i) for row in found]
-        return {"of": rows, "below": below, "marks": [row["m"] for row in found], "values": values}
+            values[field["name"]] = [
+                None if row[key] is None else _parsed(shape, row[key], row, i) for row in rows_drawn
+            ]
+        return {"of": rows, "below": below, "marks": [row["m"] for row in rows_drawn], "values": values}
 
 
 def _free_names(schema: Schema) -> tuple[str, str]:
-    taken = {f["name"].lower() for f in schema["fields"]}
+    names = {f["name"].lower() for f in schema["fields"]}
     mark = MARK
-    while mark in taken or f"{mark}h" in taken:
+    while mark in names or f"{mark}h" in names:
         mark += "_"
     return mark, f"{mark}h"
 
@@ -100,8 +102,8 @@ def _free_names(schema: Schema) -> tuple[str, str]:
 def threshold(rows: int, columns: int, fragments: int) -> int:
     """Below which a mark has to be, of a query over so many rows: three binary digits and zeros."""
     drawn = min(max(DRAWN_ROWS, rows * SHARE), MOST_VALUES / max(1, columns), FRAGMENT_ROWS * fragments * 4 / 3)
-    wanted = max(FEW_VALUES / max(1, columns), min(drawn, rows * MOST_SHARE))
-    below = min(WHOLE, max(1, int(wanted / max(1, rows) * WHOLE)))
+    sample_rows = max(FEW_VALUES / max(1, columns), min(drawn, rows * MOST_SHARE))
+    below = min(WHOLE, max(1, int(sample_rows / max(1, rows) * WHOLE)))
     zeros = max(0, below.bit_length() - DIGITS)
     return below >> zeros << zeros
 
@@ -148,8 +150,8 @@ def _float(value: float) -> Value:
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def _cut(kept: str, length: int) -> Value:
-    return kept if length <= LONGEST else [kept, length]
+def _cut(text: str, length: int) -> Value:
+    return text if length <= LONGEST else [text, length]
 
 
 # --- from tables in memory -----------------------------------------------------------------------
@@ -162,38 +164,38 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
     try:
         return _drawn(schema, tables, chance)
     except (ValueError, ArithmeticError, pa.ArrowException):
-        return [no_sample()] if len(tables) == 1 else [samples_of_tables(schema, [one], name)[0] for one in tables]
+        return [no_sample()] if len(tables) == 1 else [samples_of_tables(schema, [table], name)[0] for table in tables]
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:
     """Of all files at once: calls for each column of each file would take longer than all the rest."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     places: list[int] = []
     start = 0
     for table in tables:
         rows = table.num_rows
         sample, chosen = _marked(rows, len(schema["fields"]), chance)
-        found.append(sample)
+        samples.append(sample)
         places += [start + place for place in chosen]
         start += rows
     drawn = pa.concat_tables(tables).take(pa.array(places, pa.int64()))
     fields = sampled_columns(schema)
     columns = [(f["name"], _values(shape_of(f["type"]), drawn.column(i))) for i, f in enumerate(fields)]
     start = 0
-    for sample in found:
+    for sample in samples:
         end = start + len(sample["marks"])
         sample["values"] = {name: values[start:end] for name, values in columns}
         start = end
-    return found
+    return samples
 
 
 def _marked(rows: int, columns: int, chance: random.Random) -> tuple[Sample, list[int]]:
     """A sample without its values, and the places of its rows: in an order by chance, as marks are sorted."""
     few = TABLE_VALUES // columns + 1
-    wanted = min(max(few, int(rows * MOST_SHARE)), FRAGMENT_ROWS, rows)
-    below = WHOLE if wanted == rows else max(1, int(wanted / rows * WHOLE))
-    marks = sorted(int(chance.random() * below) for _ in range(wanted))
-    return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(range(rows), wanted)
+    count = min(max(few, int(rows * MOST_SHARE)), FRAGMENT_ROWS, rows)
+    below = WHOLE if count == rows else max(1, int(count / rows * WHOLE))
+    marks = sorted(int(chance.random() * below) for _ in range(count))
+    return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(range(rows), count)
 
 
 def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
@@ -204,16 +206,16 @@ def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
         return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
     if shape == "size":
         return pc.binary_length(column).to_pylist()  # type: ignore[no-any-return]
-    found = column.to_pylist()
+    cells = column.to_pylist()
     if pa.types.is_float32(column.type):
-        found = [None if one is None else float(str(np.float32(one))) for one in found]  # as Spark writes it
+        cells = [None if cell is None else float(str(np.float32(cell))) for cell in cells]  # as Spark writes it
     if pa.types.is_floating(column.type):
-        return found if _are_finite(found) else [None if one is None else _float(one) for one in found]
+        return cells if _are_finite(cells) else [None if cell is None else _float(cell) for cell in cells]
     if shape == "decimal":
-        return [None if one is None else format(one, "f") for one in found]
-    if shape == "text" and any(len(one) > LONGEST for one in found if one is not None):
-        return [None if one is None else _cut(one[:LONGEST], len(one)) for one in found]
-    return found  # type: ignore[no-any-return]
+        return [None if cell is None else format(cell, "f") for cell in cells]
+    if shape == "text" and any(len(cell) > LONGEST for cell in cells if cell is not None):
+        return [None if cell is None else _cut(cell[:LONGEST], len(cell)) for cell in cells]
+    return cells  # type: ignore[no-any-return]
 
 
 def _are_finite(values: Sequence[float | None]) -> bool:

@@ -118,10 +118,10 @@ def _scalars(shape: Shape, ends: tuple[Any, Any] | None) -> list[Value] | None:
     if ends is None or shape in ("size", "other"):
         return None
     try:
-        found = [_scalar(shape, end) for end in ends]
+        scalars = [_scalar(shape, end) for end in ends]
     except (TypeError, ValueError):
         return None
-    return None if any(isinstance(end, float) and not isfinite(end) for end in found) else found
+    return None if any(isinstance(end, float) and not isfinite(end) for end in scalars) else scalars
 
 
 def _scalar(shape: Shape, end: Any) -> Value:
@@ -145,18 +145,18 @@ def read_leaves(footer: Any, schema: Schema, most: int) -> Iterator[Leaf]:
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     for column in _columns(schema, most):
         chunks = [group.column(column.leaf) for group in groups]
-        found = [chunk.statistics for chunk in chunks]
-        if any(s is None or not s.has_null_count for s in found):
+        chunk_statistics = [chunk.statistics for chunk in chunks]
+        if any(s is None or not s.has_null_count for s in chunk_statistics):
             continue
-        valued = [s for s in found if s.num_values > 0]
+        valued = [s for s in chunk_statistics if s.num_values > 0]
         values = sum(s.num_values for s in valued)
-        nulls = sum(s.null_count for s in found)
+        nulls = sum(s.null_count for s in chunk_statistics)
         yield Leaf(column, nulls, values, _ends(column.kind, valued), _dictionaries(chunks))
 
 
 def _dictionaries(chunks: Sequence[Any]) -> tuple[Dictionary, ...] | None:
-    found = [dictionary_of(chunk) for chunk in chunks if chunk.statistics.num_values]
-    return None if None in found else tuple(one for one in found if one is not None)
+    dictionaries = [dictionary_of(chunk) for chunk in chunks if chunk.statistics.num_values]
+    return None if None in dictionaries else tuple(dictionary for dictionary in dictionaries if dictionary is not None)
 
 
 def _ends(kind: str, valued: Sequence[Any]) -> tuple[Any, Any] | None:
@@ -194,10 +194,10 @@ def _bounds(leaf: Leaf) -> tuple[Json, Json] | None:
         return None
 
 
-def _plain(kind: str, found: Any, end: str) -> Any:
+def _plain(kind: str, chunk_statistics: Any, end: str) -> Any:
     """Dates and timestamps as the numbers that files hold: days and microseconds since 1970. ValueError for NaN: beside
     it, the greatest number is not told."""
-    value = getattr(found, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
+    value = getattr(chunk_statistics, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
     if value != value:
         raise ValueError("NaN")
     return value

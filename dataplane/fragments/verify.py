@@ -26,24 +26,24 @@ def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
     """The first file of a fragment that cannot be read as it was written. Sums of contents are compared where all
     columns are of types whose hashes are known here (`hashes.is_simple`), else rows and the checksums of pages. A file
     that is not there is no damage. OSError where the store fails."""
-    schema, wanted = request["schema"], Content(*request["content"])
-    found: Content | None = EMPTY
+    schema, expected = request["schema"], Content(*request["content"])
+    total: Content | None = EMPTY
     rows, path = 0, ""
     for file in request["files"]:
         path = file["path"]
         try:
             for batch in raw_batches(lake.open(path, file["size"])):
                 rows += batch.num_rows
-                one = None if found is None else _content(schema, batch)
-                found = None if found is None or one is None else found.plus(one)
+                part = None if total is None else _content(schema, batch)
+                total = None if total is None or part is None else total.plus(part)
         except TaskFailure as failure:
             if failure.condition == DAMAGED:
                 return path, failure.message
             if failure.condition == GONE:
                 return None
             raise
-    if rows != wanted.rows or (found is not None and found != wanted):
-        return path, f"its rows are {found or rows} and not {wanted}"
+    if rows != expected.rows or (total is not None and total != expected):
+        return path, f"its rows are {total or rows} and not {expected}"
     return None
 
 
@@ -55,9 +55,9 @@ def _content(schema: Schema, batch: pa.RecordBatch) -> Content | None:
 
     if not is_simple(schema):
         return None
-    found = content(schema, pa.Table.from_batches([batch]))
-    if found is not None or batch.num_rows < 2:
-        return found
+    total = content(schema, pa.Table.from_batches([batch]))
+    if total is not None or batch.num_rows < 2:
+        return total
     half = batch.num_rows // 2
     parts = [_content(schema, part) for part in (batch.slice(0, half), batch.slice(half))]
     return None if parts[0] is None or parts[1] is None else parts[0].plus(parts[1])

@@ -98,20 +98,20 @@ def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> 
             raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has a collation: cast it")
         if bad := unsupported(column["type"]):
             raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has type {bad}: cast it")
-    whole = struct_of([*typed, *label])
-    return df if whole == schema else df.to(spark_type(whole))
+    target = struct_of([*typed, *label])
+    return df if target == schema else df.to(spark_type(target))
 
 
 def _check_names(names: Sequence[str], *, case_sensitive: bool) -> None:
     if not names:
         raise TaskFailure("NO_COLUMNS", "the result has no columns")
-    seen: set[str] = set()
+    names_before: set[str] = set()
     for name in names:
-        known = name if case_sensitive else name.lower()
-        if known in seen:
+        compared = name if case_sensitive else name.lower()
+        if compared in names_before:
             raise TaskFailure("COLUMN_ALREADY_EXISTS", f"the result has two columns named {name!r}")
-        seen.add(known)
-    if LABEL in seen:
+        names_before.add(compared)
+    if LABEL in names_before:
         raise TaskFailure("RESERVED_COLUMN", f"a column may not be named {LABEL!r}")
 
 
@@ -124,7 +124,7 @@ def _without_void(kind: Type) -> Type:
     if isinstance(kind, str):
         return "string" if kind == "void" else kind
     if kind["type"] == "struct":
-        return {**kind, "fields": [_typed(one) for one in kind["fields"]]}
+        return {**kind, "fields": [_typed(member) for member in kind["fields"]]}
     if kind["type"] == "array":
         return {**kind, "elementType": _without_void(kind["elementType"])}
     if kind["type"] == "map":
@@ -136,25 +136,25 @@ def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Writt
     """One task's rows."""
     schema = schema_of(df)
     job = attempt.staging()
-    found = _stored(attempt, job, fragment_folder(job, label), df)
-    return Written(schema, found.get(label, {}))
+    files = _stored(attempt, job, fragment_folder(job, label), df)
+    return Written(schema, files.get(label, {}))
 
 
 def write_many(attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle."""
-    found = write_labelled(attempt, df)
-    if strangers := found.keys() - set(labels):
+    by_label = write_labelled(attempt, df)
+    if strangers := by_label.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
     schema = schema_of(df.drop(LABEL))
-    return {label: found.get(label) or Written(schema) for label in labels}
+    return {label: by_label.get(label) or Written(schema) for label in labels}
 
 
 def write_labelled(attempt: Attempt[DriverClaim], df: DataFrame) -> dict[str, Written]:
     """A fragment for each value of the column `_fragment`, which are texts that may stand in a path."""
     schema = schema_of(df.drop(LABEL))
     job = attempt.staging()
-    found = _stored(attempt, job, job, df, LABEL)
-    return {label: Written(schema, files) for label, files in found.items()}
+    by_label = _stored(attempt, job, job, df, LABEL)
+    return {label: Written(schema, files) for label, files in by_label.items()}
 
 
 def _stored(attempt: Attempt[DriverClaim], job: str, target: str, df: DataFrame, *by: str) -> dict[str, dict[str, int]]:
@@ -182,21 +182,24 @@ def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> di
     Raises if what is read back is not what was written; files without rows are deleted.
     """
     mode = _profile_mode(attempt.claim)
-    seen = _entries(attempt, written, with_counts=mode != "off")
-    found: dict[str, _Rows] = {}
+    entries = _entries(attempt, written, with_counts=mode != "off")
+    rows: dict[str, _Rows] = {}
     for schema, labels in by_schema(written):
-        files = {label: seen[label] for label in labels if seen[label]}
-        found |= _rows(attempt, schema, files, with_sample=mode == "full")
+        files = {label: entries[label] for label in labels if entries[label]}
+        rows |= _rows(attempt, schema, files, with_sample=mode == "full")
     fragments = {
-        label: _fragment(label, w, seen[label], found.get(label, _NO_ROWS), mode) for label, w in written.items()
+        label: _fragment(label, w, entries[label], rows.get(label, _NO_ROWS), mode) for label, w in written.items()
     }
     return fragments if mode == "off" else _reportable(fragments)
 
 
 def _reportable(fragments: Mapping[str, Fragment]) -> dict[str, Fragment]:
     """With profiles that one report can carry."""
-    profiles = fitting([one.profile or nothing() for one in fragments.values()])
-    return {label: replace(one, profile=found) for (label, one), found in zip(fragments.items(), profiles, strict=True)}
+    profiles = fitting([fragment.profile or nothing() for fragment in fragments.values()])
+    return {
+        label: replace(fragment, profile=profile)
+        for (label, fragment), profile in zip(fragments.items(), profiles, strict=True)
+    }
 
 
 def _profile_mode(claim: DriverClaim) -> Mode:
@@ -224,16 +227,16 @@ _NO_ROWS = _Rows(EMPTY)
 
 
 def _fragment(label: str, written: Written, files: Sequence[_File], read: _Rows, mode: Mode) -> Fragment:
-    rows = sum(one.entry["rows"] for one in files)
+    rows = sum(file.entry["rows"] for file in files)
     if rows != read.content.rows:
         raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
-    found = None if mode == "off" else _profile(files, read)
-    entries = tuple(one.entry for one in files)
-    return Fragment(written.schema, entries, read.content, written.metrics, profile=found)
+    profile = None if mode == "off" else _profile(files, read)
+    entries = tuple(file.entry for file in files)
+    return Fragment(written.schema, entries, read.content, written.metrics, profile=profile)
 
 
 def _profile(files: Sequence[_File], read: _Rows) -> Profile:
-    parts: list[Profile] = [{**nothing(), "rows": one.entry["rows"], "columns": one.columns} for one in files]
+    parts: list[Profile] = [{**nothing(), "rows": file.entry["rows"], "columns": file.columns} for file in files]
     counted = parts[0] if len(parts) == 1 else merged(parts)
     columns = dict(counted["columns"])
     for name, sketch in read.distinct.items():
@@ -245,8 +248,8 @@ def _profile(files: Sequence[_File], read: _Rows) -> Profile:
 def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
     """Labels of fragments that have the same columns."""
     groups: dict[str, list[str]] = {}
-    for label, one in written.items():
-        groups.setdefault(str(one.schema), []).append(label)
+    for label, fragment in written.items():
+        groups.setdefault(str(fragment.schema), []).append(label)
     for labels in groups.values():
         yield written[labels[0]].schema, labels
 
@@ -254,7 +257,7 @@ def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str
 def _entries(
     attempt: Attempt[DriverClaim], written: Mapping[str, Written], *, with_counts: bool
 ) -> dict[str, list[_File]]:
-    files = [(label, path, size) for label, one in written.items() for path, size in sorted(one.files.items())]
+    files = [(label, path, size) for label, outcome in written.items() for path, size in sorted(outcome.files.items())]
 
     def look(file: tuple[str, str, int]) -> _File:
         label, path, size = file
@@ -262,9 +265,9 @@ def _entries(
 
     result: dict[str, list[_File]] = {label: [] for label in written}
     empty: list[str] = []
-    for (label, path, _), found in zip(files, attempt.threads.map(look, files), strict=True):
-        if found.entry["rows"]:
-            result[label].append(found)
+    for (label, path, _), written_file in zip(files, attempt.threads.map(look, files), strict=True):
+        if written_file.entry["rows"]:
+            result[label].append(written_file)
         else:
             empty.append(path)
     attempt.lake.delete(empty)
@@ -274,15 +277,15 @@ def _entries(
 def _rows(
     attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[_File]], *, with_sample: bool
 ) -> dict[str, _Rows]:
-    entries = [one.entry for of_label in files.values() for one in of_label]
+    entries = [file.entry for of_label in files.values() for file in of_label]
     if not entries:
         return {}
     is_small = sum(entry["size"] for entry in entries) <= SMALL_BYTES
     has_few = sum(entry["rows"] for entry in entries) * len(schema["fields"]) <= FEW_VALUES
     if is_small and has_few and is_simple(schema):
-        found = _of_few_rows(attempt, schema, files, with_sample=with_sample)
-        if found is not None:
-            return found
+        rows = _of_few_rows(attempt, schema, files, with_sample=with_sample)
+        if rows is not None:
+            return rows
     return _by_spark(attempt, schema, files, is_small=is_small, with_sample=with_sample)
 
 
@@ -296,22 +299,22 @@ def _of_few_rows(
         return table, content(schema, table)
 
     labels = [label for label, of_label in files.items() for _ in of_label]
-    every = [one.entry for of_label in files.values() for one in of_label]
+    every = [file.entry for of_label in files.values() for file in of_label]
     looks = list(attempt.threads.map(look, every))
-    contents = [known for _, known in looks if known is not None]
+    contents = [own for _, own in looks if own is not None]
     if len(contents) < len(every):
         return None
     tables = [table for table, _ in looks]
     samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
     sketches = of_tables(schema, tables) if with_sample else repeat({})
-    found = dict.fromkeys(files, _NO_ROWS)
-    for label, known, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # some have no end
-        before = found[label]
+    rows = dict.fromkeys(files, _NO_ROWS)
+    for label, own, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # some have no end
+        before = rows[label]
         if before.content.rows:
             sample = merged_sample([before.sample, sample])
             sketch = merged_by_name(before.distinct, sketch)
-        found[label] = _Rows(before.content.plus(known), sample, sketch)
-    return found
+        rows[label] = _Rows(before.content.plus(own), sample, sketch)
+    return rows
 
 
 def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
@@ -331,16 +334,16 @@ def _by_spark(
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(attempt.spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
-    labelled = [(one.entry["path"], label) for label, of_label in files.items() for one in of_label]
+    labelled = [(file.entry["path"], label) for label, of_label in files.items() for file in of_label]
     rows = labelled_rows(attempt, session, labelled, physical(schema))
     (rows.coalesce(1) if is_small else rows).createTempView("written")
     if not with_sample:
-        found = session.sql(content_query(schema, "written")).collect()
-        return {row[0]: _Rows(content_of(*row[1:])) for row in found}
-    every = [one for of_label in files.values() for one in of_label]
-    total = sum(one.entry["rows"] for one in every)
+        counts = session.sql(content_query(schema, "written")).collect()
+        return {row[0]: _Rows(content_of(*row[1:])) for row in counts}
+    every = [file for of_label in files.values() for file in of_label]
+    total = sum(file.entry["rows"] for file in every)
     drawing = Drawing.of(schema, total, len(files))
-    counting = Counting.of(schema, [one.dictionaries for one in every], total, len(files))
+    counting = Counting.of(schema, [file.dictionaries for file in every], total, len(files))
     query = profile_query(schema, "written", drawing.marks, counting.columns(), counting.aggregates())
     result = dict.fromkeys(files, _NO_ROWS)
     for label, count, low1, high1, low2, high2, drawn, *values in session.sql(query).collect():
@@ -356,14 +359,14 @@ def _stored_distinct(
 ) -> dict[str, dict[str, str]]:
     """By label and column: sketches of what is in the dictionaries of files."""
 
-    def look(one: _File) -> dict[str, Words]:
-        source = attempt.lake.open(one.entry["path"], one.entry["size"])
+    def look(written: _File) -> dict[str, Words]:
+        source = attempt.lake.open(written.entry["path"], written.entry["size"])
         with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
-            return counting.stored_in(file, one.dictionaries)
+            return counting.stored_in(file, written.dictionaries)
 
-    every = attempt.threads.map(look, [one for of_label in files.values() for one in of_label])
+    every = attempt.threads.map(look, [stored for of_label in files.values() for stored in of_label])
     result: dict[str, dict[str, str]] = {}
     for label, of_label in files.items():
         looks = [next(every) for _ in of_label]
-        result[label] = {name: sketch_of([one[name] for one in looks]) for name in counting.stored}
+        result[label] = {name: sketch_of([stored[name] for stored in looks]) for name in counting.stored}
     return result

@@ -41,11 +41,11 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """Each file of the table is a partition; its key is the path below the table's folder."""
     places = Places.of(os.environ)
     places.check_source(str(root_of(job)))
-    found = snapshot(root_of(job), job["settings"].get("version"))
-    for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in found.files):
+    table = snapshot(root_of(job), job["settings"].get("version"))
+    for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in table.files):
         """A log may name a file anywhere."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
-    objects = sorted(_objects(root_of(job), found, cache), key=lambda one: one[0].encode())
+    objects = sorted(_objects(root_of(job), table, cache), key=lambda pair: pair[0].encode())
     for key, source in objects:
         yield listed(key, [source], ())
 
@@ -66,11 +66,11 @@ def root_of(job: ListJob | SourceJob) -> Path:
     return Path(local_path(job["location"]))
 
 
-def _objects(root: Path, found: TableSnapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
-    paths = [str(local_place(root, f["path"])) for f in found.files]
+def _objects(root: Path, table: TableSnapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
+    paths = [str(local_place(root, f["path"])) for f in table.files]
     footers = _footers(paths, cache)
-    for path, action in zip(paths, found.files, strict=True):
-        columns = own_columns(found.head, footers[path])
+    for path, action in zip(paths, table.files, strict=True):
+        columns = own_columns(table.head, footers[path])
         name = unquote(action["path"])
         key = key_of(name, None)
         assert key is not None, "without a template every name is a key"
@@ -83,26 +83,26 @@ def _objects(root: Path, found: TableSnapshot, cache: Versions) -> Iterator[tupl
             "columns": columns,
             "detail": {"values": action.get("partitionValues") or {}, "vector": action.get("deletionVector")},
         }
-        yield key, {**source, "version": version_of(found.head, source)}
+        yield key, {**source, "version": version_of(table.head, source)}
 
 
-def version_of(head: Head, found: SourceObject) -> str:
+def version_of(head: Head, source: SourceObject) -> str:
     """What tells whether a file gives the rows that it gave. Its `columns` go by their present names."""
-    detail, columns = found["detail"], found["columns"] or ()
-    told = digest(
+    detail, columns = source["detail"], source["columns"] or ()
+    text_digest = digest(
         "delta-object/2",
-        file=[found["size"], found["modified_ms"]],
+        file=[source["size"], source["modified_ms"]],
         vector=vector_id(detail["vector"]),
         values={str(name): value for name, value in detail["values"].items()},
         mapping=None if head.mapping == "none" else _named_by(head.fields, columns),
     )
-    return KIND + told.hex()
+    return KIND + text_digest.hex()
 
 
 def _named_by(fields: Iterable[Json], columns: Iterable[str]) -> dict[str, Json]:
     """The names in files of these columns, and of the fields in them."""
-    wanted = {name for name in columns if NESTED not in name}
-    return {f["name"]: _physical_names(f) for f in fields if f["name"] in wanted}
+    names = {name for name in columns if NESTED not in name}
+    return {f["name"]: _physical_names(f) for f in fields if f["name"] in names}
 
 
 def _physical_names(field: Json) -> Json:
@@ -153,18 +153,18 @@ def own_columns(head: Head, footer: Sequence[str]) -> list[str]:
 
 def _footers(paths: Sequence[str], cache: Versions) -> dict[str, Sequence[str]]:
     """Columns in files by path: remembered, or read. TaskFailure for a file that is not there."""
-    found: dict[str, Sequence[str]] = {}
+    column_names: dict[str, Sequence[str]] = {}
     with ThreadPoolExecutor(THREADS) as threads:
         for start in range(0, len(paths), _SHARE):
             some = paths[start : start + _SHARE]
             stamps = {path: _looked_at(path) for path in some}
-            seen = cache.known(FOOTER, stamps)
-            began_ns, fresh = cache.now_ns(), [path for path in stamps if path not in seen]
+            cached = cache.known(FOOTER, stamps)
+            began_ns, fresh = cache.now_ns(), [path for path in stamps if path not in cached]
             read = zip(fresh, threads.map(_footer, fresh), strict=True)
             new = {path: Seen(stamps[path], "", columns) for path, columns in read}
-            cache.keep(FOOTER, [(path, one, began_ns) for path, one in new.items()])
-            found |= {path: one.columns or [] for path, one in {**seen, **new}.items()}
-    return found
+            cache.keep(FOOTER, [(path, footer, began_ns) for path, footer in new.items()])
+            column_names |= {path: footer.columns or [] for path, footer in {**cached, **new}.items()}
+    return column_names
 
 
 def _looked_at(path: str) -> Any:

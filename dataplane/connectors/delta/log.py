@@ -61,8 +61,8 @@ class TableSnapshot:
 def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
     """The table in the folder `root`; the newest version, or a given one. TaskFailure if it cannot be told."""
     files: dict[tuple[str, str], Mapping[str, Json]] = {}
-    head, found = _Heading(), _segment(root, version)
-    for kind, action in found.actions(("protocol", "metaData", "add", "remove")):
+    head, segment = _Heading(), _segment(root, version)
+    for kind, action in segment.actions(("protocol", "metaData", "add", "remove")):
         match kind:
             case "add":
                 files[_identity(action)] = action
@@ -70,15 +70,15 @@ def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
                 files.pop(_identity(action), None)
             case _:
                 head.take(kind, action)
-    return TableSnapshot(head.at(found.version, root), tuple(files.values()))
+    return TableSnapshot(head.at(segment.version, root), tuple(files.values()))
 
 
 def head(root: Path, version: int | None = None) -> Head:
     """As `snapshot`, without the files."""
-    found, last = _Heading(), _segment(root, version)
+    heading, last = _Heading(), _segment(root, version)
     for kind, action in last.actions(("protocol", "metaData")):
-        found.take(kind, action)
-    return found.at(last.version, root)
+        heading.take(kind, action)
+    return heading.at(last.version, root)
 
 
 def local_place(root: Path, path: str) -> Path:
@@ -141,11 +141,11 @@ def _segment(root: Path, version: int | None) -> _Segment:
         raise TaskFailure("path-not-found", f"there is no Delta table in {root}")
     last = newest if version is None else version
     base = max((v for v in checkpoints if v <= last), default=-1)
-    wanted = range(base + 1, last + 1)
-    if last > newest or any(v not in commits for v in wanted):
-        missing = next(v for v in wanted if v not in commits)
+    versions = range(base + 1, last + 1)
+    if last > newest or any(v not in commits for v in versions):
+        missing = next(v for v in versions if v not in commits)
         raise _unreadable(root, f"version {missing} is not in its log (any more), which version {last} is made of")
-    return _Segment(last, checkpoints.get(base, ()), tuple(commits[v] for v in wanted))
+    return _Segment(last, checkpoints.get(base, ()), tuple(commits[v] for v in versions))
 
 
 def _listed(root: Path) -> tuple[dict[int, Path], dict[int, tuple[Path, ...]]]:
@@ -153,12 +153,12 @@ def _listed(root: Path) -> tuple[dict[int, Path], dict[int, tuple[Path, ...]]]:
     commits: dict[int, Path] = {}
     parts: dict[tuple[int, str], list[Path]] = {}
     for path in _entries(root):
-        if found := _COMMIT.fullmatch(path.name):
-            commits[int(found[1])] = path
-        elif found := _CHECKPOINT.fullmatch(path.name):
-            parts.setdefault((int(found[1]), found[3] or path.name), []).append(path)
-    whole = {v: tuple(sorted(some)) for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
-    return commits, whole
+        if name_match := _COMMIT.fullmatch(path.name):
+            commits[int(name_match[1])] = path
+        elif name_match := _CHECKPOINT.fullmatch(path.name):
+            parts.setdefault((int(name_match[1]), name_match[3] or path.name), []).append(path)
+    complete = {v: tuple(sorted(some)) for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
+    return commits, complete
 
 
 def _entries(root: Path) -> list[Path]:

@@ -60,23 +60,23 @@ class DeltaReading:
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
         """The table's columns, as far as one of these has them; of no file at all, all of them."""
-        have = {name for found in objects for name in found["columns"] or ()}
+        have = {name for source in objects for name in source["columns"] or ()}
         return canonical_schema(struct_of(f for f in self.head.fields if not objects or f["name"] in have))
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Files that are gone, and those whose columns have other names by now."""
-        return frozenset(found["name"] for found in objects if not self._is_as_listed(found))
+        return frozenset(source["name"] for source in objects if not self._is_as_listed(source))
 
-    def _is_as_listed(self, found: SourceObject) -> bool:
-        columns, path = found["columns"] or [], Path(local_file(found["uri"]))
+    def _is_as_listed(self, source: SourceObject) -> bool:
+        columns, path = source["columns"] or [], Path(local_file(source["uri"]))
         names = {f["name"] for f in self.head.fields}
         if any(name not in names for name in columns if NESTED not in name):
             return False
-        if version_of(self.head, found) != found["version"]:
+        if version_of(self.head, source) != source["version"]:
             return False
-        vector = found["detail"]["vector"]
+        vector = source["detail"]["vector"]
         places = [path, *filter(None, [vector_file(self.root, vector) if vector else None])]
-        return all(p.is_file() for p in places) and path.stat().st_size == found["size"]
+        return all(p.is_file() for p in places) and path.stat().st_size == source["size"]
 
     def may_pass(self, _: TaskError) -> bool:
         return False
@@ -85,7 +85,7 @@ class DeltaReading:
         """Rows with all the table's columns, and the label."""
         folder = self.scratch / f"table-{next(self._numbers)}"
         (folder / LOG).mkdir(parents=True)
-        actions = [self._protocol(), self._metadata(), *(self._add(folder, *one) for one in objects)]
+        actions = [self._protocol(), self._metadata(), *(self._add(folder, *labelled) for labelled in objects)]
         text = "".join(f"{json.dumps(action)}\n" for action in actions)
         (folder / LOG / f"{0:020}.json").write_text(text)
         return self.session.read.format("delta").load(str(folder))
@@ -103,25 +103,25 @@ class DeltaReading:
             configuration["delta.columnMapping.maxColumnId"] = str(last)
             mapping = {PHYSICAL: LABEL, _ID: last}
         label = {"name": LABEL, "type": "string", "nullable": True, "metadata": mapping}
-        whole = {"type": "struct", "fields": [*fields, label]}
-        told = {
+        schema = {"type": "struct", "fields": [*fields, label]}
+        metadata = {
             "id": str(uuid.uuid4()),
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps(whole),
+            "schemaString": json.dumps(schema),
             "partitionColumns": [*self.head.partition_columns, LABEL],
             "configuration": configuration,
         }
-        return {"metaData": told}
+        return {"metaData": metadata}
 
-    def _add(self, folder: Path, label: str, found: SourceObject) -> Json:
+    def _add(self, folder: Path, label: str, source: SourceObject) -> Json:
         name = f"{label}-{next(self._numbers)}.parquet"
-        (folder / name).symlink_to(local_file(found["uri"]))
-        detail = found["detail"]
+        (folder / name).symlink_to(local_file(source["uri"]))
+        detail = source["detail"]
         add: dict[str, Json] = {
             "path": name,
             "partitionValues": {**detail["values"], LABEL: label},
-            "size": found["size"],
-            "modificationTime": found["modified_ms"],
+            "size": source["size"],
+            "modificationTime": source["modified_ms"],
             "dataChange": True,
         }
         if detail["vector"]:
@@ -130,9 +130,9 @@ class DeltaReading:
 
     def _vector(self, vector: Mapping[str, Json]) -> Json:
         """A deletion vector, by the absolute place of its file."""
-        told = {name: value for name, value in vector.items() if value is not None and name != "maxRowIndex"}
+        descriptor = {name: value for name, value in vector.items() if value is not None and name != "maxRowIndex"}
         file = vector_file(self.root, vector)
-        return told if file is None else {**told, "storageType": "p", "pathOrInlineDv": file.as_uri()}
+        return descriptor if file is None else {**descriptor, "storageType": "p", "pathOrInlineDv": file.as_uri()}
 
 
 def vector_file(root: Path, vector: Mapping[str, Json]) -> Path | None:

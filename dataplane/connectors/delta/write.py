@@ -141,7 +141,7 @@ class DeltaTarget:
     def _copy(self, adds: Mapping[str, FileEntry]) -> None:
         """Files of which a whole copy is there already are left as they are."""
         with ThreadPoolExecutor(THREADS) as threads:
-            list(threads.map(lambda one: self._copy_one(*one), adds.items()))
+            list(threads.map(lambda added: self._copy_one(*added), adds.items()))
 
     def _copy_one(self, path: str, entry: FileEntry) -> None:
         final = self.root / path
@@ -167,7 +167,7 @@ class DeltaTarget:
         from deltalake import DeltaTable
         from deltalake.transaction import CommitProperties, Transaction, create_table_with_add_actions
 
-        told = CommitProperties(
+        properties = CommitProperties(
             custom_metadata={"generation": str(generation)},
             max_commit_retries=0,  # the change holds for the version that it was found for, and no other
             app_transactions=[Transaction(self.owner, generation)],
@@ -175,21 +175,21 @@ class DeltaTarget:
         if table is None or relation == "other":
             mode: Any = "error" if table is None else "overwrite"
             adds = [_add(path, entry) for path, entry in change.adds.items()]
-            create_table_with_add_actions(str(self.root), self._schema(), adds, mode=mode, commit_properties=told)
+            create_table_with_add_actions(str(self.root), self._schema(), adds, mode=mode, commit_properties=properties)
             return DeltaTable(str(self.root)).version()
         if relation == "widened":
-            known = len(table.schema().fields)
-            added = self._schema().fields[known:]
+            field_count = len(table.schema().fields)
+            added = self._schema().fields[field_count:]
             table.alter.add_columns(added, commit_properties=CommitProperties(max_commit_retries=0))
-        return self._swap(table, change, active, told)
+        return self._swap(table, change, active, properties)
 
-    def _swap(self, table: DeltaTable, change: TableChange, active: Mapping[str, int], told: Any) -> int:
+    def _swap(self, table: DeltaTable, change: TableChange, active: Mapping[str, int], properties: Any) -> int:
         from deltalake.transaction import RemoveAction
 
         now_ms = int(time() * 1000)
         actions: list[Any] = [_add(path, entry) for path, entry in change.adds.items()]
         actions += [RemoveAction(path, True, now_ms, active[path], {}) for path in change.removes]
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=told)
+        table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
         return table.version() + 1
 
     def _schema(self) -> Any:
@@ -206,16 +206,16 @@ def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[st
     place of all there is. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
     for path in () if anew else sorted(active):
-        if found := _COPY.fullmatch(path):
-            copies.setdefault((found[1], found[2]), []).append(path)
+        if name_match := _COPY.fullmatch(path):
+            copies.setdefault((name_match[1], name_match[2]), []).append(path)
     adds: dict[str, FileEntry] = {}
     keeping: set[str] = set()
-    for id, wanted, entry in entries:
+    for id, needed, entry in entries:
         name = basename(entry["path"])
-        kept = [p for p in copies.get((id, name), ()) if active[p] == entry["size"]][:wanted]
-        keeping.update(kept)
+        reused = [p for p in copies.get((id, name), ()) if active[p] == entry["size"]][:needed]
+        keeping.update(reused)
         free = (p for n in count() if (p := f"{id[:2]}/{id}-{n}/{name}") not in active)
-        adds.update(dict.fromkeys(islice(free, wanted - len(kept)), entry))
+        adds.update(dict.fromkeys(islice(free, needed - len(reused)), entry))
     return TableChange(adds, tuple(sorted(active.keys() - keeping)))
 
 

@@ -76,7 +76,8 @@ def _of_footers(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) 
         for name, kind in own.items():
             types[name], conflicts = grow(name, types.get(name, kind), kind, is_text=False)
             for conflict in conflicts:
-                message = f"column {conflict.name} is {in_words(conflict.found)} there, and {in_words(conflict.have)} in {first[name]}"
+                have, other = in_words(conflict.have), in_words(conflict.found)
+                message = f"column {conflict.name} is {other} there, and {have} in {first[name]}"
                 remedy = "correct one of the files, or give the column a type in `schema:`"
                 raise TaskFailure(
                     "schema-retyped", f"{path}: {message}; no type safely holds both: {remedy}", file=path

@@ -53,8 +53,8 @@ class Layout:
 
     @staticmethod
     def from_text(text: str) -> Layout:
-        told = json.loads(text)
-        return Layout(tuple((n, t) for n, t in told["columns"]), tuple(told["keyed"]), tuple(told["key"]))
+        layout = json.loads(text)
+        return Layout(tuple((n, t) for n, t in layout["columns"]), tuple(layout["keyed"]), tuple(layout["key"]))
 
     @property
     def text(self) -> str:
@@ -86,8 +86,8 @@ class Layout:
     def _column(self, name: str, kind: str) -> sql.Composable:
         return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
 
-    def same_key(self, one: sql.Composable, other: sql.Composable) -> sql.Composable:
-        parts = [sql.SQL("{0}.{2} = {1}.{2}").format(one, other, sql.Identifier(name)) for name in self.key]
+    def same_key(self, left: sql.Composable, right: sql.Composable) -> sql.Composable:
+        parts = [sql.SQL("{0}.{2} = {1}.{2}").format(left, right, sql.Identifier(name)) for name in self.key]
         return sql.SQL(" AND ").join(parts)
 
     def merging(self, later: list[str]) -> sql.Composable:
@@ -142,12 +142,12 @@ def type_of(name: str, kind: Json) -> str:
 def _named(schema: Schema, name: str) -> str:
     """A column by its name, whatever its case."""
     names = [f["name"] for f in schema["fields"]]
-    found = name if name in names else next((n for n in names if n.lower() == name.lower()), None)
-    if found is None:
+    column = name if name in names else next((n for n in names if n.lower() == name.lower()), None)
+    if column is None:
         raise TaskFailure("column-missing", f"the dataset has no column {name}")
-    return found
+    return column
 
 
 def column_types(connection: Connection[Any], table: sql.Identifier) -> dict[str, str]:
-    found = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table)).description or ()
-    return {c.name: c.type_display for c in found}
+    columns = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table)).description or ()
+    return {c.name: c.type_display for c in columns}

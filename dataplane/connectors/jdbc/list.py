@@ -110,8 +110,8 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """The `list` kind of work: everything is known before anything is told."""
     with connected(job) as connection, connection.transaction():
         snapshot(connection)
-        found = list(_listed(connection, job))
-    yield from sorted(found, key=lambda p: p["key"].encode())
+        parts = list(_listed(connection, job))
+    yield from sorted(parts, key=lambda p: p["key"].encode())
 
 
 def snapshot(connection: Connection[Any]) -> None:
@@ -123,8 +123,8 @@ def _listed(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartiti
         yield from _added(connection, job)
         return
     require_ascending(connection, job["settings"])
-    for found in objects(connection, job["settings"]):
-        yield listed(found["name"], [found], ())
+    for source in objects(connection, job["settings"]):
+        yield listed(source["name"], [source], ())
 
 
 def objects(connection: Connection[Any], settings: ConnectorSettings, only: Sequence[Slice] = ()) -> list[SourceObject]:
@@ -140,7 +140,7 @@ def objects(connection: Connection[Any], settings: ConnectorSettings, only: Sequ
     group = sql.SQL(" GROUP BY label") if by_column else sql.SQL("")
     rows = connection.execute(query + group).fetchall()
     slice_of = _namer(settings, columns) if by_column else lambda _: Slice()
-    return [_object(settings, slice_of(label), columns, seen) for label, *seen in rows]
+    return [_object(settings, slice_of(label), columns, sums) for label, *sums in rows]
 
 
 # Two sums of hashes with different seeds, as for fragments: equal pairs of rows do not cancel each other. OFFSET keeps
@@ -154,10 +154,10 @@ FROM (SELECT {labels} AS label, {row}::text COLLATE "C" AS told FROM {source} WH
 
 def columns_of(connection: Connection[Any], settings: ConnectorSettings) -> list[tuple[str, str]]:
     """Name and type in order. TaskFailure where one has the name that rows have."""
-    found = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(settings))).description or ()
-    if any(c.name == OURS for c in found):
+    columns = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(settings))).description or ()
+    if any(c.name == OURS for c in columns):
         raise TaskFailure("reserved-column", f"there is a column {OURS}: name it otherwise in a `query`")
-    return [(c.name, c.type_display) for c in found]
+    return [(c.name, c.type_display) for c in columns]
 
 
 def require_ascending(connection: Connection[Any], settings: ConnectorSettings) -> None:
@@ -168,10 +168,12 @@ def require_ascending(connection: Connection[Any], settings: ConnectorSettings) 
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     falls = [sql.SQL("coalesce(one, {}) > {}").format(*map(sql.Literal, pair)) for pair in pairs]
     query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")  # NULL of the column's type
-    [found] = connection.execute(query.format(sql.SQL(", ").join(falls), column, source_of(settings))).fetchall()
-    for low, high in (pair for pair, is_falling in zip(pairs, found, strict=True) if is_falling):
-        told = f"bounds of {settings['column']} have to ascend, and the database has {high} before {low}"
-        raise TaskFailure("bounds-not-ascending", told)
+    [is_falling_each] = connection.execute(
+        query.format(sql.SQL(", ").join(falls), column, source_of(settings))
+    ).fetchall()
+    for low, high in (pair for pair, is_falling in zip(pairs, is_falling_each, strict=True) if is_falling):
+        message = f"bounds of {settings['column']} have to ascend, and the database has {high} before {low}"
+        raise TaskFailure("bounds-not-ascending", message)
 
 
 def _labels(settings: ConnectorSettings) -> sql.Composable:
@@ -204,22 +206,22 @@ def _namer(settings: ConnectorSettings, columns: Iterable[tuple[str, str]]) -> C
 
 
 def _object(
-    settings: ConnectorSettings, one: Slice, columns: Sequence[tuple[str, str]], seen: Sequence[Any]
+    settings: ConnectorSettings, part: Slice, columns: Sequence[tuple[str, str]], measures: Sequence[Any]
 ) -> SourceObject:
-    rows, size, *sums = map(int, seen)
-    return described(settings, one, one.key, size, (columns, rows, size, sums), columns)
+    rows, size, *sums = map(int, measures)
+    return described(settings, part, part.key, size, (columns, rows, size, sums), columns)
 
 
 def described(
-    settings: ConnectorSettings, one: Slice, name: str, size: int, seen: object, columns: Sequence[tuple[str, str]]
+    settings: ConnectorSettings, part: Slice, name: str, size: int, state: object, columns: Sequence[tuple[str, str]]
 ) -> SourceObject:
-    uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{one.told}"
+    uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.told}"
     return {
         "name": name,
         "uri": uri,
         "size": size,
         "modified_ms": 0,
-        "version": f"etag:{sha256(repr(seen).encode()).hexdigest()}",
+        "version": f"etag:{sha256(repr(state).encode()).hexdigest()}",
         "columns": [name for name, _ in columns],
     }
 
@@ -229,16 +231,16 @@ def described(
 
 def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
     """The rows above all that came before. What lies in a slice is what lies there when it is read."""
-    settings, known = job["settings"], job["known"]
-    assert known is not None, "a claim says what is known"
-    last = Slice.of(known["objects"][0]["uri"]).high if known["objects"] else None
+    settings, listed_before = job["settings"], job["known"]
+    assert listed_before is not None, "a claim says what is known"
+    last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     above = Slice(settings["column"], low=last, has_low=False).condition()
     query = sql.SQL("SELECT max({})::text, count(*) FROM {} WHERE {}").format(column, source_of(settings), above)
     [(high, rows)] = connection.execute(query).fetchall()
     if not rows:
         return
-    key = f"{int(known['key'] or 0) + 1:012d}"
+    key = f"{int(listed_before['key'] or 0) + 1:012d}"
     columns = columns_of(connection, settings)
-    one = Slice(settings["column"], low=last, high=high, has_low=False)
-    yield listed(key, [described(settings, one, key, rows, (columns, one.told), columns)], ())
+    part = Slice(settings["column"], low=last, high=high, has_low=False)
+    yield listed(key, [described(settings, part, key, rows, (columns, part.told), columns)], ())

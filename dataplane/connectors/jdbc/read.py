@@ -93,10 +93,10 @@ class Rows:
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         columns = self._columns()
         if len(objects) == 1:
-            [(label, found)] = objects
-            table = f"({self._text(_select(self._settings, columns, found))}) AS q"
+            [(label, source)] = objects
+            table = f"({self._text(_select(self._settings, columns, source))}) AS q"
             return self._source().option("dbtable", table).load().withColumn(LABEL, F.lit(label))
-        parts = [_select(self._settings, columns, found, label) for label, found in objects]
+        parts = [_select(self._settings, columns, source, label) for label, source in objects]
         table = f"({self._text(sql.SQL(' UNION ALL ').join(parts))}) AS q"
         return self._source().jdbc(self.address.url, table, predicates=_shares(objects))
 
@@ -139,15 +139,15 @@ class Rows:
 
     def _text(self, query: sql.Composable) -> str:
         """As JDBC takes it, for which a ? of an operator (of jsonb) would be a parameter."""
-        return _QUOTED.sub(lambda found: found[1] or "??", query.as_string(self.keeper))
+        return _QUOTED.sub(lambda quoted: quoted[1] or "??", query.as_string(self.keeper))
 
 
 def _select(
-    settings: Mapping[str, Json], columns: sql.Composable, found: SourceObject, label: str | None = None
+    settings: Mapping[str, Json], columns: sql.Composable, source: SourceObject, label: str | None = None
 ) -> sql.Composable:
     """The rows of a slice, behind their label where there are several."""
     labels = sql.SQL("") if label is None else sql.SQL("{}::text AS {}, ").format(label, sql.Identifier(LABEL))
-    where = Slice.of(found["uri"]).condition()
+    where = Slice.of(source["uri"]).condition()
     return sql.SQL("SELECT {}{} FROM {} WHERE {}").format(labels, columns, source_of(settings), where)
 
 

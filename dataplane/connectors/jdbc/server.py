@@ -62,21 +62,21 @@ class Address:
     @property
     def of_jdbc(self) -> dict[str, str]:
         """Options of Spark's JDBC source."""
-        told = {"user": self.user, "password": self.password}
-        return {"url": self.url, "driver": "org.postgresql.Driver"} | {k: v for k, v in told.items() if v}
+        login = {"user": self.user, "password": self.password}
+        return {"url": self.url, "driver": "org.postgresql.Driver"} | {k: v for k, v in login.items() if v}
 
     @property
     def of_libpq(self) -> dict[str, Any]:
         parts = urlsplit(self.url.removeprefix("jdbc:"))
         host, port = parts.hostname or "localhost", parts.port or 5432
-        told = {"host": host, "port": port, "dbname": unquote(parts.path.lstrip("/")) or self.user or "postgres"}
+        place = {"host": host, "port": port, "dbname": unquote(parts.path.lstrip("/")) or self.user or "postgres"}
         same = {k: v for k, v in self.parameters.items() if k in _SAME}
         if self.parameters.get("ssl", "").lower() == "true":
             same.setdefault("sslmode", "verify-full")
         search = self.parameters.get("currentSchema")
         options = f"{SESSION} -c search_path={search}" if search else SESSION
         who = {"user": self.user, "password": self.password}
-        return told | {k: v for k, v in who.items() if v} | same | {"options": options, "connect_timeout": CONNECT_S}
+        return place | {k: v for k, v in who.items() if v} | same | {"options": options, "connect_timeout": CONNECT_S}
 
 
 def address(job: ConnectorJob) -> Address:
@@ -94,14 +94,14 @@ def address(job: ConnectorJob) -> Address:
         _ = parts.port
     except ValueError:
         raise TaskFailure("bad-url", f"{job['settings']['url']} is no URL: its host or port cannot be read") from None
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     options = {k.lower(): v for k, v in job["options"].items()}
-    user = resolved(options.get("user", given.pop("user", unquote(parts.username or ""))))
-    password = resolved(options.get("password", given.pop("password", unquote(parts.password or ""))))
+    user = resolved(options.get("user", parameters.pop("user", unquote(parts.username or ""))))
+    password = resolved(options.get("password", parameters.pop("password", unquote(parts.password or ""))))
     query = "&".join(p for p in parts.query.split("&") if p and not re.match(r"(user|password)=", p))
     place = parts.netloc.rpartition("@")[2]
     plain = f"jdbc:postgresql://{place}{parts.path}" + (f"?{query}" if query else "")
-    return Address(plain, user, password, given)
+    return Address(plain, user, password, parameters)
 
 
 @contextmanager
@@ -143,10 +143,10 @@ _NAME = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
 
 def names_of(table: str) -> tuple[str, ...]:
     """The parts of a table's name: `public.orders`, `"My Orders"`. Without quotes, case means nothing to the server."""
-    found = [quoted.replace('""', '"') if quoted else plain.strip().lower() for quoted, plain in _NAME.findall(table)]
-    if not 1 <= len(found) <= 2 or not all(found):
+    names = [quoted.replace('""', '"') if quoted else plain.strip().lower() for quoted, plain in _NAME.findall(table)]
+    if not 1 <= len(names) <= 2 or not all(names):
         raise TaskFailure("bad-table", f"{table} is no name of a table: write table or schema.table")
-    return tuple(found)
+    return tuple(names)
 
 
 def identifier(table: str) -> sql.Identifier:

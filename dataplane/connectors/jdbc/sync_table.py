@@ -64,15 +64,15 @@ class Notes:
 
     def hold(self) -> Note:
         """The same for a table that is ours; only its own writers wait."""
-        found = self._owned(self._find(WHOLE, lock=True))
-        if found is None:
+        note = self._owned(self._find(WHOLE, lock=True))
+        if note is None:
             raise TaskFailure("target-owned", f"{self.name} was given up meanwhile", "infrastructure")
-        return found
+        return note
 
-    def _owned(self, found: Note | None) -> Note | None:
-        if found is not None and found.owner != self.owner:
-            raise TaskFailure("target-owned", f"{self.name} belongs to {found.owner}: not written to. {self.release}")
-        return found
+    def _owned(self, note: Note | None) -> Note | None:
+        if note is not None and note.owner != self.owner:
+            raise TaskFailure("target-owned", f"{self.name} belongs to {note.owner}: not written to. {self.release}")
+        return note
 
     @property
     def release(self) -> str:
@@ -84,12 +84,12 @@ class Notes:
         self.require(self.generation_of(partition), generation)
 
     def generation_of(self, partition: str) -> int:
-        known = self._find(encode_key(partition), lock=False)
-        return known.generation if known else 0
+        note = self._find(encode_key(partition), lock=False)
+        return note.generation if note else 0
 
-    def require(self, known: int, generation: int) -> None:
-        if known > generation:
-            message = f"{self.name} has seen generation {known}, this is of generation {generation}"
+    def require(self, latest: int, generation: int) -> None:
+        if latest > generation:
+            message = f"{self.name} has seen generation {latest}, this is of generation {generation}"
             raise TaskFailure("target-ahead", message, "infrastructure")
 
     def synced(self, partition: str, generation: int, rows: int) -> None:

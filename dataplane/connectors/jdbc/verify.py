@@ -57,7 +57,7 @@ class Comparison:
         early = self._begun.result()
         with self._within():
             if early is not None and _storage(self.connection, self.settings) == self._begun.storage:
-                return early & {found["name"] for found in listed}
+                return early & {source["name"] for source in listed}
             return self._moved(listed)
 
     @property
@@ -78,9 +78,9 @@ class Comparison:
             return self._moved(listed)
 
     def _moved(self, listed: Sequence[SourceObject]) -> frozenset[str]:
-        now = objects(self.connection, self.settings, [Slice.of(found["uri"]) for found in listed])
-        versions = {found["name"]: found["version"] for found in now}
-        return frozenset(found["name"] for found in listed if versions.get(found["name"]) != found["version"])
+        now = objects(self.connection, self.settings, [Slice.of(source["uri"]) for source in listed])
+        versions = {source["name"]: source["version"] for source in now}
+        return frozenset(source["name"] for source in listed if versions.get(source["name"]) != source["version"])
 
     @contextmanager
     def _within(self) -> Iterator[None]:
@@ -112,5 +112,5 @@ def _storage(connection: Connection[Any], settings: ConnectorSettings) -> object
     name = identifier(settings["table"]).as_string(connection)
     query = """SELECT pg_relation_filenode(oid) FROM pg_class
                WHERE oid = to_regclass(%s) AND relkind = 'r' AND NOT relhassubclass"""
-    found = connection.execute(query, (name,)).fetchone()
-    return found[0] if found else None
+    row = connection.execute(query, (name,)).fetchone()
+    return row[0] if row else None

@@ -55,10 +55,10 @@ def _opened(connection: Connection[Any], job: WriteJob) -> Target:
     layout, policy = Layout.of(job), job["settings"]["schema_change"]
     target = Target(connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy)
     with connection.transaction():
-        known = notes.open()
-        if known is None and job.get("goes_on"):
+        note = notes.open()
+        if note is None and job.get("goes_on"):
             raise gone(notes.name)
-        if known is None:
+        if note is None:
             target.take()
         elif not target.exists():
             raise TaskFailure("target-missing", f"{notes.name} is not there any more. {notes.release}")
@@ -86,10 +86,10 @@ class Target:
     # --- the table --------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        [(found,)] = self.connection.execute(
+        [(table_id,)] = self.connection.execute(
             "SELECT to_regclass(%s)", (self.table.as_string(self.connection),)
         ).fetchall()
-        return found is not None
+        return table_id is not None
 
     def take(self) -> None:
         """A table that is there already is taken only while it is empty and has the columns that we would give it."""
@@ -110,20 +110,20 @@ class Target:
         """Values of another type would be converted, and some of them rounded, by the server."""
         self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
         self.connection.execute(self.layout.stage(STAGE))
-        has, wanted = (column_types(self.connection, table) for table in (self.table, STAGE))
-        wanted.setdefault(PARTITION, "text")
+        has, expected = (column_types(self.connection, table) for table in (self.table, STAGE))
+        expected.setdefault(PARTITION, "text")
         if lacking := [c for c in columns if c not in has]:
             raise TaskFailure("target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}")
-        if other := [f"{c} is {has[c]}, not {wanted[c]}" for c in columns if has[c] != wanted[c]]:
+        if other := [f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]]:
             raise TaskFailure("target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}")
 
     def _fit(self, generation: int) -> None:
         """The table as the dataset's columns are now, as far as the policy allows."""
-        known = self.notes.hold()
-        if known.layout == self.layout.text:
+        note = self.notes.hold()
+        if note.layout == self.layout.text:
             return
-        self.notes.require(known.generation, generation)
-        before = Layout.from_text(known.layout or "")
+        self.notes.require(note.generation, generation)
+        before = Layout.from_text(note.layout or "")
         added = self.layout.added(before)
         if self.policy == "recreate":
             self.connection.execute(sql.SQL("DROP TABLE {}").format(self.table))
@@ -230,9 +230,9 @@ def as_csv(batch: pa.RecordBatch, schema: Schema) -> bytes:
 
     texts = struct_of(field_of(f["name"], "string") if f["type"] == "binary" else f for f in schema["fields"])
     columns = [_hexadecimal(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
-    told = flat(pa.record_batch(columns, names=batch.schema.names), texts)
+    flattened = flat(pa.record_batch(columns, names=batch.schema.names), texts)
     into = pa.BufferOutputStream()
-    csv.write_csv(pa.Table.from_batches([told]), into, csv.WriteOptions(include_header=False))
+    csv.write_csv(pa.Table.from_batches([flattened]), into, csv.WriteOptions(include_header=False))
     return bytes(into.getvalue())
 
 

@@ -105,10 +105,10 @@ def _without_meanings(schema: Json) -> Json:
     """Without logical types that no type of a column stands for: their values stay the plain ones below."""
     match schema:
         case list():
-            return [_without_meanings(one) for one in schema]
+            return [_without_meanings(part) for part in schema]
         case Mapping():
-            kept = {k: v for k, v in schema.items() if k != "logicalType" or v in _LOGICAL}
-            return {k: v if k == "default" else _without_meanings(v) for k, v in kept.items()}
+            fields = {k: v for k, v in schema.items() if k != "logicalType" or v in _LOGICAL}
+            return {k: v if k == "default" else _without_meanings(v) for k, v in fields.items()}
         case _:
             return schema
 
@@ -162,20 +162,20 @@ def form(schema: Json) -> Form:
 
 def _union(schemas: list[Json]) -> Form:
     """One type, or nothing."""
-    some = [one for one in schemas if one != "null" and one != {"type": "null"}]
+    some = [schema for schema in schemas if schema != "null" and schema != {"type": "null"}]
     if len(some) > 1:
         raise TaskFailure("not-supported", "a union of several types besides null has no type as a column")
     if not some:
         return Form("string")
-    found = form(some[0])
-    if (convert := found.convert) is None:
-        return found
-    return Form(found.kind, lambda value: None if value is None else convert(value))
+    member = form(some[0])
+    if (convert := member.convert) is None:
+        return member
+    return Form(member.kind, lambda value: None if value is None else convert(value))
 
 
 def _record(forms: Mapping[str, Form]) -> Form:
-    kind = canonical_schema(struct_of(field_of(name, one.kind) for name, one in forms.items()))
-    converts = {name: one.convert for name, one in forms.items() if one.convert}
+    kind = canonical_schema(struct_of(field_of(name, member.kind) for name, member in forms.items()))
+    converts = {name: member.convert for name, member in forms.items() if member.convert}
     if not converts:
         return Form(kind)
     return Form(kind, lambda row: row | {name: convert(row[name]) for name, convert in converts.items()})
@@ -184,13 +184,13 @@ def _record(forms: Mapping[str, Form]) -> Form:
 def _array(item: Form) -> Form:
     kind = {"type": "array", "elementType": item.kind, "containsNull": True}
     convert = item.convert
-    return Form(kind, None if convert is None else lambda items: [convert(one) for one in items])
+    return Form(kind, None if convert is None else lambda items: [convert(element) for element in items])
 
 
 def _map(value: Form) -> Form:
     kind = {"type": "map", "keyType": "string", "valueType": value.kind, "valueContainsNull": True}
-    convert = value.convert or (lambda one: one)
-    return Form(kind, lambda found: [(key, convert(one)) for key, one in found.items()])
+    convert = value.convert or (lambda element: element)
+    return Form(kind, lambda entries: [(key, convert(element)) for key, element in entries.items()])
 
 
 # Values that are defaults of a schema come as they stand in its JSON: bytes as texts, times as numbers.
@@ -237,13 +237,13 @@ def decoded(schemas: Schemas, reader: int, values: pa.Array) -> pa.Array:
 
     to = schemas(reader)
     kind, convert = pa.struct(arrow_schema(to.columns)), to.form.convert
-    found = [_decode(schemas, to, convert, value) for value in values.to_pylist()]
-    rows, errors = [row for row, _ in found], [error for _, error in found]
+    decodings = [_decode(schemas, to, convert, value) for value in values.to_pylist()]
+    rows, errors = [row for row, _ in decodings], [error for _, error in decodings]
     try:
         records = pa.array(rows, kind)
     except (pa.ArrowException, OverflowError):
         fitting = [_fitting(row, kind) for row in rows]
-        records = pa.concat_arrays([one for one, _ in fitting])
+        records = pa.concat_arrays([records_of_schema for records_of_schema, _ in fitting])
         errors = [error or new for error, (_, new) in zip(errors, fitting, strict=True)]
     return pa.StructArray.from_arrays([records, pa.array(errors, pa.string())], names=["value", "error"])
 
@@ -266,10 +266,10 @@ def _record_of(value: bytes, source: WrittenUnder, to: WrittenUnder) -> Any:
 
     file = BytesIO(value)
     file.seek(HEAD)
-    found = schemaless_reader(file, source.parsed, None if source.id == to.id else to.parsed)
+    record = schemaless_reader(file, source.parsed, None if source.id == to.id else to.parsed)
     if left := len(value) - file.tell():
         raise ValueError(f"{left} bytes are left over")
-    return found
+    return record
 
 
 def _fitting(row: Any, kind: pa.DataType) -> tuple[pa.Array, str | None]:

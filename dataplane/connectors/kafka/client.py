@@ -22,30 +22,30 @@ OWN = "client."  # starts the names of settings that are options of the client
 REGISTRY = "registry."  # behind it: they are options of the client of the schema registry
 
 
-def client(settings: ConnectorSettings, **more: Json) -> dict[str, Json]:
+def client(settings: ConnectorSettings, **options: Json) -> dict[str, Json]:
     """How a client finds the server, and logs in."""
     quiet = {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}
-    return {"bootstrap.servers": settings["servers"], **quiet, **_own(settings), **more}
+    return {"bootstrap.servers": settings["servers"], **quiet, **_own(settings), **options}
 
 
 def _own(settings: ConnectorSettings) -> dict[str, str]:
     """Options of the user's for this client: those for another server have a name before them."""
-    told = ((name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN))
-    return {name: resolved(text) for name, text in told if not name.startswith(REGISTRY)}
+    own = ((name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN))
+    return {name: resolved(text) for name, text in own if not name.startswith(REGISTRY)}
 
 
 def spark_options(settings: ConnectorSettings) -> dict[str, str]:
     """The same for Spark, whose client is Java's."""
     own = _own(settings)
-    told: dict[str, str] = {name: own[name] for name in ("security.protocol", "sasl.mechanism") if name in own}
+    options: dict[str, str] = {name: own[name] for name in ("security.protocol", "sasl.mechanism") if name in own}
     if "sasl.username" in own:
         module = "plain.Plain" if own.get("sasl.mechanism") == "PLAIN" else "scram.Scram"
         user, password = (_quoted(own.get(name, "")) for name in ("sasl.username", "sasl.password"))
         login = f"org.apache.kafka.common.security.{module}LoginModule required username={user} password={password};"
-        told["sasl.jaas.config"] = login
+        options["sasl.jaas.config"] = login
     if "ssl.ca.location" in own:
-        told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": own["ssl.ca.location"]}
-    return {"kafka.bootstrap.servers": settings["servers"], **{f"kafka.{name}": text for name, text in told.items()}}
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": own["ssl.ca.location"]}
+    return {"kafka.bootstrap.servers": settings["servers"], **{f"kafka.{name}": text for name, text in options.items()}}
 
 
 def _quoted(text: str) -> str:
@@ -97,13 +97,13 @@ def messages(settings: ConnectorSettings, topic: str, starts: Mapping[int, int])
     try:
         consumer.assign([TopicPartition(topic, partition, at) for partition, at in starts.items()])
         while left:
-            found = consumer.poll(ANSWER_S)
-            if found is None:
+            message = consumer.poll(ANSWER_S)
+            if message is None:
                 raise TaskFailure("unreachable", f"the topic {topic} cannot be read to its end", "infrastructure")
-            if (error := found.error()) is None:
-                yield found
+            if (error := message.error()) is None:
+                yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(found.partition())
+                left.discard(message.partition())
             else:
                 raise KafkaException(error)
     finally:

@@ -74,35 +74,35 @@ class KeyCache:
 
     def mark(self) -> Json:
         """As of when it is; None if that is not known."""
-        found = self.connection.execute("SELECT mark FROM seen").fetchone()
-        return json.loads(found[0]) if found else None
+        row = self.connection.execute("SELECT mark FROM seen").fetchone()
+        return json.loads(row[0]) if row else None
 
     def keep(self, mark: Json) -> None:
         self.connection.execute("DELETE FROM seen")
         self.connection.execute("INSERT INTO seen VALUES (?)", (json.dumps(mark),))
         self.connection.execute("COMMIT")
 
-    def replay(self, found: Iterable[Change]) -> None:
+    def replay(self, changes: Iterable[Change]) -> None:
         """Know what these messages leave behind, and nothing else."""
         for table in ("held", "fragments", "seen"):
             self.connection.execute(f"DELETE FROM {table}")
-        for some in batched(found, ROWS):
+        for some in batched(changes, ROWS):
             last = dict(some)
-            gone = [(key,) for key, value in last.items() if value is None]
-            kept = [(key, hash_of(value)) for key, value in last.items() if value is not None]
-            self.connection.executemany("DELETE FROM held WHERE key = ?", gone)
-            self.connection.executemany(_HOLD, kept)
+            deleted = [(key,) for key, value in last.items() if value is None]
+            hashed = [(key, hash_of(value)) for key, value in last.items() if value is not None]
+            self.connection.executemany("DELETE FROM held WHERE key = ?", deleted)
+            self.connection.executemany(_HOLD, hashed)
 
     def fragments(self) -> frozenset[str]:
         return frozenset(id for (id,) in self.connection.execute("SELECT id FROM fragments"))
 
     def drop(self, fragments: Iterable[str]) -> None:
         """Rows of these are there no more, unless other fragments bring them."""
-        gone = [(id,) for id in fragments]
-        self.connection.executemany("DELETE FROM fragments WHERE id = ?", gone)
-        if gone:
-            known = "SELECT id FROM fragments"
-            self.connection.execute(f"UPDATE held SET fragment = NULL WHERE fragment NOT IN ({known})")
+        dropped = [(id,) for id in fragments]
+        self.connection.executemany("DELETE FROM fragments WHERE id = ?", dropped)
+        if dropped:
+            remaining = "SELECT id FROM fragments"
+            self.connection.execute(f"UPDATE held SET fragment = NULL WHERE fragment NOT IN ({remaining})")
 
     def add(self, fragment: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """The rows of a fragment, by key. TaskFailure where a key has a row already."""
@@ -111,8 +111,8 @@ class KeyCache:
                 raise _not_unique(next(key for key, n in Counter(key for key, _ in some).items() if n > 1))
             came = ((key, hash_of(value), value) for key, value in some)
             self.connection.executemany("INSERT INTO came VALUES (?, ?, ?)", came)
-            if found := self.connection.execute(_TWICE).fetchone():
-                raise _not_unique(found[0])
+            if twice := self.connection.execute(_TWICE).fetchone():
+                raise _not_unique(twice[0])
             self.connection.execute(_DIFFERENT)
             self.connection.execute(_CLAIM, (fragment,))
             self.connection.execute("DELETE FROM came")

@@ -27,15 +27,15 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
-    settings, known = job["settings"], job["known"]
+    settings, before = job["settings"], job["known"]
     topic = look(settings, settings["topic"])
-    assert known is not None, "a claim says what is known"
-    ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
-    number = int(known["key"]) + 1 if known["key"] else 1
+    assert before is not None, "a claim says what is known"
+    ends = ends_of(before["objects"], topic, accept=bool(job.get("accept_deletes")))
+    number = int(before["key"]) + 1 if before["key"] else 1
     schema: WrittenUnder | None = None
     for ranges in slices(topic, ends, settings["slice"]):
         schema = schema or newest(settings)
-        objects = [under(schema, object_of(topic, one)) for one in ranges]
+        objects = [under(schema, object_of(topic, bounds)) for bounds in ranges]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
 
@@ -44,9 +44,9 @@ def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
     """What lies behind `ends`, in ranges of at most `most` offsets of each partition."""
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
-        found = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
-        yield found
-        at = {b.partition: b.end for b in found}
+        bounds = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
+        yield bounds
+        at = {b.partition: b.end for b in bounds}
 
 
 def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> Ends:
@@ -59,8 +59,10 @@ def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> E
         return {}
     lost = [b for b in topic.bounds if b.partition in ends and not b.first <= ends[b.partition] <= b.end]
     if lost and not accept:
-        told = ", ".join(f"{b.partition} (listed up to {ends[b.partition]}, holds {b.first} to {b.end})" for b in lost)
-        raise _lost("offsets-expired", topic, f"no longer holds what comes next of partition {told}")
+        places = ", ".join(
+            f"{b.partition} (listed up to {ends[b.partition]}, holds {b.first} to {b.end})" for b in lost
+        )
+        raise _lost("offsets-expired", topic, f"no longer holds what comes next of partition {places}")
     return {p: end for p, end in ends.items() if p not in {b.partition for b in lost}}
 
 
@@ -95,13 +97,15 @@ def newest(settings: ConnectorSettings) -> WrittenUnder | None:
     return written(registry, registry.newest(settings["subject"]))
 
 
-def under(schema: WrittenUnder | None, found: SourceObject) -> SourceObject:
+def under(schema: WrittenUnder | None, source: SourceObject) -> SourceObject:
     """A range whose values are read under a schema, for ever."""
     if schema is None:
-        return found
+        return source
     columns = own_columns(schema.columns)
-    if taken := [name for name in columns if name in ABOUT]:
-        raise TaskFailure("reserved-column", f"schema {schema.id} has a field {taken[0]}, a name for what messages are")
-    detail = {**found["detail"], "schema": schema.id}
-    version = f"{found['version']};schema:{schema.id}"
-    return {**found, "version": version, "columns": [*columns, *ABOUT], "detail": detail}
+    if reserved := [name for name in columns if name in ABOUT]:
+        raise TaskFailure(
+            "reserved-column", f"schema {schema.id} has a field {reserved[0]}, a name for what messages are"
+        )
+    detail = {**source["detail"], "schema": schema.id}
+    version = f"{source['version']};schema:{schema.id}"
+    return {**source, "version": version, "columns": [*columns, *ABOUT], "detail": detail}

@@ -47,8 +47,8 @@ class KafkaReading:
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
         """What is declared, or what the schemas of these slices have: messages have no columns of their own."""
-        schemas = dict.fromkeys(found["detail"].get("schema") for found in objects) or {None: None}
-        shapes = [shaped(self._none(), self.settings, one, drops=False) for one in schemas]
+        schemas = dict.fromkeys(source["detail"].get("schema") for source in objects) or {None: None}
+        shapes = [shaped(self._none(), self.settings, schema_id, drops=False) for schema_id in schemas]
         return schema_of(reduce(_united, shapes))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
@@ -74,21 +74,23 @@ class KafkaReading:
     def _read(self, ranges: Sequence[tuple[str, Mapping[str, Json]]], schema: int | None) -> DataFrame:
         """Messages of slices whose values are read under one schema."""
         read = reduce(DataFrame.unionAll, [self._load(covers) for covers in together([d for _, d in ranges])])
-        told = [(label, d["partition"], d["first"], d["end"]) for label, d in ranges]
-        labels = self.session.createDataFrame(told, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT")
+        bounds = [(label, d["partition"], d["first"], d["end"]) for label, d in ranges]
+        labels = self.session.createDataFrame(bounds, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT")
         mine = (F.col("partition") == F.col("_of")) & F.col("offset").between(F.col("_first"), F.col("_end") - 1)
         labelled = read.join(F.broadcast(labels), mine)
         return shaped(labelled, self.settings, schema, LABEL, drops=self.drops)
 
     def _check(self, ranges: Sequence[Mapping[str, Json]]) -> None:
         bounds = {b.partition: b for b in self.topic.bounds}
-        for one in ranges:
-            held = bounds.get(one["partition"])
-            if one["topic"] != self.topic.id or held is None or one["end"] > held.end:
+        for detail in ranges:
+            held = bounds.get(detail["partition"])
+            if detail["topic"] != self.topic.id or held is None or detail["end"] > held.end:
                 raise TaskFailure("topic-recreated", f"the topic {self.topic.name} was deleted and made again")
-            if one["first"] < held.first:
-                told = f"{one['first']} to {one['end']} of partition {held.partition}; it begins at {held.first}"
-                raise TaskFailure("offsets-expired", f"the topic {self.topic.name} no longer holds offsets {told}")
+            if detail["first"] < held.first:
+                offsets = (
+                    f"{detail['first']} to {detail['end']} of partition {held.partition}; it begins at {held.first}"
+                )
+                raise TaskFailure("offsets-expired", f"the topic {self.topic.name} no longer holds offsets {offsets}")
 
     def _load(self, covers: Mapping[int, tuple[int, int]]) -> DataFrame:
         name = self.topic.name
@@ -120,12 +122,12 @@ def _united(some: DataFrame, others: DataFrame) -> DataFrame:
 def together(ranges: Sequence[Mapping[str, Json]]) -> Iterator[dict[int, tuple[int, int]]]:
     """Ranges by partition of the topic, those that follow each other as one; each answer has one of a partition."""
     joined: dict[int, list[tuple[int, int]]] = {}
-    for one in sorted(ranges, key=lambda d: (d["partition"], d["first"])):
-        mine = joined.setdefault(one["partition"], [])
-        if mine and mine[-1][1] == one["first"]:
-            mine[-1] = (mine[-1][0], one["end"])
+    for detail in sorted(ranges, key=lambda d: (d["partition"], d["first"])):
+        mine = joined.setdefault(detail["partition"], [])
+        if mine and mine[-1][1] == detail["first"]:
+            mine[-1] = (mine[-1][0], detail["end"])
         else:
-            mine.append((one["first"], one["end"]))
+            mine.append((detail["first"], detail["end"]))
     while joined:
         yield {partition: mine.pop(0) for partition, mine in joined.items()}
         joined = {partition: mine for partition, mine in joined.items() if mine}

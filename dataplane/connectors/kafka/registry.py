@@ -40,24 +40,24 @@ class Registry:
 
     def newest(self, subject: str) -> int:
         """The id of the newest schema of a subject. TaskFailure `schema-not-found` where it has none."""
-        found = self._get(f"subjects/{quote(subject, safe='')}/versions/latest", f"schema of {subject}")
-        return int(found["id"])
+        version = self._get(f"subjects/{quote(subject, safe='')}/versions/latest", f"schema of {subject}")
+        return int(version["id"])
 
     def texts(self, id: int) -> tuple[str, ...]:
         """The Avro schema of this id, behind all those that it refers to."""
         return tuple(self._behind(self._get(f"schemas/ids/{id}", f"schema {id}"), set()))
 
-    def _behind(self, found: Mapping[str, Json], seen: set[tuple[str, int]]) -> Iterator[str]:
+    def _behind(self, answer: Mapping[str, Json], visited: set[tuple[str, int]]) -> Iterator[str]:
         """A schema as it was told, behind those that it refers to which are not among `seen`."""
-        if (kind := found.get("schemaType") or "AVRO") != "AVRO":
+        if (kind := answer.get("schemaType") or "AVRO") != "AVRO":
             raise TaskFailure("not-supported", f"the schema registry at {self.url} has a schema of {kind}, not of Avro")
-        for one in found.get("references") or ():
-            place = (one["subject"], one["version"])
-            if place not in seen:
-                seen.add(place)
+        for reference in answer.get("references") or ():
+            place = (reference["subject"], reference["version"])
+            if place not in visited:
+                visited.add(place)
                 path = f"subjects/{quote(place[0], safe='')}/versions/{place[1]}"
-                yield from self._behind(self._get(path, f"schema of {place[0]}"), seen)
-        yield found["schema"]
+                yield from self._behind(self._get(path, f"schema of {place[0]}"), visited)
+        yield answer["schema"]
 
     def _get(self, path: str, what: str) -> Mapping[str, Json]:
         try:
@@ -65,13 +65,13 @@ class Registry:
             if answer.status_code == 404:
                 raise TaskFailure("schema-not-found", f"the schema registry at {self.url} has no {what}")
             if answer.status_code in (401, 403):
-                told = f"the schema registry at {self.url} does not accept user or password"
-                raise TaskFailure("credentials-refused", told)
+                message = f"the schema registry at {self.url} does not accept user or password"
+                raise TaskFailure("credentials-refused", message)
             answer.raise_for_status()
-            found: Mapping[str, Json] = answer.json()
+            body: Mapping[str, Json] = answer.json()
         except (httpx2.HTTPError, ValueError, OSError) as e:
             raise self._refused(e) from e
-        return found
+        return body
 
     def _asked(self, path: str) -> httpx2.Response:
         trusted: Any = ssl.create_default_context(cafile=self.authorities) if self.authorities else True

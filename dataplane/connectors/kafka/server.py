@@ -62,8 +62,8 @@ class Server:
         self.__dict__.pop("_admin", None)
 
     def topic(self, name: str) -> Topic:
-        if found := self.topics([name]):
-            return found[name]
+        if topics := self.topics([name]):
+            return topics[name]
         raise TaskFailure("topic-not-found", f"there is no topic {name} at {self._settings['servers']}")
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
@@ -72,25 +72,30 @@ class Server:
         from confluent_kafka.admin import OffsetSpec
 
         try:
-            if not (told := self._described(names)):
+            if not (descriptions := self._described(names)):
                 return {}
-            places = [TopicPartition(name, p.id) for name, one in told.items() for p in one.partitions]
+            places = [
+                TopicPartition(name, p.id) for name, description in descriptions.items() for p in description.partitions
+            ]
             firsts = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S)
             committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ANSWER_S}
             ends = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), **committed)
             bounds = {p: OffsetBounds(p.partition, firsts[p].result().offset, ends[p].result().offset) for p in places}
         except KafkaException as e:
             raise self._refused([e.args[0], *self._errors], " and ".join(names)) from e
-        return {name: Topic(name, str(one.topic_id), _of(name, bounds)) for name, one in told.items()}
+        return {
+            name: Topic(name, str(description.topic_id), _of(name, bounds))
+            for name, description in descriptions.items()
+        }
 
     def policies(self, names: Iterable[str]) -> dict[str, str]:
         """What becomes of old messages in each of these topics."""
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        asked = self._admin.describe_configs(
+        futures = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=ANSWER_S
         )
-        return {place.name: str(told.result()["cleanup.policy"].value) for place, told in asked.items()}
+        return {place.name: str(future.result()["cleanup.policy"].value) for place, future in futures.items()}
 
     def create(self, name: str, partitions: int, *, only_try: bool = False) -> None:
         from confluent_kafka.admin import NewTopic
@@ -107,22 +112,22 @@ class Server:
     def _described(self, names: Sequence[str]) -> dict[str, Any]:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        asked = self._admin.describe_topics(TopicCollection([*names]), request_timeout=ANSWER_S)
-        self._await(asked.values())
-        found = {}
-        for name, told in asked.items():
+        futures = self._admin.describe_topics(TopicCollection([*names]), request_timeout=ANSWER_S)
+        self._await(futures.values())
+        descriptions = {}
+        for name, future in futures.items():
             try:
-                found[name] = told.result()
+                descriptions[name] = future.result()
             except KafkaException as e:
                 if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
-        return found
+        return descriptions
 
-    def _await(self, asked: Iterable[Future[Any]]) -> None:
+    def _await(self, futures: Iterable[Future[Any]]) -> None:
         """Answers, or a reason for which there will be none: else a client tries again until its time is over."""
         from confluent_kafka import KafkaError, KafkaException
 
-        while wait(asked, LOOK_AGAIN_S).not_done:
+        while wait(futures, LOOK_AGAIN_S).not_done:
             self._admin.poll(0)
             if final := [e for e in self._errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]:
                 raise KafkaException(final[0])
@@ -131,19 +136,19 @@ class Server:
         """The first error is the answer; the others are why there was none, if there was none."""
         from confluent_kafka import KafkaError
 
-        told = {error.code(): error.str() for error in reversed(errors)}
+        messages = {error.code(): error.str() for error in reversed(errors)}
         servers, first = self._settings["servers"], errors[0].str()
-        if told.keys() & {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
+        if messages.keys() & {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
             return TaskFailure("permission-denied", f"the topic {names} at {servers} may not be read: {first}")
-        if KafkaError._AUTHENTICATION in told:
+        if KafkaError._AUTHENTICATION in messages:
             return TaskFailure("credentials-refused", f"Kafka at {servers} does not accept user or password")
-        if fault := told.get(KafkaError._SSL, first if "ssl." in first else None):
+        if fault := messages.get(KafkaError._SSL, first if "ssl." in first else None):
             return TaskFailure("tls-failed", f"no encrypted connection to Kafka at {servers}: {fault}")
-        why = told.get(KafkaError._TRANSPORT, "")
+        why = messages.get(KafkaError._TRANSPORT, "")
         message = f"Kafka at {servers} does not answer: {first}{why and f' ({why})'}"
         return TaskFailure("unreachable", message, "infrastructure")
 
 
 def _of(name: str, bounds: Mapping[Any, OffsetBounds]) -> tuple[OffsetBounds, ...]:
-    mine = (one for place, one in bounds.items() if place.topic == name)
+    mine = (offsets for place, offsets in bounds.items() if place.topic == name)
     return tuple(sorted(mine, key=lambda b: b.partition))

@@ -106,17 +106,17 @@ class TopicWriter:
         return self.name, self.beside
 
     def _looked(self, server: Server) -> dict[str, Topic]:
-        found = server.topics(self._both)
-        if gone := [name for name in self._both if name not in found]:
-            raise TaskFailure("unreachable", f"the topic {gone[0]} is not there any more", "infrastructure")
-        return found
+        topics = server.topics(self._both)
+        if missing := [name for name in self._both if name not in topics]:
+            raise TaskFailure("unreachable", f"the topic {missing[0]} is not there any more", "infrastructure")
+        return topics
 
     def _ensure(self, server: Server, there: Mapping[str, Topic]) -> None:
         """Topics that keep the last message of each key, made if there are none. TaskFailure if one keeps less."""
         for name, policy in server.policies(there).items() if there else ():
             if policy != "compact":
-                told = f"its cleanup.policy is {policy}, and has to be compact"
-                raise TaskFailure("topic-not-compacted", f"the topic {name} does not keep what is in it: {told}")
+                problem = f"its cleanup.policy is {policy}, and has to be compact"
+                raise TaskFailure("topic-not-compacted", f"the topic {name} does not keep what is in it: {problem}")
         partitions = {self.name: self.settings["partitions"] or SERVERS_OWN, self.beside: 1}
         made = [name for name in self._both if name not in there]
         for name in made:
@@ -159,8 +159,8 @@ class TopicWriter:
     def messages(self) -> Iterator[Change]:
         """All that the topic holds, oldest first for each key."""
         starts = {b.partition: b.first for b in self.topic.bounds}
-        for one in messages(self.settings, self.name, starts):
-            yield one.key() or b"", one.value()
+        for message in messages(self.settings, self.name, starts):
+            yield message.key() or b"", message.value()
 
     def fence(self, generation: int) -> None:
         """Nothing is written over what a later generation has left, however late an earlier writer comes."""

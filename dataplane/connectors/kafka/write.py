@@ -85,12 +85,12 @@ class KafkaTarget:
 
     def _compare(self, held: KeyCache, fragments: Sequence[WrittenFragment]) -> int:
         """Note what differs; how much that is."""
-        wanted = {f["id"]: f for f in fragments if f["files"]}
-        if any(f["copies"] > 1 for f in wanted.values()):
+        by_id = {f["id"]: f for f in fragments if f["files"]}
+        if any(f["copies"] > 1 for f in by_id.values()):
             raise TaskFailure("key-not-unique", "the dataset has all rows of a partition in another one, too")
-        held.drop(held.fragments() - wanted.keys())
-        for id in sorted(wanted.keys() - held.fragments()):
-            files = [self.lake.open(entry["path"]) for entry in wanted[id]["files"]]
+        held.drop(held.fragments() - by_id.keys())
+        for id in sorted(by_id.keys() - held.fragments()):
+            files = [self.lake.open(entry["path"]) for entry in by_id[id]["files"]]
             held.add(id, self._messages(files))
         return held.settle()
 
@@ -112,5 +112,5 @@ def check(job: ConnectJob) -> None:
             return
         there = server.topics([name, name + BESIDE])
         missing = {name: settings["partitions"] or SERVERS_OWN, name + BESIDE: 1}
-        for one in (topic for topic in missing if topic not in there):
-            server.create(one, missing[one], only_try=True)
+        for topic_name in (topic for topic in missing if topic not in there):
+            server.create(topic_name, missing[topic_name], only_try=True)

@@ -49,13 +49,13 @@ class Object:
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """Each object is a partition; its key is its name, as that of a file is."""
-    objects = sorted(objects_of(job), key=lambda one: one[0])
+    objects = sorted(objects_of(job), key=lambda pair: pair[0])
     before: str | None = None
-    for key, found in objects:
+    for key, source in objects:
         if key == before:
-            raise TaskFailure("invalid-object", f"list named {found['name']!r} twice", file=job["settings"]["main"])
+            raise TaskFailure("invalid-object", f"list named {source['name']!r} twice", file=job["settings"]["main"])
         before = key
-        yield listed(key, [found], ())
+        yield listed(key, [source], ())
 
 
 def check(job: ConnectJob) -> None:
@@ -67,10 +67,10 @@ def objects_of(job: ConnectorJob, bounds: Bounds | None = None) -> Iterator[tupl
     """With their keys, in the order of the user's code."""
     bounds = bounds or Bounds.of(os.environ)
     with user_code(job["settings"]) as (bundle, context), telling(bundle):
-        for found in bundle.load().list(context):
+        for described in bundle.load().list(context):
             bounds.count(EACH)
             bounds.check_time()
-            yield _object(found, job["settings"]["main"])
+            yield _object(described, job["settings"]["main"])
 
 
 @contextmanager
@@ -78,9 +78,9 @@ def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, Context]]:
     from dataplane.transform.bundle import opened
 
     params = json.loads(settings["params"])
-    given = {name: resolved(value) if isinstance(value, str) else value for name, value in params.items()}
+    values = {name: resolved(value) if isinstance(value, str) else value for name, value in params.items()}
     with opened(json.loads(settings["modules"]), settings["main"]) as bundle:
-        yield bundle, Context(given)
+        yield bundle, Context(values)
 
 
 @contextmanager
@@ -102,33 +102,33 @@ def _failure(error: BaseException, bundle: Bundle) -> TaskFailure:
     return TaskFailure(type(error).__name__, " <- ".join([words, *reversed(places)]), file=file)
 
 
-def _object(found: Any, main: str) -> tuple[str, SourceObject]:
-    if not isinstance(found, Mapping) or not isinstance(found.get("name"), str) or not found["name"]:
-        _refuse("list has to name objects as {'name': ..., 'version': ...}", found, main)
-    if found.get("version") is None:
-        _refuse("an object needs a version, which moves when its rows do", found, main)
-    if unknown := sorted(map(str, found.keys() - _KNOWN)):
-        _refuse(f"an object has no {unknown[0]}: put it into detail", found, main)
-    name, key = found["name"], key_of(found["name"], None)
+def _object(described: Any, main: str) -> tuple[str, SourceObject]:
+    if not isinstance(described, Mapping) or not isinstance(described.get("name"), str) or not described["name"]:
+        _refuse("list has to name objects as {'name': ..., 'version': ...}", described, main)
+    if described.get("version") is None:
+        _refuse("an object needs a version, which moves when its rows do", described, main)
+    if unknown := sorted(map(str, described.keys() - _KNOWN)):
+        _refuse(f"an object has no {unknown[0]}: put it into detail", described, main)
+    name, key = described["name"], key_of(described["name"], None)
     assert key is not None, "without a template every name is a key"
-    told: SourceObject = {
+    source: SourceObject = {
         "name": name,
         "uri": KIND + quote(name),
-        "size": int(found.get("size") or 0),
-        "modified_ms": int(found.get("modified_ms") or 0),
-        "version": f"{KIND}{found['version']}",
+        "size": int(described.get("size") or 0),
+        "modified_ms": int(described.get("modified_ms") or 0),
+        "version": f"{KIND}{described['version']}",
         "columns": None,
-        "detail": _plain(found.get("detail"), found, main),
+        "detail": _plain(described.get("detail"), described, main),
     }
-    return key, told
+    return key, source
 
 
-def _plain(detail: Any, found: Any, main: str) -> Json:
+def _plain(detail: Any, described: Any, main: str) -> Json:
     try:
         return json.loads(json.dumps(detail, allow_nan=False))
     except (TypeError, ValueError):
-        _refuse("detail has to be what JSON can hold", found, main)
+        _refuse("detail has to be what JSON can hold", described, main)
 
 
-def _refuse(message: str, found: Any, main: str) -> NoReturn:
-    raise TaskFailure("invalid-object", f"{message}; found {str(found)[:200]}", file=main)
+def _refuse(message: str, described: Any, main: str) -> NoReturn:
+    raise TaskFailure("invalid-object", f"{message}; found {str(described)[:200]}", file=main)

@@ -59,9 +59,9 @@ class PythonReading:
 
     @property
     def _schema(self) -> StructType:
-        found = StructType.fromDDL(self.job["settings"]["schema"])
-        assert isinstance(found, StructType)
-        return found
+        schema = StructType.fromDDL(self.job["settings"]["schema"])
+        assert isinstance(schema, StructType)
+        return schema
 
     def schema(self, _: Sequence[SourceObject]) -> Schema:
         """What is declared: rows of a program have no columns of their own."""
@@ -71,8 +71,8 @@ class PythonReading:
         """Those that the code lists otherwise by now. Before anything was read it is not asked: it was just listed."""
         if not self._was_read:
             return frozenset()
-        now = {found["name"]: found["version"] for _, found in objects_of(self.job)}
-        return frozenset(found["name"] for found in objects if now.get(found["name"]) != found["version"])
+        now = {source["name"]: source["version"] for _, source in objects_of(self.job)}
+        return frozenset(source["name"] for source in objects if now.get(source["name"]) != source["version"])
 
     def may_pass(self, _: TaskError) -> bool:
         return False
@@ -80,14 +80,16 @@ class PythonReading:
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         """The rows of all objects, which Spark's workers share."""
         self._was_read.append(True)
-        told = [
-            (label, found["name"], found["version"].partition(":")[2], json.dumps(found["detail"]))
-            for label, found in objects
+        sources = [
+            (label, source["name"], source["version"].partition(":")[2], json.dumps(source["detail"]))
+            for label, source in objects
         ]
-        given = self.session.createDataFrame(told, f"{LABEL} STRING, name STRING, version STRING, detail STRING")
+        objects_frame = self.session.createDataFrame(
+            sources, f"{LABEL} STRING, name STRING, version STRING, detail STRING"
+        )
         schema = self._schema.add(LABEL, StringType())
         read = _reader(self.bundle.load().read, self.context, schema)
-        return given.repartition(min(len(told), 200)).mapInArrow(read, schema)
+        return objects_frame.repartition(min(len(sources), 200)).mapInArrow(read, schema)
 
 
 def _reader(
