@@ -54,9 +54,9 @@ def connect(
         else:
             client = ends.enter_context(session.connect(place))
         client.require_alive()
-    found = Connection(client, session, place, branch, ends)
-    Connection.last = weakref.ref(found)
-    return found
+    connection = Connection(client, session, place, branch, ends)
+    Connection.last = weakref.ref(connection)
+    return connection
 
 
 class Connection:
@@ -98,16 +98,16 @@ class Connection:
 
     def branch(self, name: str) -> Connection:
         """The same in another branch."""
-        found = Connection(self.client, self._session, self._home, name, None)
-        found._whole = self
-        return found
+        connection = Connection(self.client, self._session, self._home, name, None)
+        connection._whole = self
+        return connection
 
     # what there is
     def __getitem__(self, name: str) -> Any:  # which of the two is told by the text: `flow` and `dataset` have types
         """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none of that name."""
         flow, is_dataset, dataset = name.partition(".")
-        found = self.flow(flow)
-        return found[dataset] if is_dataset else found
+        flow_object = self.flow(flow)
+        return flow_object[dataset] if is_dataset else flow_object
 
     def flow(self, name: str) -> Flow:
         """A dataflow. Raises Refused."""
@@ -125,26 +125,26 @@ class Connection:
     def flows(self) -> list[str]:
         """The names of all dataflows."""
         with told():
-            return [one["name"] for one in self.client.dataflows(self.branch_name)]
+            return [flow["name"] for flow in self.client.dataflows(self.branch_name)]
 
     def __iter__(self) -> Iterator[Flow]:
         return (Flow(self.client, name, self.branch_name) for name in self.flows)
 
     def _ipython_key_completions_(self) -> list[str]:
         flows = self.status().answer["dataflows"]
-        return [*(flow["name"] for flow in flows), *(one["name"] for flow in flows for one in flow["datasets"])]
+        return [*(flow["name"] for flow in flows), *(dataset["name"] for flow in flows for dataset in flow["datasets"])]
 
     def status(self) -> Shown:
         """How all dataflows stand."""
         with told():
-            found = self.client.status(branch=self.branch_name)
-        return Shown(found, views.status(found), repr(self)[1:-1])
+            answer = self.client.status(branch=self.branch_name)
+        return Shown(answer, views.status(answer), repr(self)[1:-1])
 
     def search(self, words: str) -> Shown:
         """Datasets with all of these words; `col:`, `tag:`, `owner:`, `state:` say where one is."""
         with told():
-            found = self.client.search(words, branch=self.branch_name)
-        return Shown(found, explore_views.search(found))
+            answer = self.client.search(words, branch=self.branch_name)
+        return Shown(answer, explore_views.search(answer))
 
     def _repr_html_(self) -> str:
         try:
@@ -177,10 +177,10 @@ class Connection:
         texts, names = self._texts(blueprints)
         documents: list[Document] = sources.as_documents(texts)
         with told(names):
-            found = self.client.apply(
+            answer = self.client.apply(
                 documents, branch=self.branch_name, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
             )
-        return Plan(self.client, self._session, documents, found["plan"], self.branch_name, names)
+        return Plan(self.client, self._session, documents, answer["plan"], self.branch_name, names)
 
     def run(self, *blueprints: str | PathLike[str]) -> Shown:
         """Make these dataflows up to date, as `headgate run` does: through the service of the home, else in this
@@ -189,8 +189,8 @@ class Connection:
         started = time.monotonic()
         with told(names):
             request = once.RunRequest(texts, self.branch_name)
-            found = door.make(self._session, settings.read(self._home), request, lambda _: None, since=started)
-        return Shown(found, views.summary(found))
+            summary = door.make(self._session, settings.read(self._home), request, lambda _: None, since=started)
+        return Shown(summary, views.summary(summary))
 
     def _texts(self, blueprints: Sequence[str | PathLike[str]]) -> tuple[list[BlueprintText], dict[str, str]]:
         session = replace(self._session, names={})

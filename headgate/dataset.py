@@ -79,7 +79,7 @@ class Dataset(Lazy):
         """All conditions as one."""
         if len(self.conditions) < 2:
             return next(iter(self.conditions), None)
-        return " AND ".join(f"({one})" for one in self.conditions)
+        return " AND ".join(f"({part})" for part in self.conditions)
 
     def _body(self, limit: int | None) -> AbstractContextManager[Iterator[bytes]]:
         bounds = [bound for bound in (self.most, limit) if bound is not None]
@@ -106,12 +106,12 @@ class Dataset(Lazy):
         return frame if self.most is None else frame.limit(self.most)
 
     def _of_table(self, spark: SparkSession) -> DataFrame:
-        found, wanted = self.status(), self._generation()
-        if found["table"] is None or found["published_generation"] != wanted:
-            published = found["published_generation"] or "none"
-            words = f"generation {wanted} of {self.label} is not the published table (published: {published})"
+        status, generation = self.status(), self._generation()
+        if status["table"] is None or status["published_generation"] != generation:
+            published = status["published_generation"] or "none"
+            words = f"generation {generation} of {self.label} is not the published table (published: {published})"
             raise _refused("not-published", f"{words}; use to_spark(spark, s3=True), or to_arrow()")
-        table = found["table"]
+        table = status["table"]
         return spark.read.format("delta").load(table.replace("s3://", "s3a://", 1))
 
     def _generation(self) -> int:
@@ -141,39 +141,39 @@ class Dataset(Lazy):
     def why(self, partition: str | None = None, *, shows_all: bool = False) -> Shown:
         """Why the dataset, or one partition, is as it is."""
         with told():
-            found = self.client.why(self.address, partition, branch=self.branch_name, shows_all=shows_all)
-        return Shown(found, why_views.why(found, shows_all=shows_all))
+            answer = self.client.why(self.address, partition, branch=self.branch_name, shows_all=shows_all)
+        return Shown(answer, why_views.why(answer, shows_all=shows_all))
 
     def lineage(self, column: str | None = None, *, partition: str | None = None, downstream: bool = False) -> Shown:
         """Where columns and partitions come from; `downstream`, what depends on them."""
         with told():
-            found = self.client.lineage(
+            answer = self.client.lineage(
                 self.address,
                 column=column,
                 partition=partition,
                 direction="downstream" if downstream else "upstream",
                 branch=self.branch_name,
             )
-        return Shown(found, lineage_views.lineage(found))
+        return Shown(answer, lineage_views.lineage(answer))
 
     def history(self, limit: int = 20) -> Shown:
         """Generations, newest first, up to the one that is meant."""
         with told():
-            found = self.client.history(self.address, branch=self.branch_name, limit=limit)
-        return Shown(found, views.history(found))
+            answer = self.client.history(self.address, branch=self.branch_name, limit=limit)
+        return Shown(answer, views.history(answer))
 
     def checks(self) -> Shown:
         """What is expected of the rows, and what was found."""
         with told():
-            found = self.client.checks(self.address, branch=self.branch_name)
-        return Shown(found, views.checks(found))
+            answer = self.client.checks(self.address, branch=self.branch_name)
+        return Shown(answer, views.checks(answer))
 
     def _html_parts(self) -> list[str]:
         try:
-            found = self.status()
+            status = self.status()
         except Refused:  # the rows tell why
             return super(Dataset, self)._html_parts()
-        head = f"<b>{html.text(self.label)}</b> {html.text(_standing(found))}"
+        head = f"<b>{html.text(self.label)}</b> {html.text(_standing(status))}"
         return [f"<div>{head}</div>", *super(Dataset, self)._html_parts()]
 
 
@@ -193,9 +193,9 @@ class Flow:
         """By its name, which may have an address (`"late@12"`). Raises Refused where there is no such dataset."""
         with told():
             address = named(f"{self.name}.{dataset}")
-        known = self._names()
-        if address.name.partition(".")[2] not in known:
-            raise _refused("not-found", f"{self.name} has no dataset {dataset!r}; it has {', '.join(known) or 'none'}")
+        names = self._names()
+        if address.name.partition(".")[2] not in names:
+            raise _refused("not-found", f"{self.name} has no dataset {dataset!r}; it has {', '.join(names) or 'none'}")
         return Dataset(self.client, address.name, self.branch_name, address.point)
 
     def __iter__(self) -> Iterator[Dataset]:
@@ -205,7 +205,7 @@ class Flow:
         return self._names()
 
     def _names(self) -> list[str]:
-        return [one["name"].partition(".")[2] for one in self._standing()["datasets"]]
+        return [dataset["name"].partition(".")[2] for dataset in self._standing()["datasets"]]
 
     def _standing(self) -> DataflowStatus:
         return cast("DataflowStatus", self.status().answer["dataflows"][0])
@@ -217,20 +217,20 @@ class Flow:
     def status(self) -> Shown:
         """How its datasets and targets stand."""
         with told():
-            found = self.client.status(self.name, branch=self.branch_name)
-        return Shown(found, views.status(found), self.name)
+            answer = self.client.status(self.name, branch=self.branch_name)
+        return Shown(answer, views.status(answer), self.name)
 
     def graph(self) -> Shown:
         """Its datasets, and how they read each other."""
         with told():
-            found = self.client.graph(self.name, branch=self.branch_name)
-        return Shown(found, explore_views.graph(found), self.name, picture.graph(found))
+            answer = self.client.graph(self.name, branch=self.branch_name)
+        return Shown(answer, explore_views.graph(answer), self.name, picture.graph(answer))
 
     def waves(self) -> Shown:
         """What late files and edits led to, the last ones first."""
         with told():
-            found = self.client.waves(self.name, branch=self.branch_name)
-        return Shown(found, explore_views.waves(found), self.name)
+            answer = self.client.waves(self.name, branch=self.branch_name)
+        return Shown(answer, explore_views.waves(answer), self.name)
 
     def _repr_html_(self) -> str:
         """How it stands, below its graph."""
@@ -248,11 +248,11 @@ def _point(state: int | str | Time) -> Point:
             return point_of(str(state).removeprefix("@"))
 
 
-def _standing(found: DatasetAnswer) -> str:
-    if not found["generation"]:
-        return f"{found['state']}, no rows yet"
-    parts = f"{found['partitions']:,} partitions, {found['rows']:,} rows"
-    return f"{found['state']}, generation {found['generation']}: {parts}"
+def _standing(status: DatasetAnswer) -> str:
+    if not status["generation"]:
+        return f"{status['state']}, no rows yet"
+    parts = f"{status['partitions']:,} partitions, {status['rows']:,} rows"
+    return f"{status['state']}, generation {status['generation']}: {parts}"
 
 
 def _refused(code: str, message: str) -> Refused:

@@ -49,8 +49,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str =
     head = "".join(f"<th{_side(is_right)}>{text(name)}</th>" for name, is_right in zip(columns, right, strict=True))
     body = "".join(f"<tr>{_cells(row, right)}</tr>" for row in shown)
     left_out = len(rows) - len(shown)
-    more = f"<i>{left_out} more rows are not shown</i>" if left_out else ""
-    return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    omission = f"<i>{left_out} more rows are not shown</i>" if left_out else ""
+    return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{omission}"
 
 
 def _part(part: Table | Lines) -> str:

@@ -112,8 +112,8 @@ class Lazy(ABC):
 
     def to_polars(self) -> polars.DataFrame:
         """All rows as a `polars.DataFrame`. Needs the package polars."""
-        found: polars.DataFrame = needed("polars", "polars").from_arrow(self.to_arrow())
-        return found
+        frame: polars.DataFrame = needed("polars", "polars").from_arrow(self.to_arrow())
+        return frame
 
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None, name: str = "rows"

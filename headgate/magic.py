@@ -65,11 +65,11 @@ class SqlMagic:
         [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
         if cell is None:
             return self._query(line) if line.strip() else self.connection.status()
-        asked = _arguments(line)
-        found = self._query(cell, branch=asked.branch, at=asked.at, limit=asked.limit)
-        if asked.name:
-            self._shell.push({asked.name: found})  # type: ignore[no-untyped-call]
-        return found
+        arguments = _arguments(line)
+        query = self._query(cell, branch=arguments.branch, at=arguments.at, limit=arguments.limit)
+        if arguments.name:
+            self._shell.push({arguments.name: query})  # type: ignore[no-untyped-call]
+        return query
 
     @property
     def connection(self) -> Connection:
@@ -88,13 +88,13 @@ class SqlMagic:
 
     def _parameters(self, sql: str) -> dict[str, Any] | None:
         """The notebook's values for the names in a query. Only plain values can be sent."""
-        known = self._shell.user_ns
-        found = {name: known[name] for name in _PARAMETER.findall(sql) if name in known}
-        for name, value in found.items():
+        variables = self._shell.user_ns
+        parameters = {name: variables[name] for name in _PARAMETER.findall(sql) if name in variables}
+        for name, value in parameters.items():
             if not isinstance(value, str | int | float | bool | None):
                 words = f"${name} is a {type(value).__name__}; a query takes texts, numbers, truth values and None"
                 raise Wrong(words)
-        return found or None
+        return parameters or None
 
     def matches(self, context: CompletionContext) -> SimpleMatcherResult:
         """Datasets, columns and words of SQL, in cells of SQL only. Nothing where the service does not answer."""
@@ -107,8 +107,8 @@ class SqlMagic:
             [*text.split("\n")[: context.cursor_line], context.line_with_cursor[: context.cursor_position]]
         )
         begun = _BETWEEN.split(before)[-1]
-        found = [SimpleCompletion(name, type=NAME) for name in self._candidates(text, begun)]
-        return {"completions": found, "suppress": True, "matched_fragment": begun}
+        completions = [SimpleCompletion(name, type=NAME) for name in self._candidates(text, begun)]
+        return {"completions": completions, "suppress": True, "matched_fragment": begun}
 
     def _candidates(self, text: str, begun: str) -> list[str]:
         try:
@@ -126,13 +126,13 @@ def _arguments(line: str) -> argparse.Namespace:
     parser.add_argument("--branch", "-b")
     parser.add_argument("--at")
     parser.add_argument("--limit", "-n", type=int)
-    found = parser.parse_args(shlex.split(line))
-    words = found.as_[1:] if found.as_[:1] == ["sql"] else found.as_
+    arguments = parser.parse_args(shlex.split(line))
+    words = arguments.as_[1:] if arguments.as_[:1] == ["sql"] else arguments.as_
     match words:
         case []:
-            found.name = None
+            arguments.name = None
         case ["as", name] if name.isidentifier():
-            found.name = name
+            arguments.name = name
         case _:
             raise Wrong(f"%%{NAME} [as NAME] [--branch B] [--at TIME] [--limit N]; not {line.strip()!r}")
-    return found
+    return arguments

@@ -32,27 +32,27 @@ WAYS = {
 FONT = 'font-family="system-ui,sans-serif"'
 
 
-def graph(found: GraphAnswer) -> str:
+def graph(answer: GraphAnswer) -> str:
     """Datasets and copies, and how they read each other. Nothing of none, and of more than can be looked at."""
-    if not 0 < len(found["nodes"]) <= draw.BOXES:
+    if not 0 < len(answer["nodes"]) <= draw.BOXES:
         return ""
-    boxes = [_box(node) for node in found["nodes"]]
-    links = [draw.Link(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in found["edges"]]
+    boxes = [_box(node) for node in answer["nodes"]]
+    links = [draw.Link(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in answer["edges"]]
     drawn = draw.graph(boxes, links)
-    told = {node["name"]: _told(node) for node in found["nodes"]}
+    titles = {node["name"]: _told(node) for node in answer["nodes"]}
     size = f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
-    label = f"graph of {found['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
+    label = f"graph of {answer['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
     looks = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
     parts = [_link(link) for link in drawn.links]
-    parts += [_drawn(box, drawn.sizes.width, drawn.sizes.height, told[box.box.name]) for box in drawn.boxes]
+    parts += [_drawn(box, drawn.sizes.width, drawn.sizes.height, titles[box.box.name]) for box in drawn.boxes]
     head = f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {looks}'
     return f"<svg {head}>{''.join(parts)}</svg>"
 
 
 def _box(node: GraphNode) -> draw.Box:
     share = node["share"]
-    whole = max(1, sum((share["done"], share["to_do"], share["failed"])))
-    part = draw.Share(share["done"] / whole, share["to_do"] / whole, share["failed"] / whole)
+    total = max(1, sum((share["done"], share["to_do"], share["failed"])))
+    part = draw.Share(share["done"] / total, share["to_do"] / total, share["failed"] / total)
     return draw.Box(node["name"], node["kind"], node["state"], _sub(node), part, faint=node["outside"])
 
 
@@ -81,18 +81,18 @@ def _link(link: draw.DrawnLink) -> str:
     return f'<g opacity=".55"><title>{text(ends)}</title>{line}<path d="{link.tip}" fill="currentColor"/></g>'
 
 
-def _drawn(one: draw.DrawnBox, width: float, height: float, told: str) -> str:
+def _drawn(drawn: draw.DrawnBox, width: float, height: float, title: str) -> str:
     """The state is told in words, and by a colour."""
-    colour = COLOURS.get(one.box.state, RESTING)
-    faint = ' opacity=".6"' if one.box.faint else ""
+    colour = COLOURS.get(drawn.box.state, RESTING)
+    faint = ' opacity=".6"' if drawn.box.faint else ""
     bars = "".join(
         f'<rect x="{x}" y="{height - 10}" width="{wide}" height="4" rx="2" fill="{BAR[kind]}"/>'
-        for kind, x, wide in one.bar
+        for kind, x, wide in drawn.bar
     )
-    state = f"{one.box.sub} · {_words(one.box.state)}"
+    state = f"{drawn.box.sub} · {_words(drawn.box.state)}"
     return (
-        f'<g transform="translate({one.x} {one.y})"{faint}><title>{text(told)}</title>'
+        f'<g transform="translate({drawn.x} {drawn.y})"{faint}><title>{text(title)}</title>'
         f'<rect width="{width}" height="{height}" rx="9" stroke="{colour}" stroke-width="1.6"/>'
-        f'<g fill="currentColor" {FONT}><text x="12" y="23" font-size="13" font-weight="600">{text(one.short)}</text>'
+        f'<g fill="currentColor" {FONT}><text x="12" y="23" font-size="13" font-weight="600">{text(drawn.short)}</text>'
         f'<text x="12" y="41" font-size="11" opacity=".75">{text(state)}</text></g>{bars}</g>'
     )

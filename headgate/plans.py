@@ -40,10 +40,10 @@ class Plan:
         with told(self.names):
             service, started = self.session.require_loop() if wait else None, time.monotonic()
             since = self.client.run_progress(branch=self.branch_name)["since"] if wait else 0
-            found = self.client.carry_out(self.documents, self._basis, branch=self.branch_name, override=override)
+            answer = self.client.carry_out(self.documents, self._basis, branch=self.branch_name, override=override)
             if service is None:
-                return Shown(found, views.applied(found))
-            flows = list(found["revisions"]) or list(self._basis["revisions"])
+                return Shown(answer, views.applied(answer))
+            flows = list(answer["revisions"]) or list(self._basis["revisions"])
             waiting = service_run.Waiting(service, self.client, self.branch_name, lambda _: None)
             done = waiting.settled(flows, since)
         told_run = once.answer(done, spark_started=done["spark_started"], since=started)

@@ -78,8 +78,8 @@ class HdfsFiles:
             self._write(path, iter(partial(file.read, BUFFER_BYTES), b""), overwrite=True)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        found = [file for file in self._listed(prefix) if not file.isdir]
-        paths = ((file.path.removeprefix(f"{self._root}/"), file.length) for file in found)
+        files = [file for file in self._listed(prefix) if not file.isdir]
+        paths = ((file.path.removeprefix(f"{self._root}/"), file.length) for file in files)
         return {path: size for path, size in paths if not path.rpartition("/")[2].startswith(TEMPORARY)}
 
     def link(self, source: str, target: str) -> None:
@@ -92,8 +92,8 @@ class HdfsFiles:
         """Move each folder directly below `source` whose name begins with `start` below `target`, in place of one of
         the same name there. Returns the names, in order."""
         with _faults(source):
-            found = [f.path.rpartition("/")[2] for f in self._client.list_status(self._at(source)) if f.isdir]
-            names = sorted(name for name in found if name.startswith(start))
+            folder_names = [f.path.rpartition("/")[2] for f in self._client.list_status(self._at(source)) if f.isdir]
+            names = sorted(name for name in folder_names if name.startswith(start))
             for name in names:
                 place = self._at(f"{target}/{name}")
                 self._client.delete(place, recursive=True)
@@ -115,10 +115,10 @@ class HdfsFiles:
     def folders(self, prefix: str) -> Iterator[str]:
         with _faults(prefix):
             try:
-                found = [f.path for f in self._client.list_status(self._folder(prefix)) if f.isdir]
+                folder_paths = [f.path for f in self._client.list_status(self._folder(prefix)) if f.isdir]
             except FileNotFoundError:
-                found = []
-        return iter(sorted(path.rpartition("/")[2] for path in found))
+                folder_paths = []
+        return iter(sorted(path.rpartition("/")[2] for path in folder_paths))
 
     def _listed(self, prefix: str) -> list[FileStatus]:
         """All that is below a folder; nothing if there is no such folder."""

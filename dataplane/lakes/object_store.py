@@ -77,14 +77,14 @@ class ObjectStoreFiles:
 
     def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
         with faults(path):
-            found = obstore.get(self._backend, safe(path), options={"range": (start, end)})
-            for piece in found.stream(min_chunk_size=PIECE_BYTES):
+            answer = obstore.get(self._backend, safe(path), options={"range": (start, end)})
+            for piece in answer.stream(min_chunk_size=PIECE_BYTES):
                 yield bytes(piece)
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """The file, to be read in ranges. A `size` that is known saves a request."""
-        found = self.size(path) if size is None else size
-        return io.BufferedReader(ObjectFile(self._backend, safe(path), found), BUFFER_BYTES)
+        file_size = self.size(path) if size is None else size
+        return io.BufferedReader(ObjectFile(self._backend, safe(path), file_size), BUFFER_BYTES)
 
     def size(self, path: str) -> int:
         """Bytes. NotInLake if there is none."""
@@ -115,9 +115,9 @@ class ObjectStoreFiles:
             obstore.copy(self._backend, safe(source), safe(target))
 
     def delete(self, paths: Iterable[str]) -> None:
-        gone = [safe(path) for path in paths]
-        with faults(", ".join(gone[:1])):
-            self._delete(gone)
+        safe_paths = [safe(path) for path in paths]
+        with faults(", ".join(safe_paths[:1])):
+            self._delete(safe_paths)
 
     def delete_folder(self, prefix: str) -> None:
         sizes = self.sizes(safe(prefix))
@@ -212,5 +212,5 @@ class ObjectFile(RangeFile):
 
     def range(self, start: int, end: int) -> bytes:
         with self._translation(self.path):
-            asked: GetOptions = {**self._options, "range": (start, end)}
-            return bytes(obstore.get(self._store, self.path, options=asked).bytes())
+            options: GetOptions = {**self._options, "range": (start, end)}
+            return bytes(obstore.get(self._store, self.path, options=options).bytes())

@@ -38,7 +38,7 @@ class RangeFile(io.RawIOBase):
         end = min(self._at + len(buffer), self._size)
         if end <= self._at:
             return 0
-        found = self.range(self._at, end)
-        buffer[: len(found)] = memoryview(found)
-        self._at += len(found)
-        return len(found)
+        piece = self.range(self._at, end)
+        buffer[: len(piece)] = memoryview(piece)
+        self._at += len(piece)
+        return len(piece)

@@ -68,8 +68,8 @@ def is_wide(options: Mapping[str, Json]) -> bool:
 
 
 def _texts(options: Mapping[str, Json]) -> dict[str, str]:
-    given = {k.lower(): v for k, v in options.items() if v is not None}
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
+    texts = {k.lower(): v for k, v in options.items() if v is not None}
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in texts.items()}
 
 
 def _footer(file: BinaryIO, kind: str) -> list[str] | None:
@@ -193,9 +193,9 @@ def _encoding(settings: Mapping[str, str]) -> str:
 
 def _first_line(text: IO[str], dialect: CsvDialect) -> str:
     """The first line that is not blank and no comment; empty if there is none."""
-    seen = 0
-    while (line := text.readline(LONGEST_LINE)) and seen <= MOST_JSON:
-        seen += len(line)
+    characters = 0
+    while (line := text.readline(LONGEST_LINE)) and characters <= MOST_JSON:
+        characters += len(line)
         if line.strip() and not (dialect.comment and line.startswith(dialect.comment)):
             return line
     return ""
@@ -242,10 +242,10 @@ def _json(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] |
 
 def _keys(text: IO[str], name: str) -> list[str] | None:
     shape = _Shape()
-    seen = 0
+    characters = 0
     while line := text.readline(LONGEST_RECORD + 1):
-        seen += len(line)
-        if seen > MOST_JSON or len(line) > LONGEST_RECORD:
+        characters += len(line)
+        if characters > MOST_JSON or len(line) > LONGEST_RECORD:
             return None
         if line.strip():
             record = json.loads(line)
@@ -280,14 +280,14 @@ class _Shape:
                     self._add(fields, item)
             return
         for name, inner in value.items():
-            found = fields.get(name)
-            if found is None:
+            shape = fields.get(name)
+            if shape is None:
                 if self.count > MOST_FIELDS:
                     return
                 self.count += 1
-                found = fields[name] = {}
+                shape = fields[name] = {}
             if isinstance(inner, dict | list):
-                self._add(found, inner)
+                self._add(shape, inner)
 
 
 def _paths(fields: _Fields, path: str) -> Iterator[str]:

@@ -68,16 +68,18 @@ def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str
     been at rest for a while; empty otherwise, and where anything is in the way, which the listing will tell."""
     if not cache.remembers:
         return ""
-    pattern, began_ns, newest_ns, seen = local_path(job["location"]), cache.now_ns(), 0, sha256()
+    pattern, began_ns, newest_ns, stamps_digest = local_path(job["location"]), cache.now_ns(), 0, sha256()
     try:
         for path in _found(pattern, places, bounds):
-            name, found = os.fsencode(path), os.stat(path)
-            times = found.st_mtime_ns, found.st_ctime_ns
-            seen.update(b"%b\0%d %d %d %d %d\n" % (name, found.st_size, *times, found.st_ino, found.st_mode))
+            name, status = os.fsencode(path), os.stat(path)
+            times = status.st_mtime_ns, status.st_ctime_ns
+            stamps_digest.update(
+                b"%b\0%d %d %d %d %d\n" % (name, status.st_size, *times, status.st_ino, status.st_mode)
+            )
             newest_ns = max(newest_ns, *times)
     except (BadGlob, OSError):
         return ""
-    return seen.hexdigest() if newest_ns + REST_NS <= began_ns else ""
+    return stamps_digest.hexdigest() if newest_ns + REST_NS <= began_ns else ""
 
 
 def _found(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
@@ -97,8 +99,8 @@ def partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) ->
         key_of = keys_for(job)
         names = (_telling(path).removeprefix(folder) for path in _found(pattern, places, bounds))
         keyed = ((key, name) for name in names if (key := key_of(name)))
-        found = grouped(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
-        for key, group in groupby(with_folders(found, job), itemgetter(0)):
+        sources = grouped(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
+        for key, group in groupby(with_folders(sources, job), itemgetter(0)):
             yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
@@ -169,8 +171,8 @@ def _observed(
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(islice(records, AT_A_TIME)):
             bounds.check_time()
-            seen = observe([folder + name for _, name in some], reading, cache, threads)
-            yield from ((key, _object(folder + name, name, seen[folder + name])) for key, name in some)
+            observed = observe([folder + name for _, name in some], reading, cache, threads)
+            yield from ((key, _object(folder + name, name, observed[folder + name])) for key, name in some)
 
 
 def observe(
@@ -178,14 +180,14 @@ def observe(
 ) -> dict[str, Seen]:
     """Every file as it is now: remembered where it looks untouched, else read."""
     stamps = {path: look(path) for path in paths}
-    seen = cache.known(reading, stamps)
+    observed = cache.known(reading, stamps)
     began_ns = cache.now_ns()
-    fresh = [path for path in stamps if path not in seen]
+    fresh = [path for path in stamps if path not in observed]
     shares = [fresh[i : i + SHARE] for i in range(0, len(fresh), SHARE)]
     for read in threads.map(lambda share: [(path, examine(path, reading)) for path in share], shares):
-        seen |= read
-    cache.keep(reading, [(path, seen[path], began_ns) for path in fresh])
-    return seen
+        observed |= read
+    cache.keep(reading, [(path, observed[path], began_ns) for path in fresh])
+    return observed
 
 
 def listed(key: str, objects: list[SourceObject], metadata: Iterable[str]) -> ListedPartition:
@@ -200,14 +202,14 @@ def _places(objects: Iterable[SourceObject]) -> int:
     return int.from_bytes(sha256(b"headgate/places/1\n" + json.dumps(sorted(places)).encode()).digest()[:8], "big")
 
 
-def _object(path: str, name: str, seen: Seen) -> SourceObject:
+def _object(path: str, name: str, observed: Seen) -> SourceObject:
     return {
         "name": name,
         "uri": "file://" + quote_from_bytes(os.fsencode(path)),
-        "size": seen.stamp.size,
-        "modified_ms": seen.stamp.mtime_ns // 1_000_000,
-        "version": seen.version,
-        "columns": seen.columns,
+        "size": observed.stamp.size,
+        "modified_ms": observed.stamp.mtime_ns // 1_000_000,
+        "version": observed.version,
+        "columns": observed.columns,
     }
 
 

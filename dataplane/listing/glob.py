@@ -84,19 +84,19 @@ _END = Step()
 
 def _steps(pattern: str) -> frozenset[Step]:
     """Where a glob begins, one place for each of its alternatives. Those that end alike share their ends."""
-    known: dict[tuple[str, int], Step] = {}
-    return frozenset(_chain(text, known) for text in braces(pattern))
+    steps: dict[tuple[str, int], Step] = {}
+    return frozenset(_chain(text, steps) for text in braces(pattern))
 
 
-def _chain(text: str, known: dict[tuple[str, int], Step]) -> Step:
+def _chain(text: str, steps: dict[tuple[str, int], Step]) -> Step:
     step = _END
     for segment in reversed([s for s in text.split("/") if s]):
         if segment == "**" and step.is_any:
             continue  # any number of folders twice is any number of folders
         key = (segment, id(step))
-        if key not in known:
-            known[key] = _step(segment, step)
-        step = known[key]
+        if key not in steps:
+            steps[key] = _step(segment, step)
+        step = steps[key]
     return step
 
 
@@ -110,24 +110,24 @@ def _step(segment: str, after: Step) -> Step:
 
 def _here(steps: Iterable[Step]) -> set[Step]:
     """The places that a folder stands for: `**` may stand for no folder at all."""
-    found = set(steps)
-    found.update(step.after for step in steps if step.is_any and step.after is not None)
-    return found
+    reached = set(steps)
+    reached.update(step.after for step in steps if step.is_any and step.after is not None)
+    return reached
 
 
 def _below(steps: Iterable[Step], name: str, *, is_folder: bool) -> frozenset[Step]:
     """The places that a file or folder of this name stands for, in a folder that stands for `steps`."""
-    found: set[Step] = set()
+    reached: set[Step] = set()
     is_visible = not _is_hidden(name)
     for step in _here(steps):
         if step.after is None:
             continue
         if step.is_any:
             if is_folder and is_visible:
-                found.add(step)
+                reached.add(step)
         elif step.literal == name or (step.matches is not None and is_visible and step.matches(name)):
-            found.add(step.after)
-    return frozenset(found)
+            reached.add(step.after)
+    return frozenset(reached)
 
 
 def _is_hidden(name: str) -> bool:
@@ -211,8 +211,8 @@ class _Walk:
 
 
 def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _mode(path: str) -> int | None:
@@ -255,10 +255,10 @@ def _expanded(text: str) -> list[str]:
     return [heads + middle + tail for part in parts for middle in _expanded(part) for tail in tails]
 
 
-def _first(text: str, wanted: str) -> int:
+def _first(text: str, searched: str) -> int:
     escaped = False
     for at, character in enumerate(text):
-        if character == wanted and not escaped:
+        if character == searched and not escaped:
             return at
         escaped = character == "\\" and not escaped
     return -1

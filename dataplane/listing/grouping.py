@@ -28,10 +28,10 @@ def key_for(job: ListJob) -> Callable[[str], str | None]:
     return lambda name: key_of(name, template)
 
 
-def grouped(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
+def grouped(sources: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
     """Files with keys, in their order, under the keys of their groups: of each the key of its first file."""
     settings = _settings(job)
-    return _by_size(found, settings["group.bytes"]) if settings.get("group.by") == "size" else found
+    return _by_size(sources, settings["group.bytes"]) if settings.get("group.by") == "size" else sources
 
 
 def _settings(job: ListJob) -> Mapping[str, Json]:
@@ -43,9 +43,9 @@ def _folder(name: str) -> str:
     return "/".join(map(encode_segment, folder.split("/"))) if folder else TOP
 
 
-def _by_size(found: Iterable[tuple[str, SourceObject]], limit: int) -> Iterator[tuple[str, SourceObject]]:
+def _by_size(sources: Iterable[tuple[str, SourceObject]], limit: int) -> Iterator[tuple[str, SourceObject]]:
     first, weight = "", 0
-    for key, source in found:
+    for key, source in sources:
         if weight == 0:
             first = key
         own = max(source["size"], limit // MOST_FILES, 1)

@@ -19,15 +19,15 @@ from dataplane.listing.file_columns import is_headerless
 Keys: TypeAlias = tuple[str, ...]
 
 
-def with_folders(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
+def with_folders(sources: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
     """Files with the columns that their folders give. TaskFailure for the first file whose keys are not those of the
     files before it. A file outside of such folders has none, except in CSV without a header: there columns have places,
     and nothing would tell a column of the file from one of its folders."""
     if not (job.get("settings") or {}).get(SETTING):
-        yield from found
+        yield from sources
         return
     agreement = _Agreement(is_positional=is_headerless(job["format"], job["options"]))
-    for key, source in found:
+    for key, source in sources:
         folders = key_folders(source["name"])
         agreement.check(source["name"], tuple(name for name, _ in folders))
         as_json = cast("KeyFolders", [[name, text] for name, text in folders])

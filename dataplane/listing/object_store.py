@@ -91,8 +91,8 @@ def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> It
     being sorted, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
-    if place.is_exact and (one := head(place.store, place.root, place.path)):
-        yield LocationFingerprint("", lambda: _partitions([_as_told(one)], place, job, cache, places))
+    if place.is_exact and (meta := head(place.store, place.root, place.path)):
+        yield LocationFingerprint("", lambda: _partitions([_as_told(meta)], place, job, cache, places))
         return
     with Pages() as pages:
         for page in _pages(place):
@@ -107,8 +107,8 @@ def _partitions(
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
-        found = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
-        for key, group in groupby(with_folders(found, job), itemgetter(0)):
+        sources = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
+        for key, group in groupby(with_folders(sources, job), itemgetter(0)):
             yield listed(key, [source for _, source in group], job.get("metadata", ()))
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
@@ -121,8 +121,8 @@ def check(job: ConnectJob, places: Places) -> None:
         places.check_target(f"{place.root}/{place.path}")
     else:
         places.check_object(place.root, place.below)
-    one = head(place.store, place.root, place.path) if place.is_exact else None
-    first = _as_told(one) if one else next(chain.from_iterable(map(told, _pages(place))), None)
+    meta = head(place.store, place.root, place.path) if place.is_exact else None
+    first = _as_told(meta) if meta else next(chain.from_iterable(map(told, _pages(place))), None)
     if job["writes"]:
         return
     if first:
@@ -139,13 +139,18 @@ def _records(objects: Iterable[Told], place: StorePlace, job: ListJob, places: P
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
-    for one in objects:
-        name = one.path.removeprefix(folder)
-        if one.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, one):
+    for told_object in objects:
+        name = told_object.path.removeprefix(folder)
+        if (
+            told_object.path.startswith(folder)
+            and is_found(name)
+            and (key := key_of(name))
+            and _is_object(place, told_object)
+        ):
             count += 1
-            places.check_object(place.root, one.path)
-            version = version_by(one.etag, one.size, one.modified_ms, place.access)
-            yield key, name, str(one.size), str(one.modified_ms), version
+            places.check_object(place.root, told_object.path)
+            version = version_by(told_object.etag, told_object.size, told_object.modified_ms, place.access)
+            yield key, name, str(told_object.size), str(told_object.modified_ms), version
     if place.is_exact and not count:
         raise _nothing(place)
 
@@ -164,9 +169,9 @@ def _as_told(meta: Mapping[str, Any]) -> Told:
     return Told(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
 
 
-def _is_object(place: StorePlace, found: Told) -> bool:
+def _is_object(place: StorePlace, told_object: Told) -> bool:
     """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not told."""
-    return found.size > 0 or head(place.store, place.root, found.path) is not None
+    return told_object.size > 0 or head(place.store, place.root, told_object.path) is not None
 
 
 def _nothing(place: StorePlace) -> TaskFailure:
@@ -184,9 +189,9 @@ def _observed(
         while some := list(islice(records, AT_A_TIME)):
             objects = [_of_record(place, record) for record in some]
             columns = _columns(objects, place, reading, cache, lambda work, items: threads.map(work, items))
-            for (key, *_), one in zip(some, objects, strict=True):
-                one["columns"] = columns[one["uri"]]
-                yield key, one
+            for (key, *_), source in zip(some, objects, strict=True):
+                source["columns"] = columns[source["uri"]]
+                yield key, source
 
 
 def _of_record(place: StorePlace, record: Record) -> SourceObject:
@@ -208,26 +213,30 @@ def _columns(
     """By URI: remembered under the version, or read. Of an object that changes meanwhile nothing is told; who reads it
     will find that it did."""
     by_uri = {o["uri"]: o for o in objects}
-    seen = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
-    began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in seen]
-    read = {o["uri"]: one for o, one in zip(fresh, each(lambda o: _seen(o, place, reading), fresh), strict=True) if one}
-    cache.keep(reading, [(uri, one, began_ns) for uri, one in read.items()])
-    known = {**seen, **read}
-    return {uri: known[uri].columns if uri in known else None for uri in by_uri}
+    cached = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
+    began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
+    read = {
+        o["uri"]: observed
+        for o, observed in zip(fresh, each(lambda o: _seen(o, place, reading), fresh), strict=True)
+        if observed
+    }
+    cache.keep(reading, [(uri, observed, began_ns) for uri, observed in read.items()])
+    observed_all = {**cached, **read}
+    return {uri: observed_all[uri].columns if uri in observed_all else None for uri in by_uri}
 
 
-def _stamp(found: SourceObject) -> Stamp:
+def _stamp(source: SourceObject) -> Stamp:
     """An etag tells apart what looks alike otherwise; a time does so where an object has been at rest for a while."""
-    is_timed = found["version"].startswith("modified:")
-    told = int.from_bytes(sha256(found["version"].encode()).digest()[:7], "big")
-    return Stamp(found["size"], found["modified_ms"] * 1_000_000 if is_timed else 0, 0, told)
+    is_timed = source["version"].startswith("modified:")
+    version_number = int.from_bytes(sha256(source["version"].encode()).digest()[:7], "big")
+    return Stamp(source["size"], source["modified_ms"] * 1_000_000 if is_timed else 0, 0, version_number)
 
 
-def _seen(found: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:
+def _seen(source: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:
     buffer_bytes = ALL_BYTES if reading.format == "json" else BUFFER_BYTES
     try:
-        with open_object(place.store, found, buffer_bytes) as file:
-            columns = own_columns(file, found["uri"], reading.format, reading.options)
+        with open_object(place.store, source, buffer_bytes) as file:
+            columns = own_columns(file, source["uri"], reading.format, reading.options)
     except Moved:
         return None
-    return Seen(_stamp(found), found["version"], columns)
+    return Seen(_stamp(source), source["version"], columns)

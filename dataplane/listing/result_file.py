@@ -61,8 +61,8 @@ class ListingWriter:
         self._digest.update(line)
         self._objects += partition["content"][0]
         self._bytes += partition["content"][1]
-        for found in partition["objects"]:
-            self._columns.add(columns_of(found))
+        for source in partition["objects"]:
+            self._columns.add(columns_of(source))
         if self._file is None:
             self._hold(partition, len(line))
         else:
@@ -78,7 +78,7 @@ class ListingWriter:
             self._partitions.clear()
 
     def result(self) -> ListingResult:
-        found: ListingResult = {
+        summary: ListingResult = {
             "digest": self._digest.hexdigest(),
             "objects": self._objects,
             "bytes": self._bytes,
@@ -86,8 +86,8 @@ class ListingWriter:
             "all_columns": self._columns.is_all,
         }
         if self._file is None:
-            return {**found, "partitions": self._partitions}
-        return {**found, "file": self._file.finish()}
+            return {**summary, "partitions": self._partitions}
+        return {**summary, "file": self._file.finish()}
 
     def close(self) -> None:
         """Leave nothing behind that was not finished."""

@@ -32,20 +32,20 @@ class LocationFingerprint:
 def result(look: LocationFingerprint, job: ListJob, cache: Versions, place: Callable[[], Path] | None) -> ListingResult:
     """What is listed; without the partitions where the control plane has just these."""
     way = _way(job)
-    known: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
-    if known is not None and known["digest"] == job["was"]:
-        return known
+    cached: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
+    if cached is not None and cached["digest"] == job["was"]:
+        return cached
     with closing(ListingWriter(place)) as sheet:
         for partition in look.partitions():
             sheet.add(partition)
-        found = sheet.result()
+        listing = sheet.result()
     if look.text:
-        cache.keep_listing(way, look.text, {k: v for k, v in found.items() if k not in ("partitions", "file")})
-    return found
+        cache.keep_listing(way, look.text, {k: v for k, v in listing.items() if k not in ("partitions", "file")})
+    return listing
 
 
 def _way(job: ListJob) -> str:
     """Where and how it is listed. Another number in the tag forgets all, when listings are to come out otherwise."""
-    asked = {name: job.get(name) for name in ("location", "format", "options", "partition", "metadata", "settings")}
+    request = {name: job.get(name) for name in ("location", "format", "options", "partition", "metadata", "settings")}
     tag = "listed/2" if is_wide(job["options"]) else "listed/1"
-    return digest(tag, asked=json.dumps(asked, sort_keys=True)).hex()
+    return digest(tag, asked=json.dumps(request, sort_keys=True)).hex()

@@ -78,14 +78,18 @@ class Versions:
     def known(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
         """Those of the files that look as they did when they were read."""
         try:
-            return {path: seen for path, seen in self._load(reading.id, list(stamps)) if seen.stamp == stamps[path]}
+            return {
+                path: observed
+                for path, observed in self._load(reading.id, list(stamps))
+                if observed.stamp == stamps[path]
+            }
         except (sqlite3.Error, OSError):
             return {}
 
     def now_ns(self) -> int:
         return self._clock_ns()
 
-    def keep(self, reading: FileReading, seen: Iterable[tuple[str, Seen, int]]) -> None:
+    def keep(self, reading: FileReading, observed: Iterable[tuple[str, Seen, int]]) -> None:
         """Remember files with the time at which reading them began, if they had been at rest by then."""
         rows = [
             (
@@ -98,7 +102,7 @@ class Versions:
                 s.version,
                 json.dumps(s.columns),
             )
-            for path, s, began_ns in seen
+            for path, s, began_ns in observed
             if max(s.stamp.mtime_ns, s.stamp.ctime_ns) + REST_NS <= began_ns
         ]
         self._kept(_TABLE, _INSERT, rows)
@@ -120,14 +124,14 @@ class Versions:
             return None
         try:
             with closing(self._connect(self._database)) as connection:
-                found = connection.execute(_SELECT_LISTING, (way, looks)).fetchone()
+                row = connection.execute(_SELECT_LISTING, (way, looks)).fetchone()
         except (sqlite3.Error, OSError):
             return None
-        return json.loads(found[0]) if found else None
+        return json.loads(row[0]) if row else None
 
-    def keep_listing(self, way: str, looks: str, found: Json) -> None:
+    def keep_listing(self, way: str, looks: str, listing: Json) -> None:
         """Remember this of a location instead of what was remembered before."""
-        self._kept(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(found))])
+        self._kept(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(listing))])
 
     def _load(self, reading: str, paths: Sequence[str]) -> Iterator[tuple[str, Seen]]:
         if self._database is None or not self._database.exists():

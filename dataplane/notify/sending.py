@@ -57,8 +57,8 @@ def _command(settings: Settings, message: AlertMessage) -> None:
     except subprocess.TimeoutExpired as e:
         raise TaskFailure("notify-refused", f"{command[0]} ran for more than {COMMAND_S:.0f} seconds") from e
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip()[-500:]
-        raise TaskFailure("notify-refused", f"{command[0]} ended with {done.returncode}: {told}")
+        error_text = done.stderr.decode(errors="replace").strip()[-500:]
+        raise TaskFailure("notify-refused", f"{command[0]} ended with {done.returncode}: {error_text}")
 
 
 def text_in(settings: Settings, name: str) -> str:

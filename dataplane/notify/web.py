@@ -23,10 +23,10 @@ TOLD = 200  # characters of an answer
 def check_host(host: str) -> None:
     """TaskFailure where an address that the name has is link-local. What has no address fails when it is opened."""
     try:
-        found = [str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        addresses = [str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError):
-        found = []
-    if any(map(is_link_local, [host, *found])):
+        addresses = []
+    if any(map(is_link_local, [host, *addresses])):
         raise TaskFailure("notify-refused", f"{host} {REFUSED}")
 
 
@@ -41,8 +41,8 @@ def _host(url: str) -> str:
 def signed(body: bytes, secret: str, at: int) -> dict[str, str]:
     """Headers that tell the time and the signature."""
     text = str(at).encode() + b"." + body
-    found = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
-    return {"Headgate-Timestamp": str(at), "Headgate-Signature": f"v1={found}"}
+    signature = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+    return {"Headgate-Timestamp": str(at), "Headgate-Signature": f"v1={signature}"}
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:

@@ -10,10 +10,10 @@ SHOWN = 20
 def lines(message: AlertMessage) -> list[str]:
     """One for each of the first items."""
     items = message["items"]
-    found = [_line(item) for item in items[:SHOWN]]
+    texts = [_line(item) for item in items[:SHOWN]]
     if len(items) > SHOWN:
-        found.append(f"... and {len(items) - SHOWN} more: headgate status {message['dataflow']}")
-    return found
+        texts.append(f"... and {len(items) - SHOWN} more: headgate status {message['dataflow']}")
+    return texts
 
 
 def _line(item: AlertItem) -> str:

@@ -40,8 +40,8 @@ class Quoted:
 
     def origin(self, at: int) -> int:
         """The character of the written text for one of the engine's."""
-        found = bisect_right(self.places, at)
-        place = max(0, at - (self.shifts[found - 1] if found else 0))
+        position = bisect_right(self.places, at)
+        place = max(0, at - (self.shifts[position - 1] if position else 0))
         return place if self.before is None else self.before.origin(place)
 
     def origin_of_byte(self, at: int) -> int:

@@ -24,10 +24,10 @@ MOST_ROWS = 100_000
 SHOWN_BYTES, SHOWN_ROW_BYTES = 1_000, 1 << 20  # of a value, and of a row, of a sample
 
 
-def compared(one: str, other: str, samples: int) -> Compared:
+def compared(left: str, right: str, samples: int) -> Compared:
     """The rows of two Arrow streams in files, of at most MOST_ROWS rows. OSError if one is not there."""
-    kinds = _kinds(one, other)
-    first, second = (_counted(path, kinds) for path in (one, other))
+    kinds = _kinds(left, right)
+    first, second = (_counted(path, kinds) for path in (left, right))
     only = (first - second, second - first)
     return {
         "rows": [first.total(), second.total()],
@@ -92,6 +92,6 @@ def _nested(value: Any) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_nested, value))}]"
         case dict():
-            return f"{{{', '.join(f'{name}: {_nested(one)}' for name, one in value.items())}}}"
+            return f"{{{', '.join(f'{name}: {_nested(inner)}' for name, inner in value.items())}}}"
         case _:
             return repr(value)

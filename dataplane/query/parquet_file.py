@@ -25,17 +25,17 @@ def write(stream_path: str, to: str) -> None:
     from pyarrow.parquet import ParquetWriter
 
     with pa.memory_map(stream_path) as file, pa.ipc.open_stream(file) as stream:
-        wanted = _schema(stream.schema)
-        with ParquetWriter(to, wanted, compression="zstd") as writer:
-            for group in row_groups(_under(batch, wanted) for batch in stream):
-                writer.write_table(pa.Table.from_batches(group, wanted), row_group_size=GROUP_ROWS)
+        schema = _schema(stream.schema)
+        with ParquetWriter(to, schema, compression="zstd") as writer:
+            for group in row_groups(_under(batch, schema) for batch in stream):
+                writer.write_table(pa.Table.from_batches(group, schema), row_group_size=GROUP_ROWS)
 
 
-def _schema(found: pa.Schema) -> pa.Schema:
+def _schema(schema: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
-    names = _apart(found.names)
-    return pa.schema([_field(field).with_name(name) for field, name in zip(found, names, strict=True)])
+    names = _apart(schema.names)
+    return pa.schema([_field(field).with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
 def _field(field: pa.Field) -> pa.Field:
@@ -58,26 +58,26 @@ def _has_form(field: pa.Field) -> bool:
 
 def _apart(names: Sequence[str]) -> list[str]:
     """`k`, `k`, `K` as `k`, `k_1`, `K_2`, which is what DuckDB calls them in a table: case does not tell them apart."""
-    taken, found = {name.lower() for name in names}, list[str]()
-    seen = set[str]()
+    lower_names, names_apart = {name.lower() for name in names}, list[str]()
+    used = set[str]()
     for name in names:
         apart, number = name, 0
-        while apart.lower() in seen or (number and apart.lower() in taken):
+        while apart.lower() in used or (number and apart.lower() in lower_names):
             number += 1
             apart = f"{name}_{number}"
-        seen.add(apart.lower())
-        found.append(apart)
-    return found
+        used.add(apart.lower())
+        names_apart.append(apart)
+    return names_apart
 
 
-def _under(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [
         column if column.type == field.type else pa.array(_texts(column), pa.string())
-        for column, field in zip(batch.columns, wanted, strict=True)
+        for column, field in zip(batch.columns, schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _texts(column: pa.Array) -> Iterator[str | None]:

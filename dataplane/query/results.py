@@ -32,17 +32,17 @@ def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None)
     types = [str(column[1]) for column in database.description or ()]
     reader = database.to_arrow_reader(BATCH_ROWS)
     schema = _typed(reader.schema, types)
-    written, more = 0, False
+    written, has_more = 0, False
     with pa.ipc.new_stream(out, schema) as stream:
         for batch in reader:
             left = batch.num_rows if limit is None else min(batch.num_rows, limit - written)
-            more = left < batch.num_rows
+            has_more = left < batch.num_rows
             if left:
                 stream.write_batch(pa.RecordBatch.from_arrays(batch.slice(0, left).columns, schema=schema))
             written += left
-            if more:
+            if has_more:
                 break
-    return {"rows": written, "more": more}
+    return {"rows": written, "more": has_more}
 
 
 def _typed(schema: pa.Schema, types: Sequence[str]) -> pa.Schema:

@@ -86,19 +86,19 @@ class Parser:
 
 def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:
     answer = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [text.text]).fetchall()[0][0]
-    found = json.loads(answer)
-    if found["error"]:
-        raise _unparsed(found, text)
-    if len(found["statements"]) != 1:
+    parse = json.loads(answer)
+    if parse["error"]:
+        raise _unparsed(parse, text)
+    if len(parse["statements"]) != 1:
         raise refused(ONE_SELECT)
-    return found["statements"][0]
+    return parse["statements"][0]
 
 
-def _unparsed(found: Json, text: Quoted) -> QueryRefused:
-    if found["error_type"] != "parser":
+def _unparsed(parse: Json, text: Quoted) -> QueryRefused:
+    if parse["error_type"] != "parser":
         return refused(ONE_SELECT if "pivot" not in text.text.lower() else f"{ONE_SELECT}; {PIVOT}")
-    at = found.get("position")
-    return refused(found["error_message"], None if at is None else text.origin_of_byte(int(at)))
+    at = parse.get("position")
+    return refused(parse["error_message"], None if at is None else text.origin_of_byte(int(at)))
 
 
 Names = frozenset[str]  # of WITH, as `_folded`

@@ -112,8 +112,8 @@ class Worker:
 
     def _run(self, question: Run) -> Ran:
         statement = self._parser.inspect(question["sql"])
-        given = [table["reference"] for table in question["tables"]]
-        _check_given(statement, given)
+        references = [table["reference"] for table in question["tables"]]
+        _check_given(statement, references)
         try:
             with (
                 database.database_of(self._lake, question["tables"], self._bounds) as opened,
@@ -194,13 +194,13 @@ def _gone(error: Exception) -> QueryRefused:
     return QueryRefused({"kind": "lake", "message": f"the result is gone: {error}", "at": None})
 
 
-def _check_given(statement: Statement, given: list[Reference]) -> None:
+def _check_given(statement: Statement, references: list[Reference]) -> None:
     """Tables that the engine has by itself tell of other things than the query's tables."""
-    names = {named(reference) for reference in given}
-    for found in statement.found["references"]:
-        if named(found) not in names:
-            message = f"there is no table {found['dataflow']}.{found['table']}"
-            raise QueryRefused({"kind": "unknown", "message": message, "at": found["at"]})
+    names = {named(reference) for reference in references}
+    for used in statement.found["references"]:
+        if named(used) not in names:
+            message = f"there is no table {used['dataflow']}.{used['table']}"
+            raise QueryRefused({"kind": "unknown", "message": message, "at": used["at"]})
 
 
 @contextmanager
@@ -224,8 +224,8 @@ def _refused(text: str, statement: Statement) -> QueryRefused:
     """The engine's words without its JSON, and the place that it tells."""
     _, _, body = text.partition(": ")
     try:
-        told = json.loads(body)
-        message, position = str(told["exception_message"]), told.get("position")
+        error = json.loads(body)
+        message, position = str(error["exception_message"]), error.get("position")
     except (ValueError, KeyError, TypeError):
         message, position = text, None
     if position is None and _is_of_files(text):

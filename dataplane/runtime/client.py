@@ -89,14 +89,14 @@ class Client:
 
     def heartbeat(self, attempts: Iterable[str], *, spark: bool = False) -> Heartbeat:
         """Keep the leases of these attempts. `spark`: the start of Spark is over. Raises Ended."""
-        told = {"attempts": sorted(attempts)} | ({"spark": True} if spark else {})
-        body = self._post("heartbeat", told).json()
+        message = {"attempts": sorted(attempts)} | ({"spark": True} if spark else {})
+        body = self._post("heartbeat", message).json()
         return Heartbeat(tuple(body["fenced"]), bool(body["drain"]))
 
     def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
         """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended, Refused."""
-        told = {"attempt": attempt, "results": without_secrets(results), "measures": measures or {}}
-        body = self._post("report", told).json()
+        message = {"attempt": attempt, "results": without_secrets(results), "measures": measures or {}}
+        body = self._post("report", message).json()
         return Reported(tuple(body["accepted"]), tuple(body["fenced"]))
 
     def close(self) -> None:

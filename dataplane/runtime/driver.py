@@ -232,13 +232,13 @@ class Driver:
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
         """What Spark counted goes with it, where Spark still answers."""
-        found = measured(claim, seconds)
+        measures = measured(claim, seconds)
         spark = self._spark.result()
         try:
-            return {**found, **counts(spark, claim["attempt"]), **self._places(spark)}
+            return {**measures, **counts(spark, claim["attempt"]), **self._places(spark)}
         except Exception as e:  # noqa: BLE001  # results are reported whatever becomes of counts
             log.info("event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200]))
-            return found
+            return measures
 
     def _places(self, spark: SparkSession) -> Measures:
         """They stay the same as long as the session."""

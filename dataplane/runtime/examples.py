@@ -75,36 +75,36 @@ class Examples:
     def close(self) -> None:
         self._executor.close()
 
-    def answer(self, asked: Question) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Whatever goes wrong is the answer."""
         try:
-            match asked["ask"]:
+            match question["ask"]:
                 case "infer":
-                    file = asked["file"]
+                    file = question["file"]
                     return _schema_told(self._claimed("infer", file["source"], {"objects": [_object(file)]}))
                 case "analyse":
-                    return _schema_told(self._claimed("analyse", asked["job"], {}))
+                    return _schema_told(self._claimed("analyse", question["job"], {}))
                 case "run":
-                    return self._run(asked)
+                    return self._run(question)
         except Failed as e:
             return {"error": e.error}
         except Exception as e:  # noqa: BLE001  # told, and the next question is answered
             return {"error": explain(e)}
 
-    def _run(self, asked: Run) -> Answer:
-        parsed = {name: self._parsed(file) for name, file in asked["files"].items()}
-        claim = cast("AnalyseClaim", self._claim("analyse", asked["job"], {}))
+    def _run(self, question: Run) -> Answer:
+        parsed = {name: self._parsed(file) for name, file in question["files"].items()}
+        claim = cast("AnalyseClaim", self._claim("analyse", question["job"], {}))
         with self._executor.attempt(claim) as attempt:
-            return run_example(attempt, asked, parsed)
+            return run_example(attempt, question, parsed)
 
     def _parsed(self, file: FileOfRows) -> list[str]:
         """The file as the fragment that a source would make of it."""
-        found, schema = _object(file), file["schema"]
+        source, schema = _object(file), file["schema"]
         assert schema is not None
         job = {**file["source"], "metadata": [], "on_bad_record": "fail"}
-        columns = _own_columns(found["columns"], schema, file)
-        result = self._claimed("parse", job, {"objects": [found], "columns": columns})
-        return [one["path"] for one in result["files"]]
+        columns = _own_columns(source["columns"], schema, file)
+        result = self._claimed("parse", job, {"objects": [source], "columns": columns})
+        return [fragment_file["path"] for fragment_file in result["files"]]
 
     def _claimed(self, kind: str, job: Json, task: Mapping[str, Json]) -> TaskResult:
         """The result of one task. Raises Failed."""
@@ -137,16 +137,16 @@ def _object(file: FileOfRows) -> Json:
     """The file as a listing would name it. Raises TaskFailure where it cannot be read."""
     path, source = Path(file["path"]), file["source"]
     try:
-        seen = examine(str(path), FileReading(source["format"], source["options"]))
+        observed = examine(str(path), FileReading(source["format"], source["options"]))
     except OSError as e:
         raise TaskFailure("unreadable", f"{path}: {e.strerror or e}") from e
     return {
         "name": path.name,
         "uri": path.as_uri(),
-        "size": seen.stamp.size,
-        "modified_ms": seen.stamp.mtime_ns // 1_000_000,
-        "version": seen.version,
-        "columns": seen.columns,
+        "size": observed.stamp.size,
+        "modified_ms": observed.stamp.mtime_ns // 1_000_000,
+        "version": observed.version,
+        "columns": observed.columns,
     }
 
 

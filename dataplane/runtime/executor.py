@@ -175,12 +175,16 @@ class Executor:
         if again:
             self._delete(read.outcomes[task_label(t)] for t in again)
             read = read.updated(self._read_files(attempt, again, parse_checking_numbers))
-        measured, seen = read.measured, read.seen
-        seen |= _lossy(attempt, [label for label, look in seen.items() if look == DOUBTFUL_NUMBERS], measured)
-        fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
-        seen |= _misdated(attempt, fine, began)
-        self._delete(outcome for label, outcome in read.outcomes.items() if seen[label] is not None)
-        return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
+        measured, looks = read.measured, read.seen
+        looks |= _lossy(attempt, [label for label, look in looks.items() if look == DOUBTFUL_NUMBERS], measured)
+        fine = {
+            label: fragment
+            for label, fragment in measured.items()
+            if isinstance(fragment, Fragment) and looks[label] is None
+        }
+        looks |= _misdated(attempt, fine, began)
+        self._delete(outcome for label, outcome in read.outcomes.items() if looks[label] is not None)
+        return [_with_types(attempt, t, _result(t, looks[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
     def _read_files(self, attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], read: Read) -> _FilesRead:
         outcomes = read(attempt, tasks)
@@ -219,8 +223,8 @@ class Executor:
         """A task of a fold, and those after it."""
         is_sql = attempt.claim["job"]["language"] == "sql"
         work = partial(sql_one if is_sql else python_one, attempt)
-        told: Explain = partial(explain_sql, attempt) if is_sql else explain
-        steps = run(attempt, task, lambda t: _one(attempt, t, work, told), partial(_measured, attempt))
+        explain_error: Explain = partial(explain_sql, attempt) if is_sql else explain
+        steps = run(attempt, task, lambda t: _one(attempt, t, work, explain_error), partial(_measured, attempt))
         head, *then = [_result(spec, outcome) for spec, outcome in steps]
         return with_run(attempt.claim["job"], head, task, then)
 
@@ -229,12 +233,12 @@ class Executor:
         attempt: Attempt[DriverClaim],
         tasks: Sequence[Task],
         work: Callable[[Task], Stored | TaskError],
-        told: Explain,
+        explain_error: Explain,
     ) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
         def one(task: Task) -> Stored | TaskError:
-            return _one(attempt, task, work, told)
+            return _one(attempt, task, work, explain_error)
 
         if len(tasks) == 1:
             return {task_label(tasks[0]): one(tasks[0])}
@@ -280,8 +284,8 @@ def _parsed_from(attempt: Attempt[ParseClaim], source: SourceReader) -> list[Tas
     for task in attempt.claim["tasks"]:
         is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
         if is_void and isinstance(outcome, Written):
-            for one in filter(None, (outcome, outcome.taken_out)):
-                attempt.lake.delete(one.files)
+            for written in filter(None, (outcome, outcome.taken_out)):
+                attempt.lake.delete(written.files)
         results.append(_typed(attempt, source, task, _result(task, VOID if is_void else measured[task_label(task)])))
     return results
 
@@ -298,7 +302,7 @@ def _typed(attempt: Attempt[ParseClaim], source: SourceReader, task: ParseTask, 
 
 
 def _one(
-    attempt: Attempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], told: Explain
+    attempt: Attempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], explain_error: Explain
 ) -> Stored | TaskError:
     """One task as a job of its own."""
     try:
@@ -310,7 +314,7 @@ def _one(
         return e.error
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
         attempt.check()
-        return told(e)
+        return explain_error(e)
 
 
 def _explain_reading(attempt: Attempt[SourceClaim], error: BaseException) -> TaskError:
@@ -327,9 +331,9 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
         return result
     try:
         under = select_columns(task["columns"], task.get("inferred", ()))
-        found = with_folders(infer(attempt, task, under), task["objects"], task["columns"])
+        schema = with_folders(infer(attempt, task, under), task["objects"], task["columns"])
         return (
-            {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
+            {**result, "result": {"schema": schema}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )
     except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
         attempt.check()
@@ -379,11 +383,11 @@ def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
         return None
     number_types = searched_types(job, task) or {"double" for _ in checked_paths(job, task)}
     doubt: str | None = None
-    for found in task["objects"]:
-        seen = misread(job, found, encoding, number_types=number_types)
-        if isinstance(seen, dict):
-            return seen
-        doubt = seen or doubt
+    for source in task["objects"]:
+        look = misread(job, source, encoding, number_types=number_types)
+        if isinstance(look, dict):
+            return look
+        doubt = look or doubt
     return doubt
 
 
@@ -391,8 +395,8 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
     """Errors of fragments that are of today because they were read today, by label."""
     job, doubtful = attempt.claim["job"], []
     for task in attempt.claim["tasks"]:
-        if found := measured.get(task_label(task)):
-            files = [*found.files, *(found.taken_out.files if found.taken_out else ())]
+        if fragment := measured.get(task_label(task)):
+            files = [*fragment.files, *(fragment.taken_out.files if fragment.taken_out else ())]
             if may_have(files, clock_columns(job["format"], job["options"], task["columns"]), began):
                 doubtful.append(task)
     try:
@@ -425,8 +429,8 @@ def _measured(
 ) -> dict[str, Fragment | TaskError]:
     """Contents of what was written. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    dealt = [found for found in outcomes.values() if isinstance(found, Partitioned)]
-    written |= {label: w for found in dealt for label, w in found.written.items()}
+    dealt = [fragments for fragments in outcomes.values() if isinstance(fragments, Partitioned)]
+    written |= {label: w for fragments in dealt for label, w in fragments.written.items()}
     errors: dict[str, Fragment | TaskError] = {
         k: e for k, e in outcomes.items() if not isinstance(e, Written | Partitioned)
     }
@@ -435,8 +439,8 @@ def _measured(
     try:
         attempt.enter()
         others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
-        found = measure(attempt, {**written, **others})
-        return {**errors, **{k: replace(found[k], taken_out=found.get(k + TAKEN_OUT)) for k in written}}
+        fragments = measure(attempt, {**written, **others})
+        return {**errors, **{k: replace(fragments[k], taken_out=fragments.get(k + TAKEN_OUT)) for k in written}}
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
         error: TaskError = {**explain(e, ErrorSource(renamed=attempt.renamed)), "kind": "infrastructure"}
@@ -448,10 +452,10 @@ def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, 
         return _result(task, measured[task_label(task)])
     outputs: dict[str, Output] = {}
     for label, key in outcome.keys.items():
-        found = measured[label]
-        if not isinstance(found, Fragment):
-            return _result(task, found)
-        outputs[key] = _output(found)
+        fragment = measured[label]
+        if not isinstance(fragment, Fragment):
+            return _result(task, fragment)
+        outputs[key] = _output(fragment)
     files = [file for output in outputs.values() for file in output["files"]]
     content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
     base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
@@ -479,8 +483,8 @@ def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
 
 
 def _output(fragment: Fragment) -> Output:
-    found: Output = {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
-    return found if fragment.profile is None else {**found, "profile": as_text(fragment.profile)}
+    output: Output = {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
+    return output if fragment.profile is None else {**output, "profile": as_text(fragment.profile)}
 
 
 # --- work without fragments ---------------------------------------------------------------------
@@ -491,12 +495,12 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
         return _without_files(attempt, tasks, _told(partial(schema_of, attempt)), partial(_explain_reading, attempt))
-    found = _without_files(
+    results = _without_files(
         attempt, tasks, _told(partial(_schema_of_files, attempt)), partial(_explain_reading, attempt)
     )
     return [
         result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
-        for task, result in zip(tasks, found, strict=True)
+        for task, result in zip(tasks, results, strict=True)
     ]
 
 
@@ -527,29 +531,29 @@ def _analysed(attempt: Attempt[AnalyseClaim]) -> list[TaskResult]:
 
 
 def _checked(attempt: Attempt[CheckClaim]) -> list[TaskResult]:
-    found = check(attempt)
-    return [_answered(task, found[task_label(task)]) for task in attempt.claim["tasks"]]
+    answers = check(attempt)
+    return [_answered(task, answers[task_label(task)]) for task in attempt.claim["tasks"]]
 
 
 def _answered(task: TaskSpec, answer: CheckAnswer | TaskError) -> TaskResult:
-    told = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
-    return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **told})
+    outcome = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
+    return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **outcome})
 
 
 def _without_files(
     attempt: Attempt[DriverClaim],
     tasks: Sequence[Task],
     work: Callable[[Task], SchemaAnswer],
-    told: Callable[[BaseException], TaskError],
+    explain_error: Callable[[BaseException], TaskError],
 ) -> list[TaskResult]:
     """An answer for each task, or the error that it came to."""
     results: list[TaskResult] = []
     for task in tasks:
         base = {"task": task["task"], "epoch": task["epoch"]}
         try:
-            found: Mapping[str, object] = {"state": "done", "result": work(task)}
+            outcome: Mapping[str, object] = {"state": "done", "result": work(task)}
         except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
             attempt.check()
-            found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}
-        results.append(cast("TaskResult", {**base, **found}))
+            outcome = {"state": "failed", "error": e.error if isinstance(e, Failed) else explain_error(e)}
+        results.append(cast("TaskResult", {**base, **outcome}))
     return results

@@ -62,10 +62,10 @@ def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> l
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(claim).encode() + b"\n")
             process.stdin.flush()
-        told = _told(process.stdout, orders, time.monotonic() + longest_s)
-        if told is None:
+        output = _told(process.stdout, orders, time.monotonic() + longest_s)
+        if output is None:
             return []
-        return _results(told, process)
+        return _results(output, process)
     except TaskFailure as e:
         error = error_of(e)
         return [{"task": t["task"], "epoch": t["epoch"], "state": "failed", "error": error} for t in claim["tasks"]]
@@ -80,7 +80,7 @@ def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> l
 
 def _told(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
     """All that the child says; None once the attempt is fenced."""
-    found = bytearray()
+    output = bytearray()
     while not orders.fenced:
         if time.monotonic() > end:
             raise TaskFailure("listing-timeout", "the code went on for too long and was ended")
@@ -88,21 +88,21 @@ def _told(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
             continue
         some = os.read(pipe.fileno(), CHUNK)
         if not some:
-            return bytes(found)
-        found += some
-        if len(found) > RESULT_BYTES:
+            return bytes(output)
+        output += some
+        if len(output) > RESULT_BYTES:
             raise TaskFailure("listing-too-large", f"what the code told takes more than {RESULT_BYTES >> 20} MiB")
     return None
 
 
-def _results(told: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult]:
+def _results(output: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult]:
     try:
-        found: list[TaskResult] = json.loads(told)
+        results: list[TaskResult] = json.loads(output)
     except ValueError:
         status = process.wait()
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with code {status}"
         raise TaskFailure("listing-died", f"the code ended its process {how}, and told nothing") from None
-    return found
+    return results
 
 
 def main() -> None:
@@ -112,7 +112,7 @@ def main() -> None:
     from dataplane.runtime.worker import perform_here
 
     secrets.take()
-    told = os.dup(1)
+    report_descriptor = os.dup(1)
     os.dup2(2, 1)
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
     claim: Claim = json.loads(sys.stdin.buffer.readline())
@@ -121,7 +121,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     results = without_secrets(perform_here(claim, Versions(), Orders()))
     sys.stdout.flush()
-    with open(told, "wb") as out:
+    with open(report_descriptor, "wb") as out:
         out.write(json.dumps(results).encode())
     os._exit(0)  # not after threads of the user's
 

@@ -8,7 +8,7 @@ from dataplane.contract.results import Measures
 
 def measured(claim: Claim, seconds: float) -> Measures:
     """An earlier control plane does not say how much a claim reads."""
-    found: Measures = {"seconds": round(seconds, 3)}
+    measures: Measures = {"seconds": round(seconds, 3)}
     if "reads_bytes" in claim:
-        found["bytes_read"] = claim["reads_bytes"]
-    return found
+        measures["bytes_read"] = claim["reads_bytes"]
+    return measures

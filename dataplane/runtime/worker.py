@@ -228,9 +228,9 @@ def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> Listi
     with closing(ListingWriter(place)) as sheet:
         for partition in lister(connector)(job):
             sheet.add(partition)
-        found = sheet.result()
-    known = job.get("known")
-    return found if known is None else {**found, "after": known["key"]}
+        listing = sheet.result()
+    before = job.get("known")
+    return listing if before is None else {**listing, "after": before["key"]}
 
 
 def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG001  # there is one task, and no spec

@@ -31,7 +31,7 @@ class Slots:
         """Dataflows that are to have no more than they have."""
         with self._changed:
             free = self._free()
-            return frozenset(flow for flow, taken in self._taken.items() if taken >= free)
+            return frozenset(flow for flow, used in self._taken.items() if used >= free)
 
     def start(self, flow: str, work: Callable[[], None]) -> None:
         with self._changed:

@@ -19,8 +19,8 @@ _OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2."
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Properties of Hadoop."""
-    found = {"fs.abfss.impl": SECURE, "fs.azure.io.retry.max.retries": "8", **_credentials(environ)}  # about a minute
-    return found | (_emulated(environ) if is_emulated(environ) else {})
+    options = {"fs.abfss.impl": SECURE, "fs.azure.io.retry.max.retries": "8", **_credentials(environ)}  # about a minute
+    return options | (_emulated(environ) if is_emulated(environ) else {})
 
 
 def is_emulated(environ: Mapping[str, str]) -> bool:
@@ -44,17 +44,17 @@ def _credentials(environ: Mapping[str, str]) -> dict[str, str]:
     """In the order in which obstore takes them."""
     if environ.get(_KEY):
         return {"fs.azure.account.auth.type": "SharedKey", "fs.azure.account.key": f"${{env.{_KEY}}}"}
-    given = {"client.id": environ.get("AZURE_CLIENT_ID"), "msi.tenant": environ.get("AZURE_TENANT_ID")}
+    login = {"client.id": environ.get("AZURE_CLIENT_ID"), "msi.tenant": environ.get("AZURE_TENANT_ID")}
     if environ.get(_SECRET):
         kind = "ClientCredsTokenProvider"
         host = environ.get("AZURE_AUTHORITY_HOST") or "https://login.microsoftonline.com"
-        given["client.endpoint"] = f"{host.rstrip('/')}/{given.pop('msi.tenant')}/oauth2/token"
-        given["client.secret"] = f"${{env.{_SECRET}}}"
+        login["client.endpoint"] = f"{host.rstrip('/')}/{login.pop('msi.tenant')}/oauth2/token"
+        login["client.secret"] = f"${{env.{_SECRET}}}"
     elif environ.get("AZURE_FEDERATED_TOKEN_FILE"):
-        kind, given["token.file"] = "WorkloadIdentityTokenProvider", environ["AZURE_FEDERATED_TOKEN_FILE"]
+        kind, login["token.file"] = "WorkloadIdentityTokenProvider", environ["AZURE_FEDERATED_TOKEN_FILE"]
     else:
         kind = "MsiTokenProvider"
-    oauth = {f"fs.azure.account.oauth2.{name}": value for name, value in given.items() if value}
+    oauth = {f"fs.azure.account.oauth2.{name}": value for name, value in login.items() if value}
     return {
         "fs.azure.account.auth.type": "OAuth",
         "fs.azure.account.oauth.provider.type": f"{_OAUTH}{kind}",

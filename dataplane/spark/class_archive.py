@@ -48,22 +48,22 @@ def in_order(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -
 
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:
     """What a JVM is to be started with so that it maps the archive; empty where there is none."""
-    found = archive(conf, environ)
-    return f'"-XX:SharedArchiveFile={found}" {_QUIET}' if found and found.is_file() else ""
+    file = archive(conf, environ)
+    return f'"-XX:SharedArchiveFile={file}" {_QUIET}' if file and file.is_file() else ""
 
 
 @contextmanager
-def making(found: Path) -> Iterator[str]:
+def making(file: Path) -> Iterator[str]:
     """The option with which a JVM, when it ends, leaves what is then put in the archive's place. One at a time."""
-    found.parent.mkdir(parents=True, exist_ok=True)
-    with (found.parent / "lock").open("w") as lock:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with (file.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        unfinished = found.with_suffix(".new")
+        unfinished = file.with_suffix(".new")
         unfinished.unlink(missing_ok=True)
         yield f'"-XX:ArchiveClassesAtExit={unfinished}" {_QUIET}'
         if unfinished.is_file():
-            unfinished.rename(found)
-            _forget_unused(found.parent)
+            unfinished.rename(file)
+            _forget_unused(file.parent)
 
 
 def _forget_unused(folder: Path) -> None:

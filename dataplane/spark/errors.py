@@ -102,8 +102,8 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
         causes = list(_causes(error))
     except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
         return _gone(error, source)
-    found = _told(error, causes, source)
-    return _gone(error, source) if found["kind"] == "user" and has_ended() else found
+    record = _told(error, causes, source)
+    return _gone(error, source) if record["kind"] == "user" and has_ended() else record
 
 
 def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
@@ -118,8 +118,8 @@ def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) ->
 
 def _gone(error: BaseException, source: ErrorSource) -> TaskError:
     """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
-    told = how_ended() or f"Spark is gone: {type(error).__name__}"
-    return _record("infrastructure", "SPARK_GONE", None, message=told, place=None, error=error, source=source)
+    message = how_ended() or f"Spark is gone: {type(error).__name__}"
+    return _record("infrastructure", "SPARK_GONE", None, message=message, place=None, error=error, source=source)
 
 
 def _record(
@@ -188,27 +188,27 @@ def _is_sql(context: Any) -> bool:
 
 
 def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
-    told = next((c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0])
+    cause = next((c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0])
     kind: Literal["user", "infrastructure"] = "infrastructure" if _is_broken(causes, source) else "user"
-    place = _sql_place(told, source)
-    for trace in (told.message, "".join(traceback.format_exception(error)), told.calls) if source.files else ():
+    place = _sql_place(cause, source)
+    for trace in (cause.message, "".join(traceback.format_exception(error)), cause.calls) if source.files else ():
         place = place or _python_place(trace, source)
-    message = _message(told, causes, source)
+    message = _message(cause, causes, source)
     if source.reads == "lake" and any((c.condition or "").startswith(_NOT_THERE) for c in causes):
         return _record(
-            kind, GONE, told.sqlstate, message=f"{message}: {MADE_AGAIN}", place=place, error=error, source=source
+            kind, GONE, cause.sqlstate, message=f"{message}: {MADE_AGAIN}", place=place, error=error, source=source
         )
     if source.reads == "lake" and (file := _damaged(causes)):
         return _record(
             kind,
             DAMAGED,
-            told.sqlstate,
+            cause.sqlstate,
             message=f"{file}: {message}: {DAMAGED_MADE_AGAIN}",
             place=place,
             error=error,
             source=source,
         )
-    return _record(kind, told.condition, told.sqlstate, message=message, place=place, error=error, source=source)
+    return _record(kind, cause.condition, cause.sqlstate, message=message, place=place, error=error, source=source)
 
 
 def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:
@@ -235,10 +235,10 @@ def _runs_out(cause: Cause) -> bool:
     return words or is_known or cause.condition == "SPARK_JOB_CANCELLED"
 
 
-def _message(told: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:
-    if "PYTHON_EXCEPTION" in (told.condition or ""):
-        return _last_line(told.message)
-    text = _words(told.message) or told.kind
+def _message(cause: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:
+    if "PYTHON_EXCEPTION" in (cause.condition or ""):
+        return _last_line(cause.message)
+    text = _words(cause.message) or cause.kind
     if source.reads == "lake":
         return text
     first = _first_line(text)
@@ -264,17 +264,17 @@ def _words(message: str) -> str:
 
 
 def _file_of(message: str) -> str:
-    found = re.search(r"reading file (.+?)\.(?:\s|$)", message)
-    return found[1].removeprefix("file://") if found else ""
+    path = re.search(r"reading file (.+?)\.(?:\s|$)", message)
+    return path[1].removeprefix("file://") if path else ""
 
 
-def _sql_place(told: Cause, source: ErrorSource) -> Place | None:
+def _sql_place(cause: Cause, source: ErrorSource) -> Place | None:
     if source.sql is None or source.original is None:
         return None
-    offset = told.offset
-    if offset is None and (found := _PARSER_PLACE.search(told.message)):
-        offset = offset_of(source.sql, int(found[1]), int(found[2]))
-    if offset is None or not source.sql.startswith(told.fragment, offset):  # the last: it is in another text
+    offset = cause.offset
+    if offset is None and (position := _PARSER_PLACE.search(cause.message)):
+        offset = offset_of(source.sql, int(position[1]), int(position[2]))
+    if offset is None or not source.sql.startswith(cause.fragment, offset):  # the last: it is in another text
         return None
     return _users_place(offset, source)
 

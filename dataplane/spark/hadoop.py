@@ -44,8 +44,8 @@ def conf_for(lake: str, environ: Mapping[str, str] = os.environ) -> dict[str, st
     way = way_to(lake)
     if way is None:
         return {}
-    found = jars.classpath(way.pom, environ)
-    paths = {f"spark.{who}.extraClassPath": found for who in ("driver", "executor")}
+    class_path = jars.classpath(way.pom, environ)
+    paths = {f"spark.{who}.extraClassPath": class_path for who in ("driver", "executor")}
     return paths | {_spark(name): value for name, value in way.of_lake(environ).items()}
 
 
@@ -53,10 +53,10 @@ def _spark(name: str) -> str:
     return name if name.startswith("spark.") else f"spark.hadoop.{name}"
 
 
-def together(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def together(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
     """Settings of which `given` wins; class paths are joined."""
-    paths = {k: f"{given[k]}{os.pathsep}{ours[k]}" for k in ours.keys() & given.keys() if k.endswith("ClassPath")}
-    return {**ours, **given, **paths}
+    paths = {k: f"{theirs[k]}{os.pathsep}{ours[k]}" for k in ours.keys() & theirs.keys() if k.endswith("ClassPath")}
+    return {**ours, **theirs, **paths}
 
 
 def provide(spark: SparkSession, way: Way) -> None:
@@ -66,10 +66,10 @@ def provide(spark: SparkSession, way: Way) -> None:
         assert jvm is not None
         if conf.getClassByNameOrNull(way.file_system) is not None:
             return
-        found, gateway = jars.classpath(way.pom).split(os.pathsep), spark.sparkContext._gateway
+        paths, gateway = jars.classpath(way.pom).split(os.pathsep), spark.sparkContext._gateway
         assert gateway is not None
-        urls = gateway.new_array(jvm.java.net.URL, len(found))
-        for number, jar in enumerate(found):
+        urls = gateway.new_array(jvm.java.net.URL, len(paths))
+        for number, jar in enumerate(paths):
             urls[number] = jvm.java.io.File(jar).toURI().toURL()
             spark.sparkContext._jsc.addJar(jar)  # for executors
         conf.setClassLoader(jvm.java.net.URLClassLoader(urls, conf.getClassLoader()))

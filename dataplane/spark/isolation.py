@@ -91,6 +91,6 @@ def reset_catalogue(spark: SparkSession) -> None:
         catalogue.dropFunction(DEFAULT, name)
 
 
-def _names(found: object) -> list[str]:
+def _names(sequence: object) -> list[str]:
     """Of a sequence of the JVM's."""
-    return [found.apply(i) for i in range(found.size())]  # type: ignore[attr-defined]  # as py4j shows it
+    return [sequence.apply(i) for i in range(sequence.size())]  # type: ignore[attr-defined]  # as py4j shows it

@@ -52,17 +52,17 @@ class NoJars(NoSpark):
 
 def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
     """For `spark.driver.extraClassPath` of a JVM that is still to start."""
-    given = environ.get("HEADGATE_JARS")
-    return _joined(Path(given) if given else fetched(pom, environ))
+    folder = environ.get("HEADGATE_JARS")
+    return _joined(Path(folder) if folder else fetched(pom, environ))
 
 
 def given_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Settings of Spark for the folder of HEADGATE_JARS: all in it is found, and Delta is on where its jar is."""
-    given = environ.get("HEADGATE_JARS")
-    if not given:
+    folder = environ.get("HEADGATE_JARS")
+    if not folder:
         return {}
-    paths = {f"spark.{who}.extraClassPath": _joined(Path(given)) for who in ("driver", "executor")}
-    return paths | (DELTA if any(Path(given).glob(DELTA_JAR)) else {})
+    paths = {f"spark.{who}.extraClassPath": _joined(Path(folder)) for who in ("driver", "executor")}
+    return paths | (DELTA if any(Path(folder).glob(DELTA_JAR)) else {})
 
 
 def _joined(folder: Path) -> str:
@@ -80,9 +80,9 @@ def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
 def _fetch(pom: Path, folder: Path, environ: Mapping[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
-        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch), environ)
+        jars_folder = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch), environ)
         try:
-            found.rename(folder)
+            jars_folder.rename(folder)
         except OSError:
             if not folder.is_dir():  # else another process was faster
                 raise
@@ -97,22 +97,22 @@ def _by_maven(pom: Path, scratch: Path, _: Mapping[str, str]) -> Path:
 def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
     """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
     provide_java()
-    wanted, conf = coordinates(pom), conf_from_environment(environ)
+    coordinates_of_pom, conf = coordinates(pom), conf_from_environment(environ)
     all_of_it = "" if b"<exclusion>" in pom.read_bytes() else "all"
     where = [conf.get(f"spark.jars.{name}", "") for name in ("repositories", "ivySettings")]
-    _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), all_of_it, *where])
-    for group, artifact, version in (coordinate.split(":") for coordinate in wanted):
-        found = scratch / "jars" / f"{group}_{artifact}-{version}.jar"
-        if found.is_file():  # else another version came, which a dependency has asked for
-            found.rename(scratch / "jars" / f"{artifact}-{version}.jar")
+    _run([sys.executable, "-c", RESOLVE, ",".join(coordinates_of_pom), str(scratch), all_of_it, *where])
+    for group, artifact, version in (coordinate.split(":") for coordinate in coordinates_of_pom):
+        jar = scratch / "jars" / f"{group}_{artifact}-{version}.jar"
+        if jar.is_file():  # else another version came, which a dependency has asked for
+            jar.rename(scratch / "jars" / f"{artifact}-{version}.jar")
     return scratch / "jars"
 
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
-        said = done.stdout.strip().splitlines()
-        words = "\n".join((list(filter(TELLING.search, said)) or said)[:TOLD_LINES])
+        lines = done.stdout.strip().splitlines()
+        words = "\n".join((list(filter(TELLING.search, lines)) or lines)[:TOLD_LINES])
         raise NoJars(
             f"jars that Spark needs could not be fetched; put them into a folder named by HEADGATE_JARS: {words}"
         )

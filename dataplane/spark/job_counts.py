@@ -20,12 +20,12 @@ WRITER = "org.apache.spark.status.api.v1.JacksonMessageWriter"  # of the REST AP
 def places(spark: SparkSession) -> Measures:
     """The address of Spark's pages and the path of its event log, where the session has them."""
     context = spark.sparkContext._jsc.sc()
-    found: Measures = {}
+    addresses: Measures = {}
     if context.uiWebUrl().isDefined():
-        found["spark_ui"] = str(context.uiWebUrl().get())
+        addresses["spark_ui"] = str(context.uiWebUrl().get())
     if context.eventLogger().isDefined():
-        found["event_log"] = str(context.eventLogger().get().logWriter().logPath())
-    return found
+        addresses["event_log"] = str(context.eventLogger().get().logWriter().logPath())
+    return addresses
 
 
 def counts(spark: SparkSession, group: str) -> Measures:
@@ -42,8 +42,8 @@ def _jobs(spark: SparkSession, group: str) -> frozenset[int]:
     """As one text: each element of an array would be a question of its own."""
     assert spark._jvm is not None
     tracker = spark.sparkContext._jsc.sc().statusTracker()
-    told = str(spark._jvm.java.util.Arrays.toString(tracker.getJobIdsForGroup(group)))
-    return frozenset(int(id) for id in told.strip("[]").split(",") if id.strip())
+    text = str(spark._jvm.java.util.Arrays.toString(tracker.getJobIdsForGroup(group)))
+    return frozenset(int(id) for id in text.strip("[]").split(",") if id.strip())
 
 
 def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, dict[str, int]]]:
@@ -52,7 +52,7 @@ def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, d
     assert jvm is not None
     jobs = spark.sparkContext._jsc.sc().statusStore().store().view(jvm.java.lang.Class.forName(JOBS))
     writer = getattr(jvm, WRITER)()
-    found: list[dict[str, dict[str, int]]] = json.loads(
+    stages: list[dict[str, dict[str, int]]] = json.loads(
         writer.mapper().writeValueAsString(jobs.first(min(ids)).last(max(ids)))
     )
-    return found
+    return stages

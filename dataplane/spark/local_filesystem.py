@@ -56,7 +56,7 @@ def _configuration(spark: SparkSession) -> JavaObject:
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(_JAVA)
-    found = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
-    found.setClassLoader(compiler.getClassLoader())
-    found.set("fs.file.impl", _NAME)
-    return found
+    configuration = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
+    configuration.setClassLoader(compiler.getClassLoader())
+    configuration.set("fs.file.impl", _NAME)
+    return configuration

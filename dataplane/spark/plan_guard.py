@@ -92,9 +92,9 @@ def check_parsed(session: SparkSession, plan: JavaObject, views: Iterable[str]) 
     nodes = nodes_of(session, _substituted(session, plan))
     if (strange := nodes.first_beside(_PARSED)) is not None:
         raise _refused(strange, f"no query holds a {_short(strange)}")
-    known = {name.lower() for name in views}
+    view_names = {name.lower() for name in views}
     for relation in nodes.of(_RELATION):
-        _check_name(relation, known)
+        _check_name(relation, view_names)
     for function in nodes.of(_TABLE_FUNCTION):
         name = ".".join(items(function.name())).lower()
         if name not in SQL_TABLE_FUNCTIONS:
@@ -119,11 +119,15 @@ def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
     if (strange := nodes.first_beside(_ANALYSED)) is not None:
         raise _refused(strange, f"no query holds a {_short(strange)}")
     _check_resolved(expressions_of(session, nodes))
-    found = nodes.of(*_GIVEN)
-    given = [one.canonicalized() for view in views for one in _relations(view)] if found else []
-    for relation in found:
+    relations = nodes.of(*_GIVEN)
+    of_views = (
+        [relation_of_view.canonicalized() for view in views for relation_of_view in _relations(view)]
+        if relations
+        else []
+    )
+    for relation in relations:
         same = relation.canonicalized()
-        if not any(same.equals(one) for one in given):
+        if not any(same.equals(relation_of_view) for relation_of_view in of_views):
             raise _refused(relation, "the query reads a relation that is no input of the task")
 
 
@@ -152,10 +156,10 @@ def _substituted(session: SparkSession, plan: JavaObject) -> JavaObject:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _check_name(relation: JavaObject, known: Set[str]) -> None:
+def _check_name(relation: JavaObject, view_names: Set[str]) -> None:
     parts = [str(part) for part in items(relation.multipartIdentifier())]
     name = ".".join(parts)
-    if len(parts) == 1 and parts[0].lower() in known:
+    if len(parts) == 1 and parts[0].lower() in view_names:
         if relation.isStreaming() or not relation.options().isEmpty():
             raise _refused(relation, f"{name} is read as it is: not as a stream, and without options")
         return
@@ -217,8 +221,8 @@ def _check_resolved(expressions: Nodes) -> None:
 
 
 def _refuse(expressions: Nodes, kinds: frozenset[str]) -> None:
-    if (found := next(iter(expressions.of(*kinds)), None)) is not None:
-        raise _refused(found, f"no query may call {_short(found)}")
+    if (expression := next(iter(expressions.of(*kinds)), None)) is not None:
+        raise _refused(expression, f"no query may call {_short(expression)}")
 
 
 def _short(node: JavaObject) -> str:

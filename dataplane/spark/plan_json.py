@@ -40,15 +40,15 @@ class PlanNode:
 
     def lists(self, name: str) -> list[list[PlanNode]]:
         """A field that is a list of lists of trees."""
-        return [list(_trees(one)) for one in self.fields.get(name) or ()]
+        return [list(_trees(trees_of_list)) for trees_of_list in self.fields.get(name) or ()]
 
     def inner(self, name: str) -> PlanNode:
         """The tree in a field that has one; where the tree is a child too, its number stands there."""
         value = self.fields.get(name)
-        found = [self.children[value]] if isinstance(value, int) else list(_trees(value))
-        if len(found) != 1:
+        trees = [self.children[value]] if isinstance(value, int) else list(_trees(value))
+        if len(trees) != 1:
             raise UnreadablePlan(f"{self.kind}.{name}")
-        return found[0]
+        return trees[0]
 
 
 def plan_of(plan: JavaObject) -> PlanNode:
@@ -56,21 +56,21 @@ def plan_of(plan: JavaObject) -> PlanNode:
     text = str(plan.toJSON())
     if len(text) > LONGEST:
         raise UnreadablePlan(f"{len(text)} characters")
-    found = list(_trees(json.loads(text)))
-    if len(found) != 1:
-        raise UnreadablePlan(f"{len(found)} trees")
-    return found[0]
+    trees = list(_trees(json.loads(text)))
+    if len(trees) != 1:
+        raise UnreadablePlan(f"{len(trees)} trees")
+    return trees[0]
 
 
 def _trees(value: Json) -> Iterator[PlanNode]:
     """A list of nodes is one tree in order; a list of lists is several."""
     if not isinstance(value, list) or not value:
         return
-    if all(isinstance(one, dict) and "class" in one for one in value):
+    if all(isinstance(part, dict) and "class" in part for part in value):
         yield _tree(value)
         return
-    for one in value:
-        yield from _trees(one)
+    for part in value:
+        yield from _trees(part)
 
 
 def _tree(nodes: Sequence[dict[str, Json]]) -> PlanNode:

@@ -62,28 +62,30 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
     try:
         plan = plan_of(rows._jdf.queryExecution().analyzed())
         walk = _Walk(tuple(inputs), _leaves(rows, inputs))
-        found = walk.rows(plan, {})
+        rows_of_plan = walk.rows(plan, {})
     except Exception:  # noqa: BLE001  # of the JVM, of a node in another form, of a plan that is too deep
         return None
     names = rows.columns
-    if len(names) != len(found.ids):
+    if len(names) != len(rows_of_plan.ids):
         return None
-    return walk.tracing.lineage({name: found.values[id] for name, id in zip(names, found.ids, strict=True)})
+    return walk.tracing.lineage(
+        {name: rows_of_plan.values[id] for name, id in zip(names, rows_of_plan.ids, strict=True)}
+    )
 
 
 def _leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
     """The inputs at the leaves of the plan, by the first attribute of each: Spark numbers them anew where an input is
     read twice, and keeps the RDD."""
     of_rdd: dict[int, str] = {}
-    for name, given in inputs.items():
-        for leaf in _rdds(given):
+    for name, frame in inputs.items():
+        for leaf in _rdds(frame):
             of_rdd[int(leaf.rdd().id())] = name
-    found: dict[int, str] = {}
+    names_by_id: dict[int, str] = {}
     for leaf in _rdds(rows):
         read = of_rdd.get(int(leaf.rdd().id()))
         if read is not None and leaf.output().size():
-            found[int(leaf.output().apply(0).exprId().id())] = read
-    return found
+            names_by_id[int(leaf.output().apply(0).exprId().id())] = read
+    return names_by_id
 
 
 def _rdds(rows: DataFrame) -> list[JavaObject]:
@@ -111,32 +113,32 @@ class _Walk:
         below = [self.rows(child, outer) for child in node.children]
         if not below:
             return self._leaf(node)
-        seen = {**outer, **_all_values(below)}
+        visible = {**outer, **_all_values(below)}
         for name, step in _DECIDING.get(node.kind, ()):
-            self.tracing.note(step, (self.value(one, seen) for one in node.trees(name)))
-        return self._above(node, below, seen)
+            self.tracing.note(step, (self.value(expression, visible) for expression in node.trees(name)))
+        return self._above(node, below, visible)
 
-    def _above(self, node: PlanNode, below: Sequence[_Rows], seen: Mapping[int, Value]) -> _Rows:
+    def _above(self, node: PlanNode, below: Sequence[_Rows], visible: Mapping[int, Value]) -> _Rows:
         first = below[0]
         match node.kind:
             case "Project" | "Aggregate":
-                return self._named(node.trees(_NAMED[node.kind]), seen)
+                return self._named(node.trees(_NAMED[node.kind]), visible)
             case "Window":
-                return _joined((first, self._named(node.trees(_NAMED[node.kind]), seen)))
+                return _joined((first, self._named(node.trees(_NAMED[node.kind]), visible)))
             case "Generate":
-                return self._generated(node, first, seen)
+                return self._generated(node, first, visible)
             case "Expand":
-                return self._expanded(node, seen)
+                return self._expanded(node, visible)
             case "Union":
                 return _side_by_side(below)
             case "Except" | "Intersect":
-                self.tracing.note("FILTER", (one.values[id] for one in below for id in one.ids))
+                self.tracing.note("FILTER", (child_rows.values[id] for child_rows in below for id in child_rows.ids))
                 return first if node.kind == "Except" else _side_by_side(below)
             case "Distinct":
                 self.tracing.note("GROUP_BY", (first.values[id] for id in first.ids))
                 return first
             case "Join" | "LateralJoin" | "AsOfJoin":
-                return self._join(node, below, seen)
+                return self._join(node, below, visible)
             case _ if node.fields.get("output"):
                 return self._opaque(node, below)
             case _ if len(below) == 1:  # rows of those below, as they are
@@ -146,8 +148,8 @@ class _Walk:
 
     def _with(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
         *definitions, plan = node.children
-        for one in definitions:
-            self._common[int(one.fields["id"])] = self.rows(one.children[0], outer)
+        for definition in definitions:
+            self._common[int(definition.fields["id"])] = self.rows(definition.children[0], outer)
         return self.rows(plan, outer)
 
     def _reference(self, node: PlanNode) -> _Rows:
@@ -158,16 +160,18 @@ class _Walk:
         """A recursive query: what it begins with, and then what it adds, until nothing new comes."""
         anchor, recursion = node.children
         number = int(node.fields["id"])
-        known = self.rows(anchor, outer)
-        numbers = [int(one["id"]) for one in node.fields["outputAttrIds"]]
-        known = _Rows(tuple(numbers), {new: known.values[id] for new, id in zip(numbers, known.ids, strict=True)})
+        loop_rows = self.rows(anchor, outer)
+        numbers = [int(attribute["id"]) for attribute in node.fields["outputAttrIds"]]
+        loop_rows = _Rows(
+            tuple(numbers), {new: loop_rows.values[id] for new, id in zip(numbers, loop_rows.ids, strict=True)}
+        )
         for _ in range(_ROUNDS):
-            self._common[number] = known
-            more = _side_by_side((known, self.rows(recursion, outer)))
-            if more == known:
+            self._common[number] = loop_rows
+            next_rows = _side_by_side((loop_rows, self.rows(recursion, outer)))
+            if next_rows == loop_rows:
                 break
-            known = more
-        return known
+            loop_rows = next_rows
+        return loop_rows
 
     def _leaf(self, node: PlanNode) -> _Rows:
         columns = node.trees("output")
@@ -181,91 +185,96 @@ class _Walk:
             self.tracing.over_reported.add("rows that the code made itself (of an RDD, or a list) may be of any input")
         return _Rows(tuple(c.id for c in columns), {c.id: whole(self.inputs) for c in columns})
 
-    def _named(self, expressions: Sequence[PlanNode], seen: Mapping[int, Value]) -> _Rows:
-        return _Rows(tuple(one.id for one in expressions), {one.id: self.value(one, seen) for one in expressions})
+    def _named(self, expressions: Sequence[PlanNode], visible: Mapping[int, Value]) -> _Rows:
+        return _Rows(
+            tuple(expression.id for expression in expressions),
+            {expression.id: self.value(expression, visible) for expression in expressions},
+        )
 
-    def _generated(self, node: PlanNode, below: _Rows, seen: Mapping[int, Value]) -> _Rows:
-        made = self.value(node.inner("generator"), seen).through("TRANSFORMATION")
+    def _generated(self, node: PlanNode, below: _Rows, visible: Mapping[int, Value]) -> _Rows:
+        made = self.value(node.inner("generator"), visible).through("TRANSFORMATION")
         dropped = {below.ids[int(at)] for at in node.fields.get("unrequiredChildIndex") or ()}
-        kept = tuple(id for id in below.ids if id not in dropped)
+        remaining = tuple(id for id in below.ids if id not in dropped)
         new = {column.id: made for column in node.trees("generatorOutput")}
-        return _Rows((*kept, *new), {**below.values, **new})
+        return _Rows((*remaining, *new), {**below.values, **new})
 
-    def _expanded(self, node: PlanNode, seen: Mapping[int, Value]) -> _Rows:
+    def _expanded(self, node: PlanNode, visible: Mapping[int, Value]) -> _Rows:
         """The same rows several times, each time with other columns (ROLLUP, UNPIVOT)."""
         columns, rounds = node.trees("output"), node.lists("projections")
         values = {
-            column.id: merged(self.value(projection[at], seen) for projection in rounds)
+            column.id: merged(self.value(projection[at], visible) for projection in rounds)
             for at, column in enumerate(columns)
         }
         return _Rows(tuple(values), values)
 
-    def _join(self, node: PlanNode, below: Sequence[_Rows], seen: Mapping[int, Value]) -> _Rows:
+    def _join(self, node: PlanNode, below: Sequence[_Rows], visible: Mapping[int, Value]) -> _Rows:
         sides = list(below)
         if node.kind == "LateralJoin":
-            sides.append(self.rows(node.inner("right").inner("plan"), seen))
+            sides.append(self.rows(node.inner("right").inner("plan"), visible))
         kind = str(node.fields.get("joinType"))
-        if any(one in kind for one in _LEFT_ALONE):
+        if any(word in kind for word in _LEFT_ALONE):
             return _Rows(sides[0].ids, _all_values(sides))
         return _joined(sides)
 
     def _opaque(self, node: PlanNode, below: Sequence[_Rows]) -> _Rows:
         """A node that gives attributes of its own, and does not say what they are made of."""
         columns = node.trees("output")
-        known = _all_values(below)
-        made = [c for c in columns if c.id not in known]
+        values_below = _all_values(below)
+        made = [c for c in columns if c.id not in values_below]
         if made:
-            told = f"{node.kind}: each column that it gives is said to come of all that it is given"
-            self.tracing.over_reported.add(told)
-        given = merged(one.values[id] for one in below for id in one.ids).through("TRANSFORMATION")
-        values = {c.id: known.get(c.id, given) for c in columns}
+            message = f"{node.kind}: each column that it gives is said to come of all that it is given"
+            self.tracing.over_reported.add(message)
+        merged_value = merged(child_rows.values[id] for child_rows in below for id in child_rows.ids).through(
+            "TRANSFORMATION"
+        )
+        values = {c.id: values_below.get(c.id, merged_value) for c in columns}
         return _Rows(tuple(values), values)
 
     # --- expressions ------------------------------------------------------------------------------
 
-    def value(self, node: PlanNode, seen: Mapping[int, Value]) -> Value:
+    def value(self, node: PlanNode, visible: Mapping[int, Value]) -> Value:
         match node.kind:
             case "AttributeReference":
-                return seen[node.id]
+                return visible[node.id]
             case "Alias":
-                return self.value(node.children[0], seen)
+                return self.value(node.children[0], visible)
             case "OuterReference":  # a leaf for Spark, with the attribute beside it
-                return self.value(node.inner("e"), seen)
+                return self.value(node.inner("e"), visible)
             case "CreateNamedStruct":
-                return self._struct(node, seen)
+                return self._struct(node, visible)
             case "GetStructField":
-                return self._member(node, seen)
+                return self._member(node, visible)
             case "CaseWhen" | "If":
-                return self._conditional(node, seen)
+                return self._conditional(node, visible)
             case "AggregateExpression":
-                function, *conditions = (self.value(child, seen) for child in node.children)
+                function, *conditions = (self.value(child, visible) for child in node.children)
                 return merged([function.through("AGGREGATION"), *(c.through("CONDITIONAL") for c in conditions)])
             case "WindowExpression":
-                function, spec = (self.value(child, seen) for child in node.children)
+                function, spec = (self.value(child, visible) for child in node.children)
                 if node.children[0].kind in _OF_ORDER:  # they hold the order once more
                     function = NOTHING
                 return merged([function.through("TRANSFORMATION"), spec.through("WINDOW")])
             case "Exists":  # what decides is noted within
-                self.rows(node.inner("plan"), seen)
+                self.rows(node.inner("plan"), visible)
                 return NOTHING
             case "ScalarSubquery" | "ListQuery" | "LateralSubquery":
-                found = self.rows(node.inner("plan"), seen)
-                return merged(found.values[id] for id in found.ids).through("TRANSFORMATION")
+                subquery = self.rows(node.inner("plan"), visible)
+                return merged(subquery.values[id] for id in subquery.ids).through("TRANSFORMATION")
             case _:
-                return merged(self.value(child, seen) for child in node.children).through("TRANSFORMATION")
+                return merged(self.value(child, visible) for child in node.children).through("TRANSFORMATION")
 
-    def _struct(self, node: PlanNode, seen: Mapping[int, Value]) -> Value:
-        parts = [self.value(child, seen) for child in node.children[1::2]]
+    def _struct(self, node: PlanNode, visible: Mapping[int, Value]) -> Value:
+        parts = [self.value(child, visible) for child in node.children[1::2]]
         together = merged(parts).through("TRANSFORMATION")
         return Value(together.origins, {str(at): part for at, part in enumerate(parts)})
 
-    def _member(self, node: PlanNode, seen: Mapping[int, Value]) -> Value:
-        of = self.value(node.children[0], seen)
+    def _member(self, node: PlanNode, visible: Mapping[int, Value]) -> Value:
+        of = self.value(node.children[0], visible)
         member = of.members.get(str(node.fields["ordinal"]))
         return of.through("TRANSFORMATION") if member is None else member
 
-    def _conditional(self, node: PlanNode, seen: Mapping[int, Value]) -> Value:
-        values = [self.value(child, seen) for child in node.children]
+    def _conditional(self, node: PlanNode, visible: Mapping[int, Value]) -> Value:
+        values = [self.value(child, visible) for child in node.children]
         pairs = len(values) - len(values) % 2
         conditions = values[:1] if node.kind == "If" else values[:pairs:2]
         results = values[1:] if node.kind == "If" else [*values[1:pairs:2], *values[pairs:]]
@@ -275,7 +284,7 @@ class _Walk:
 
 
 def _all_values(rows: Iterable[_Rows]) -> dict[int, Value]:
-    return {id: value for one in rows for id, value in one.values.items()}
+    return {id: value for part in rows for id, value in part.values.items()}
 
 
 def _joined(sides: Sequence[_Rows]) -> _Rows:

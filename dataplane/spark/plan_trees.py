@@ -23,8 +23,8 @@ class Nodes:
     def of(self, *kinds: str) -> list[JavaObject]:
         return [self.all.apply(at) for at, kind in enumerate(self.kinds) if kind in kinds]
 
-    def first_beside(self, known: frozenset[str]) -> JavaObject | None:
-        return next((self.all.apply(at) for at, kind in enumerate(self.kinds) if kind not in known), None)
+    def first_beside(self, allowed: frozenset[str]) -> JavaObject | None:
+        return next((self.all.apply(at) for at, kind in enumerate(self.kinds) if kind not in allowed), None)
 
 
 def nodes_of(session: SparkSession, plan: JavaObject) -> Nodes:

@@ -40,11 +40,11 @@ def place_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _place(environ: Mapping[str, str]) -> dict[str, str]:
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    given = {f"{_S3A}endpoint.region": region} if region else {}
+    settings = {f"{_S3A}endpoint.region": region} if region else {}
     endpoint = endpoint_of(environ)
     if not endpoint:
-        return given
-    return given | {
+        return settings
+    return settings | {
         f"{_S3A}endpoint": endpoint,
         f"{_S3A}path.style.access": "true",
         f"{_S3A}connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),

@@ -123,28 +123,28 @@ class _OwnBuilder(SparkSession.Builder):
 
 def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs. BadConf if it is none."""
-    memory, said = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}, environ.get(CONF) or "{}"
+    memory, text = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}, environ.get(CONF) or "{}"
     try:
-        chosen = json.loads(said)
+        chosen = json.loads(text)
     except ValueError:
         chosen = None
     if not isinstance(chosen, dict):
-        raise BadConf(f'{CONF} is no JSON object such as {{"spark.sql.shuffle.partitions": "64"}}: {said[:200]}')
+        raise BadConf(f'{CONF} is no JSON object such as {{"spark.sql.shuffle.partitions": "64"}}: {text[:200]}')
     return memory | {str(k): str(v) for k, v in chosen.items()}
 
 
-def jvm_options(scratch: Path, more: str) -> dict[str, str]:
+def jvm_options(scratch: Path, other_options: str) -> dict[str, str]:
     """`more` options, and those of the environment."""
-    options = (JVM, XML, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
+    options = (JVM, XML, f"-Djava.io.tmpdir={scratch}", other_options, os.environ.get(MORE, ""))
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 
-def _defaults(scratch: Path, more: str) -> dict[str, str]:
+def _defaults(scratch: Path, options: str) -> dict[str, str]:
     return {
         "spark.master": "local[*]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        **jvm_options(scratch, more),
+        **jvm_options(scratch, options),
         "spark.local.dir": str(scratch),
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
@@ -235,8 +235,8 @@ def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
             session.conf.set(name, value)
         yield
     finally:
-        for name, found in before.items():
-            session.conf.set(name, str(found))
+        for name, previous in before.items():
+            session.conf.set(name, str(previous))
 
 
 def claim_thread(spark: SparkSession, group: str) -> None:

@@ -29,9 +29,9 @@ def unedited(edits: Iterable[Edit], text: str) -> str:
     parts, at, original = [], 0, 0
     for edit in edits:
         start, end = int(edit[0]), int(edit[1])
-        kept = text[at : at + start - original]
-        parts += [kept, "?" * (end - start)]
-        at, original = at + len(kept) + len(str(edit[2])), end
+        unchanged = text[at : at + start - original]
+        parts += [unchanged, "?" * (end - start)]
+        at, original = at + len(unchanged) + len(str(edit[2])), end
     return "".join([*parts, text[at:]])
 
 

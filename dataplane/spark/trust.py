@@ -21,9 +21,9 @@ def trust_as_here(java_home: Path) -> None:
     """Let a Java trust, beside its own certificates, those of Python's OpenSSL (`SSL_CERT_FILE`, else the system's)."""
     command = [str(java_home / "bin" / "keytool"), "-list", "-rfc", "-cacerts", "-storepass", PASSWORD]
     own = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = dict.fromkeys(map(ssl.PEM_cert_to_DER_cert, PEM.findall(own)))
-    found |= dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
-    (java_home / "lib" / "security" / "jssecacerts").write_bytes(key_store(found))  # which wins over `cacerts`
+    certificates = dict.fromkeys(map(ssl.PEM_cert_to_DER_cert, PEM.findall(own)))
+    certificates |= dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
+    (java_home / "lib" / "security" / "jssecacerts").write_bytes(key_store(certificates))  # which wins over `cacerts`
 
 
 def key_store(certificates: Iterable[bytes]) -> bytes:

@@ -39,14 +39,14 @@ def prepare() -> Path | None:
     """The archive for the sessions that this environment leads to; made if it is not there. None: there is none."""
     provide_java()
     conf = spark_conf()
-    found = archive(conf)
-    if found is None:
+    file = archive(conf)
+    if file is None:
         return None
-    if not found.is_file():
-        with making(found) as option:
-            if not found.is_file():  # which another process may have made meanwhile
+    if not file.is_file():
+        with making(file) as option:
+            if not file.is_file():  # which another process may have made meanwhile
                 _run(conf, option)
-    return found if found.is_file() else None
+    return file if file.is_file() else None
 
 
 @contextmanager
@@ -54,10 +54,10 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     """On somebody's own machine another process makes the archive for later drivers. It ends with this block."""
     is_ours = environ.get("HEADGATE_PARENT_PIPE") == "1" and not environ.get("HEADGATE_LAKE")
     try:
-        found = archive(spark_conf(environ), environ) if is_ours else None
+        file = archive(spark_conf(environ), environ) if is_ours else None
     except BadConf:  # of which whoever starts Spark will tell
-        found = None
-    if found is None or found.is_file():
+        file = None
+    if file is None or file.is_file():
         yield
         return
     nowhere = subprocess.DEVNULL
@@ -98,8 +98,8 @@ def _work(session: SparkSession, folder: Path) -> None:
         rows.repartition(2).write.format(kind).save(f"{folder}/{kind}")
         read = session.read.schema(rows.schema).format(kind).load(f"{folder}/{kind}")
         read.withColumn("file", F.input_file_name()).createOrReplaceTempView(kind)
-    found = session.sql(QUERY)
-    hashed = found.select("*", F.xxhash64(*found.columns).alias("hash"), (F.col("k") % 3).alias("part"))
+    frame = session.sql(QUERY)
+    hashed = frame.select("*", F.xxhash64(*frame.columns).alias("hash"), (F.col("k") % 3).alias("part"))
     hashed.write.partitionBy("part").parquet(f"{folder}/out")
     again = session.read.parquet(f"{folder}/out").drop("part")
     again.mapInArrow(lambda batches: batches, again.schema).collect()

@@ -45,8 +45,8 @@ def parquet_sizes(files: LakeFiles, folder: str) -> dict[str, int]:
 
 def by_label(sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Files, with sizes, by the label in their paths."""
-    found: dict[str, dict[str, int]] = {}
+    sizes_by_label: dict[str, dict[str, int]] = {}
     for path, size in sizes.items():
         if named := _LABELLED.search(path):
-            found.setdefault(named[1], {})[path] = size
-    return found
+            sizes_by_label.setdefault(named[1], {})[path] = size
+    return sizes_by_label

@@ -38,10 +38,10 @@ class Places:
         refused = [(place, "a place of the system") for place in SYSTEM_PLACES]
         refused += [(place, "Headgate's own") for path in own for place in _ways_to(path)]
         refused += [(place, "Headgate's lake") for uri in lakes for place in _ways_to(uri)]
-        given = environ.get(SOURCES)
-        entries = [entry.strip() for entry in given.split(",")] if given else []
+        sources = environ.get(SOURCES)
+        entries = [entry.strip() for entry in sources.split(",")] if sources else []
         allowed = tuple(_real(entry) for entry in entries if entry)
-        return Places(tuple(dict.fromkeys(refused)), allowed if given else None)
+        return Places(tuple(dict.fromkeys(refused)), allowed if sources else None)
 
     def check_source(self, place: str) -> None:
         """TaskFailure if nothing may be read there."""
@@ -74,8 +74,8 @@ class Places:
     def check_objects(self, objects: Iterable[Mapping[str, Json]]) -> None:
         """TaskFailure if one of the source objects of a task may not be read."""
         local = []
-        for found in objects:
-            uri = found["uri"]
+        for source in objects:
+            uri = source["uri"]
             if is_remote(uri):
                 self.check_object(root_of(uri), path_of(uri))
             elif uri.startswith(("/", "file:")):

@@ -77,8 +77,8 @@ class Access:
     @staticmethod
     def of(job: ConnectorJob) -> Access:
         """As a read component declares it. TaskFailure for a secret without a value."""
-        given = job.get("settings") or {}
-        return Access(**{k.removeprefix(PREFIX): resolved(v) for k, v in given.items() if k.startswith(PREFIX)})
+        settings = job.get("settings") or {}
+        return Access(**{k.removeprefix(PREFIX): resolved(v) for k, v in settings.items() if k.startswith(PREFIX)})
 
     def __repr__(self) -> str:
         return f"Access({self.endpoint!r}, {self.region!r})"
@@ -91,10 +91,10 @@ def is_remote(location: str) -> bool:
 
 def root_of(location: str) -> str:
     """The scheme and bucket: `s3://bucket`."""
-    found = _ROOT.match(location)
-    if found is None:
+    root = _ROOT.match(location)
+    if root is None:
         raise TaskFailure("bad-url", f"{location} names no bucket")
-    return found[0]
+    return root[0]
 
 
 def uri_of(root: str, path: str) -> str:
@@ -114,23 +114,23 @@ def open_root(root: str, access: Access) -> ObjectStore:
         from obstore.store import from_url
     except ModuleNotFoundError as e:
         raise TaskFailure("missing-package", "object stores need: pip install 'headgate[s3]'", "infrastructure") from e
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if root.startswith("s3:"):
-        given = _of_s3(access)
+        options = _of_s3(access)
     retry = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     endpoint = access.endpoint or endpoint_of(os.environ)
     allows_http = not root.startswith("s3:") or endpoint.startswith("http://")
     client = {"allow_http": allows_http, "connect_timeout": "5s"}
     try:
-        found = from_url(root, client_options=client, retry_config=retry, **given)  # type: ignore[call-overload]
+        store = from_url(root, client_options=client, retry_config=retry, **options)  # type: ignore[call-overload]
     except (BaseError, ValueError) as e:
         raise TaskFailure("bad-url", f"{root}: {_first_line(str(e))}") from None
-    return cast("ObjectStore", found)
+    return cast("ObjectStore", store)
 
 
 def _of_s3(access: Access) -> dict[str, Any]:
     places = {"endpoint": access.endpoint.rstrip("/"), "region": access.region}
-    given: dict[str, Any] = {"config": {name: value for name, value in places.items() if value}}
+    options: dict[str, Any] = {"config": {name: value for name, value in places.items() if value}}
     if access.access_key_id:
         keys = {
             "access_key_id": access.access_key_id,
@@ -138,8 +138,8 @@ def _of_s3(access: Access) -> dict[str, Any]:
             "token": access.session_token or None,
             "expires_at": None,
         }
-        given["credential_provider"] = lambda: keys  # and nothing of those in the environment
-    return given
+        options["credential_provider"] = lambda: keys  # and nothing of those in the environment
+    return options
 
 
 @contextmanager
@@ -179,11 +179,11 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0][:300]
 
 
-def open_object(store: ObjectStore, found: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
+def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
     """A listed object as a file. Reading it raises Moved once it is not what was listed."""
     from dataplane.lakes.object_store import ObjectFile
 
-    raw = ObjectFile(store, path_of(found["uri"]), found["size"], etag_of(found["version"]), telling)
+    raw = ObjectFile(store, path_of(source["uri"]), source["size"], etag_of(source["version"]), telling)
     return io.BufferedReader(raw, buffer_bytes)
 
 
@@ -201,13 +201,13 @@ def version_by(etag: str | None, size: int, modified: int, access: Access) -> st
 
 
 def etag_of(version: str) -> str | None:
-    found = re.match(r"etag:(.*) \d+(?:@\S*)?$", version)
-    return found[1] if found else None
+    etag = re.match(r"etag:(.*) \d+(?:@\S*)?$", version)
+    return etag[1] if etag else None
 
 
 def modified_ms(meta: Mapping[str, Any]) -> int:
-    told: float = meta["last_modified"].timestamp()
-    return round(told * 1000)
+    seconds: float = meta["last_modified"].timestamp()
+    return round(seconds * 1000)
 
 
 def modified_by(microseconds: int) -> int:
@@ -220,17 +220,17 @@ def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
     if not objects:
         return frozenset()
     root = root_of(objects[0]["uri"])
-    store, wanted = open_root(root, access), {path_of(o["uri"]): o for o in objects}
-    found = _listed_again(store, root, sorted(wanted)) if len(wanted) > FEW else {}
-    rest = [path for path in wanted if path not in found]
+    store, by_path = open_root(root, access), {path_of(o["uri"]): o for o in objects}
+    metas = _listed_again(store, root, sorted(by_path)) if len(by_path) > FEW else {}
+    rest = [path for path in by_path if path not in metas]
     with ThreadPoolExecutor(FEW) as threads:
-        found |= dict(zip(rest, threads.map(lambda path: head(store, root, path), rest), strict=True))
-    return frozenset(o["uri"] for path, o in wanted.items() if not is_as_listed(found[path], o, access))
+        metas |= dict(zip(rest, threads.map(lambda path: head(store, root, path), rest), strict=True))
+    return frozenset(o["uri"] for path, o in by_path.items() if not is_as_listed(metas[path], o, access))
 
 
-def is_as_listed(meta: Mapping[str, Any] | None, found: SourceObject, access: Access) -> bool:
+def is_as_listed(meta: Mapping[str, Any] | None, source: SourceObject, access: Access) -> bool:
     """Azure tells an etag without quotation marks in a listing, and with them when it is asked for one object."""
-    return meta is not None and version_of(meta, access).replace('"', "") == found["version"].replace('"', "")
+    return meta is not None and version_of(meta, access).replace('"', "") == source["version"].replace('"', "")
 
 
 def head(store: ObjectStore, root: str, path: str) -> Mapping[str, Any] | None:
@@ -248,12 +248,12 @@ def _listed_again(store: ObjectStore, root: str, paths: Sequence[str]) -> dict[s
     """Those that a listing comes upon before it has passed too many others."""
     import obstore
 
-    wanted, found, passed = set(paths), dict[str, Mapping[str, Any] | None](), 0
+    paths_left, metas, passed = set(paths), dict[str, Mapping[str, Any] | None](), 0
     folder = os.path.commonpath([paths[0], paths[-1]])
     with telling(uri_of(root, folder)):
         for page in obstore.list(store, prefix=folder or None, offset=paths[0][:-1], chunk_size=PAGE):
-            found |= {meta["path"]: meta for meta in page if meta["path"] in wanted}
+            metas |= {meta["path"]: meta for meta in page if meta["path"] in paths_left}
             passed += len(page)
-            if page[-1]["path"] >= paths[-1] or passed > MOST_PASSED * (len(found) + PAGE):
+            if page[-1]["path"] >= paths[-1] or passed > MOST_PASSED * (len(metas) + PAGE):
                 break
-    return found
+    return metas

@@ -77,7 +77,7 @@ def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> SchemaAnswer:
 
 
 def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:
-    return {name: empty(session, one["schema"]) for name, one in job["inputs"].items()}
+    return {name: empty(session, input_job["schema"]) for name, input_job in job["inputs"].items()}
 
 
 def _ran_jobs(attempt: Attempt[AnalyseClaim]) -> bool:

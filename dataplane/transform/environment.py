@@ -98,10 +98,10 @@ def _those_in(folder: Path) -> dict[str, ModuleType]:
 def _places(module: ModuleType) -> list[str]:
     """Some modules answer anything, or raise, whatever they are asked (`torch.classes`)."""
     try:
-        found = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
+        paths = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
     except Exception:  # noqa: BLE001  # the module's own code
         return []
-    return [place for place in found if isinstance(place, str)]
+    return [place for place in paths if isinstance(place, str)]
 
 
 def _path_of_workers(folder: Path, context: SparkContext) -> str:

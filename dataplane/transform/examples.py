@@ -37,36 +37,40 @@ MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
 Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file
 
 
-def run_example(attempt: Attempt[AnalyseClaim], asked: Run, parsed: Parsed) -> Answer:
+def run_example(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
     """Rows of the result, or the error that it came to. Users' errors are answers."""
     attempt.enter()
     try:
-        return _python(attempt, asked, parsed) if asked["job"]["language"] == "python" else _sql(attempt, asked, parsed)
+        return (
+            _python(attempt, question, parsed)
+            if question["job"]["language"] == "python"
+            else _sql(attempt, question, parsed)
+        )
     except Failed as e:
         return {"error": e.error}
 
 
-def _sql(attempt: Attempt[AnalyseClaim], asked: Run, parsed: Parsed) -> Answer:
-    job = asked["job"]
+def _sql(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+    job = question["job"]
     assert job["language"] == "sql"
     try:
         session = query_session(attempt.spark, job["spark"])
-        rows = run_query(job, session, _inputs(attempt, session, asked, parsed))
-        return _told(result_of(rows, job), asked)
+        rows = run_query(job, session, _inputs(attempt, session, question, parsed))
+        return _told(result_of(rows, job), question)
     except Failed:
         raise
     except Exception as e:
         raise Failed(explain_sql(attempt, e)) from e
 
 
-def _python(attempt: Attempt[AnalyseClaim], asked: Run, parsed: Parsed) -> Answer:
-    job = asked["job"]
+def _python(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+    job = question["job"]
     assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
                 session = user_session(attempt.spark, job)
-                return _told(call(bundle, job, session, _inputs(attempt, session, asked, parsed)), asked)
+                return _told(call(bundle, job, session, _inputs(attempt, session, question, parsed)), question)
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
@@ -74,45 +78,53 @@ def _python(attempt: Attempt[AnalyseClaim], asked: Run, parsed: Parsed) -> Answe
 # --- inputs ---------------------------------------------------------------------------------------
 
 
-def _inputs(attempt: Attempt[AnalyseClaim], session: SparkSession, asked: Run, parsed: Parsed) -> dict[str, DataFrame]:
-    return {name: _input(attempt, session, asked, parsed, name) for name in asked["job"]["inputs"]}
+def _inputs(
+    attempt: Attempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed
+) -> dict[str, DataFrame]:
+    return {name: _input(attempt, session, question, parsed, name) for name in question["job"]["inputs"]}
 
 
-def _input(attempt: Attempt[AnalyseClaim], session: SparkSession, asked: Run, parsed: Parsed, name: str) -> DataFrame:
-    one = asked["job"]["inputs"][name]
-    rows = read_files(attempt, session, parsed[name], one["schema"]) if name in parsed else _given(session, asked, name)
-    return _of_partition(rows, one, asked["partition"])
+def _input(
+    attempt: Attempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed, name: str
+) -> DataFrame:
+    input_job = question["job"]["inputs"][name]
+    rows = (
+        read_files(attempt, session, parsed[name], input_job["schema"])
+        if name in parsed
+        else _given(session, question, name)
+    )
+    return _of_partition(rows, input_job, question["partition"])
 
 
-def _given(session: SparkSession, asked: Run, name: str) -> DataFrame:
-    schema, place = asked["job"]["inputs"][name]["schema"], zone(asked["job"]["spark"]["timezone"])
+def _given(session: SparkSession, question: Run, name: str) -> DataFrame:
+    schema, place = question["job"]["inputs"][name]["schema"], zone(question["job"]["spark"]["timezone"])
     try:
-        rows = [typed_row(schema, values, place) for values in asked["rows"].get(name, ())]
+        rows = [typed_row(schema, values, place) for values in question["rows"].get(name, ())]
     except BadCell as e:
         raise TaskFailure("invalid-value", f"{name}: {e}") from e
     return session.createDataFrame(rows, spark_type(schema))
 
 
-def _of_partition(rows: DataFrame, one: InputJob, partition: str | None) -> DataFrame:
+def _of_partition(rows: DataFrame, input_job: InputJob, partition: str | None) -> DataFrame:
     """Of an input that is read by key, what the task of this key reads."""
-    if one["mode"] != "by" or partition is None:
+    if input_job["mode"] != "by" or partition is None:
         return rows
-    return only(rows, one["schema"], one["key"], partition)
+    return only(rows, input_job["schema"], input_job["key"], partition)
 
 
 # --- the result -----------------------------------------------------------------------------------
 
 
-def _told(found: DataFrame, asked: Run) -> Answer:
-    rows = _kept(found, asked)
-    count = rows.count() if "check" in asked else 0
-    shown = _failing(rows, asked["check"], asked) if "check" in asked else rows
-    collected = shown.limit(asked["limit"]).collect()
-    schema, place = schema_of(rows), zone(asked["job"]["spark"]["timezone"])
+def _told(result_rows: DataFrame, question: Run) -> Answer:
+    rows = _kept(result_rows, question)
+    count = rows.count() if "check" in question else 0
+    shown = _failing(rows, question["check"], question) if "check" in question else rows
+    collected = shown.limit(question["limit"]).collect()
+    schema, place = schema_of(rows), zone(question["job"]["spark"]["timezone"])
     types = [field["type"] for field in schema["fields"]]
-    told = [_plain_row(types, row, place) for row in collected]
-    _refuse_large(told)
-    return {"schema": schema, "rows": told, "count": count or len(told)}
+    plain_rows = [_plain_row(types, row, place) for row in collected]
+    _refuse_large(plain_rows)
+    return {"schema": schema, "rows": plain_rows, "count": count or len(plain_rows)}
 
 
 def _refuse_large(rows: list[list[Json]]) -> None:
@@ -132,9 +144,9 @@ def _plain_row(types: list[Json], row: Json, place: tzinfo) -> list[Json]:
     return [plain(kind, value, place) for kind, value in zip(types, row, strict=True)]
 
 
-def _kept(rows: DataFrame, asked: Run) -> DataFrame:
+def _kept(rows: DataFrame, question: Run) -> DataFrame:
     """Without the rows that the component's expectations take out."""
-    expect = asked["job"].get("expect")
+    expect = question["job"].get("expect")
     if not expect:
         return rows
     label = "kept"
@@ -142,8 +154,8 @@ def _kept(rows: DataFrame, asked: Run) -> DataFrame:
     return marked.where(F.col(LABEL) == label).drop(LABEL)
 
 
-def _failing(rows: DataFrame, text: str, asked: Run) -> DataFrame:
+def _failing(rows: DataFrame, text: str, question: Run) -> DataFrame:
     """The rows for which a condition is false."""
-    with under(rows.sparkSession, closed(asked["job"]["spark"])):
-        found = condition(rows, {"id": "", "name": CHECK, "check": text})
-        return rows.where(~found)
+    with under(rows.sparkSession, closed(question["job"]["spark"])):
+        is_true = condition(rows, {"id": "", "name": CHECK, "check": text})
+        return rows.where(~is_true)

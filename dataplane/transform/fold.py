@@ -26,7 +26,7 @@ def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute,
     """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to be
     asked for by itself."""
     specs: list[TransformTask] = []
-    found: dict[str, Fragment | TaskError] = {}
+    outcomes: dict[str, Fragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
     for spec in _specs(attempt, task, waiting):
         label, outcome = task_label(spec), compute(spec)
@@ -37,11 +37,11 @@ def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute,
         if not isinstance(outcome, Written):
             break
         if spec.get("was") is not None:
-            found |= measure(waiting)
-            if not _goes_on(found[label], spec):
+            outcomes |= measure(waiting)
+            if not _goes_on(outcomes[label], spec):
                 break
-    found |= measure({label: one for label, one in waiting.items() if label not in found})
-    yield from _unbroken((spec, found[task_label(spec)]) for spec in specs)
+    outcomes |= measure({label: stored for label, stored in waiting.items() if label not in outcomes})
+    yield from _unbroken((spec, outcomes[task_label(spec)]) for spec in specs)
 
 
 def _specs(
@@ -50,37 +50,41 @@ def _specs(
     """One after the other; each but the first reads the files of what was written last."""
     yield task
     name, before = attempt.claim["job"]["fold"]["name"], task
-    for one in task.get("then", ()):
+    for following in task.get("then", ()):
         last = written[task_label(before)]
         assert isinstance(last, Written)
         files = sorted(last.files)
-        label = hashlib.sha256(f"{task['task']} {one['partition']}".encode()).hexdigest()  # its key is not known yet
-        spec = {**one, "task": label, "epoch": task["epoch"], "slots": {**one["slots"], name: files}}
+        label = hashlib.sha256(
+            f"{task['task']} {following['partition']}".encode()
+        ).hexdigest()  # its key is not known yet
+        spec = {**following, "task": label, "epoch": task["epoch"], "slots": {**following["slots"], name: files}}
         before = cast("TransformTask", spec)
         yield before
 
 
-def _goes_on(found: Fragment | TaskError, spec: TransformTask) -> bool:
-    return isinstance(found, Fragment) and list(found.content) != spec["was"]
+def _goes_on(outcome: Fragment | TaskError, spec: TransformTask) -> bool:
+    return isinstance(outcome, Fragment) and list(outcome.content) != spec["was"]
 
 
 def _unbroken(steps: Iterator[Step]) -> Iterator[Step]:
     first = next(steps)
     yield first
     before = first[1]
-    for spec, found in steps:
-        if not isinstance(before, Fragment) or not isinstance(found, Fragment):
+    for spec, outcome in steps:
+        if not isinstance(before, Fragment) or not isinstance(outcome, Fragment):
             return
-        yield spec, found
-        before = found
+        yield spec, outcome
+        before = outcome
 
 
 def with_run(job: Logic, result: TaskResult, task: TransformTask, then: Sequence[TaskResult]) -> TaskResult:
     """A task's result with those of the tasks after it, under their own keys."""
     keyed: list[FollowingResult] = []
     before = result
-    for asked, found in zip(task.get("then", ()), then, strict=False):
-        key = next_key(job, asked["ids"], Content(*before["content"]))
-        keyed.append(cast("FollowingResult", {**found, "task": key.hex(), "partition": asked["partition"]}))
-        before = found
+    for following, following_result in zip(task.get("then", ()), then, strict=False):
+        key = next_key(job, following["ids"], Content(*before["content"]))
+        keyed.append(
+            cast("FollowingResult", {**following_result, "task": key.hex(), "partition": following["partition"]})
+        )
+        before = following_result
     return {**result, "then": keyed} if keyed else result

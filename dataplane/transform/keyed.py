@@ -35,7 +35,7 @@ def store(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask
 
 def is_by_key(job: Logic) -> bool:
     """A task reads the rows of one key."""
-    return any(one["mode"] == "by" for one in job["inputs"].values())
+    return any(input_job["mode"] == "by" for input_job in job["inputs"].values())
 
 
 def store_together(
@@ -43,11 +43,11 @@ def store_together(
 ) -> dict[str, Written]:
     """The results of several tasks by key, told apart by the keys of their rows. TaskFailure if one is nobody's."""
     dealt = _deal(attempt, rows, tasks[0])
-    wanted = {t["partition"]: task_label(t) for t in tasks}
-    if strange := next((key for key in dealt.keys.values() if key not in wanted), None):
-        raise _stray(", ".join(list(wanted)[:3]), strange)
-    found = {wanted[key]: dealt.written[label] for label, key in dealt.keys.items()}
-    return {label: found.get(label) or Written(dealt.schema) for label in wanted.values()}
+    labels = {t["partition"]: task_label(t) for t in tasks}
+    if strange := next((key for key in dealt.keys.values() if key not in labels), None):
+        raise _stray(", ".join(list(labels)[:3]), strange)
+    by_label = {labels[key]: dealt.written[label] for label, key in dealt.keys.items()}
+    return {label: by_label.get(label) or Written(dealt.schema) for label in labels.values()}
 
 
 def _deal(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Partitioned:
@@ -67,15 +67,15 @@ def _parts(attempt: Attempt[TransformClaim], schema: Schema) -> list[KeyPart]:
 def foreign_keys(attempt: Attempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
     """By label, what is wrong with tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
-    found: dict[str, TaskError] = {}
+    errors: dict[str, TaskError] = {}
     for schema, labels in by_schema(written):
         try:
             for label, key in _keys(attempt, schema, {label: written[label] for label in labels}):
                 if key != own[label]:
-                    found[label] = explain(_stray(own[label], key))
+                    errors[label] = explain(_stray(own[label], key))
         except TaskFailure as e:
-            found |= dict.fromkeys(labels, explain(e))
-    return found
+            errors |= dict.fromkeys(labels, explain(e))
+    return errors
 
 
 def _stray(own: str, key: str) -> TaskFailure:
@@ -89,12 +89,12 @@ def _keys(
     """The keys of the rows that were written, with their labels."""
     parts = _parts(attempt, schema)
     texts = key_texts(schema, parts)
-    files = [(path, label) for label, one in written.items() for path in one.files]
+    files = [(path, label) for label, outcome in written.items() for path in outcome.files]
     if not files:
         return
     session = reading_session(attempt.spark, attempt.claim["job"]["spark"]["timezone"])
     columns = {part["column"] for part in parts}
-    found = labelled_rows(attempt, session, files, select_columns(schema, columns))
-    rows = found.selectExpr(LABEL, *texts).distinct().collect()
+    labelled = labelled_rows(attempt, session, files, select_columns(schema, columns))
+    rows = labelled.selectExpr(LABEL, *texts).distinct().collect()
     names = [part["name"] for part in parts]
     yield from ((row[0], column_key(names, list(row[1:]))) for row in rows)

@@ -77,11 +77,11 @@ def _is_there(requirement: str) -> bool:
     name, _, version = requirement.partition("==")
     own = next(iter(importlib.metadata.distributions(name=name, path=list(_OWN))), None)
     if own is not None and own.version != version:
-        told = (
+        message = (
             f"{requirement} is required, and the driver itself comes with {name}=={own.version}: require that version"
         )
-        told += ", or leave it out of `requirements:`"
-        raise TaskFailure("REQUIREMENT_CONFLICT", told)
+        message += ", or leave it out of `requirements:`"
+        raise TaskFailure("REQUIREMENT_CONFLICT", message)
     return own is not None
 
 
@@ -114,21 +114,21 @@ def _install(requirements: Sequence[str], folder: Path) -> None:
 
 
 def _installer() -> list[str]:
-    found = installer()
-    if found is None:
-        told = "packages are required, and the driver has neither pip nor uv to install them with"
-        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "infrastructure")
-    return found
+    command = installer()
+    if command is None:
+        message = "packages are required, and the driver has neither pip nor uv to install them with"
+        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "infrastructure")
+    return command
 
 
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     except subprocess.TimeoutExpired:
-        told = f"packages were not installed within {INSTALL_S:.0f} s"
-        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "infrastructure") from None
+        message = f"packages were not installed within {INSTALL_S:.0f} s"
+        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "infrastructure") from None
     if done.returncode:
         words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-SHOWN_LINES:])
         is_users = any(text in words for text in _WRONG) and not any(text in words for text in _DOWN)
-        told = f"packages could not be installed: {words or f'exit code {done.returncode}'}"
-        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "user" if is_users else "infrastructure")
+        message = f"packages could not be installed: {words or f'exit code {done.returncode}'}"
+        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "user" if is_users else "infrastructure")

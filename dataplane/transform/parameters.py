@@ -48,8 +48,8 @@ def _parsed(session: SparkSession, text: str, params: Parameters) -> JavaObject:
         return parser.parsePlan(text)
     if parser.getClass().getName() != _OWN:
         parser = jvm.org.apache.spark.sql.execution.SparkSqlParser()
-    given = {name: java.expression(_to_java_column(lit(value))) for name, value in params.items()}
-    literals = java.resolveAndValidateParameters(jvm.PythonUtils.toScalaMap(given))
+    expressions = {name: java.expression(_to_java_column(lit(value))) for name, value in params.items()}
+    literals = java.resolveAndValidateParameters(jvm.PythonUtils.toScalaMap(expressions))
     return parser.parsePlanWithParameters(
         text, jvm.org.apache.spark.sql.catalyst.parser.NamedParameterContext(literals)
     )

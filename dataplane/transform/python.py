@@ -65,8 +65,8 @@ def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mappin
     entry = getattr(bundle.load(), job["entrypoint"], None)
     if not callable(entry):
         raise TaskFailure("ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"])
-    given = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
-    result = entry(**_bound(bundle, entry, given, job))
+    arguments = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
+    result = entry(**_bound(bundle, entry, arguments, job))
     if not isinstance(result, DataFrame):
         message = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
         file, line = _place_of(bundle, entry, job)
@@ -81,13 +81,13 @@ def _place_of(bundle: Bundle, entry: Any, job: PythonLogic) -> tuple[str, int]:
     return (file, code.co_firstlineno) if code and file else (job["main"], 1)
 
 
-def _bound(bundle: Bundle, entry: Any, given: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
+def _bound(bundle: Bundle, entry: Any, arguments: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
     named = inspect.signature(entry).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in named):
-        return dict(given)
-    missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in given]
+        return dict(arguments)
+    missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in arguments]
     if missing:
         message = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
         file, line = _place_of(bundle, entry, job)
         raise TaskFailure("UNKNOWN_ARGUMENT", message, file=file, line=line)
-    return {p.name: given[p.name] for p in named if p.name in given}
+    return {p.name: arguments[p.name] for p in named if p.name in arguments}

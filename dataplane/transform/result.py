@@ -16,13 +16,13 @@ from dataplane.spark.schemas import schema_of, spark_type
 
 def result_of(rows: DataFrame, job: Logic) -> DataFrame:
     """Raises TaskFailure for columns that cannot be stored, or that are not those that the job `returns`."""
-    found = storable(rows, case_sensitive=job["spark"]["case_sensitive"])
-    wanted = job.get("returns")
-    schema = schema_of(found)
-    if wanted is not None and schema != wanted:
-        message = f"the columns of the result are {_in_words(schema)}; `schema` says {_in_words(wanted)}"
+    stored = storable(rows, case_sensitive=job["spark"]["case_sensitive"])
+    declared = job.get("returns")
+    schema = schema_of(stored)
+    if declared is not None and schema != declared:
+        message = f"the columns of the result are {_in_words(schema)}; `schema` says {_in_words(declared)}"
         raise TaskFailure("SCHEMA_DIFFERS", message)
-    return found
+    return stored
 
 
 def _in_words(schema: Schema) -> str:

@@ -79,8 +79,8 @@ def _run(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> Ma
     if job.get("together"):
         return _together(attempt, tasks)
     session = query_session(attempt.spark, job["spark"])
-    found = run_query(job, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
-    rows = _labelled(found, case_sensitive=job["spark"]["case_sensitive"])
+    result_rows = run_query(job, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
+    rows = _labelled(result_rows, case_sensitive=job["spark"]["case_sensitive"])
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
@@ -88,8 +88,8 @@ def _together(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) 
     """Tasks by key of a query that says of many keys at once what it says of each."""
     job = sql_job(attempt)
     session = query_session(attempt.spark, job["spark"])
-    found = run_query(job, session, inputs_of_keys(attempt, session, tasks))
-    rows = storable(found, case_sensitive=job["spark"]["case_sensitive"])
+    result_rows = run_query(job, session, inputs_of_keys(attempt, session, tasks))
+    rows = storable(result_rows, case_sensitive=job["spark"]["case_sensitive"])
     return store_together(attempt, rows, tasks)
 
 
@@ -98,8 +98,10 @@ def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
     label = rows.columns.index(LABEL)
     others = [i for i, name in enumerate(rows.columns) if name != LABEL]
     places = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))
-    kept = places.select(*(places[f"c{i}"].alias(rows.columns[i]) for i in others), places[f"c{label}"].alias(LABEL))
-    return storable(kept, case_sensitive=case_sensitive, labelled=True)
+    remaining = places.select(
+        *(places[f"c{i}"].alias(rows.columns[i]) for i in others), places[f"c{label}"].alias(LABEL)
+    )
+    return storable(remaining, case_sensitive=case_sensitive, labelled=True)
 
 
 def explain_sql(attempt: Attempt[LogicClaim], error: BaseException) -> TaskError:
@@ -109,7 +111,7 @@ def explain_sql(attempt: Attempt[LogicClaim], error: BaseException) -> TaskError
 def source_of(attempt: Attempt[LogicClaim]) -> ErrorSource:
     job = attempt.claim["job"]
     assert job["language"] == "sql"
-    views = {one["view"]: name for name, one in job["inputs"].items()}
+    views = {input_job["view"]: name for name, input_job in job["inputs"].items()}
     edits = job["edits"]
     return ErrorSource(
         sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), views=views, renamed=attempt.renamed

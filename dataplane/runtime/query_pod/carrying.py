@@ -81,7 +81,7 @@ class Carrying:
         ready = select.poll()
         ready.register(self._child.output, select.POLLIN | select.POLLHUP)
         ready.register(self._told_to_stop, select.POLLIN)
-        if any(found == self._told_to_stop for found, _ in ready.poll()):
+        if any(descriptor == self._told_to_stop for descriptor, _ in ready.poll()):
             return b""
         return os.read(self._child.output, PIPE_BYTES)
 

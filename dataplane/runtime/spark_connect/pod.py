@@ -106,12 +106,12 @@ class SessionPod:
                 if kind != INPUT or size > PIECE_MOST:
                     return None
                 line += source.read(size)
-        found: PodOrder = json.loads(line)
-        return found
+        order: PodOrder = json.loads(line)
+        return order
 
     def _served(self, connection: socket.socket, order: PodOrder) -> int:
         with tempfile.TemporaryDirectory(prefix="headgate-spark-", ignore_cleanup_errors=True) as scratch:
-            whole: ServerOrder = {
+            server_order: ServerOrder = {
                 "lake": self._bounds.lake,
                 "scratch": scratch,
                 "memory_bytes": self._bounds.memory_bytes,
@@ -127,7 +127,7 @@ class SessionPod:
                 env=bare(FOR_SPARK),
             )
             try:
-                return self._waited_for(process, connection, json.dumps(whole).encode() + b"\n")
+                return self._waited_for(process, connection, json.dumps(server_order).encode() + b"\n")
             finally:
                 process_group.close(process)
 
@@ -156,10 +156,10 @@ def _answer(process: subprocess.Popen[bytes], connection: socket.socket) -> byte
     ready.register(pipe, select.POLLIN | select.POLLHUP)
     ready.register(connection, select.POLLIN | select.POLLHUP)
     while not line.endswith(b"\n"):
-        said = {found for found, _ in ready.poll()}
-        if connection.fileno() in said and not _is_here(connection):
+        readable = {descriptor for descriptor, _ in ready.poll()}
+        if connection.fileno() in readable and not _is_here(connection):
             return b""
-        if pipe not in said:
+        if pipe not in readable:
             continue
         piece = os.read(pipe, PIPE_BYTES)
         if not piece:

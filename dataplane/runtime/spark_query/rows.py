@@ -43,26 +43,26 @@ SORT = "org.apache.spark.sql.catalyst.plans.logical.Sort"
 AS_TEXT = (NullType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
 
 
-def write(found: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, check: Callable[[], None]) -> Ran:
+def write(frame: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, check: Callable[[], None]) -> Ran:
     """The rows of a query. No more than one beyond the limit are computed. `scratch`: a folder for many rows, which is
     not there yet. `check` raises where the query is to end. Raises TaskFailure for a column that has no form here."""
-    plain = _plain(found)
-    schema = _schema(found.schema, plain)
+    plain = _plain(frame)
+    schema = _schema(frame.schema, plain)
     rows = plain if limit is None else _first(plain, limit + 1)
     is_small = limit is not None and limit <= FEW_ROWS
     batches = _collected(rows, schema) if is_small else _spooled(rows, schema, scratch)
-    written, more = 0, False
+    written, has_more = 0, False
     with pa.ipc.new_stream(out, schema) as stream, closing(batches):
         for batch in batches:
             check()
             left = batch.num_rows if limit is None else min(batch.num_rows, limit - written)
-            more = more or left < batch.num_rows
+            has_more = has_more or left < batch.num_rows
             if left:
                 stream.write_batch(batch.slice(0, left))
             written += left
-            if more:
+            if has_more:
                 break
-    return {"rows": written, "more": more}
+    return {"rows": written, "more": has_more}
 
 
 def _first(rows: DataFrame, limit: int) -> DataFrame:
@@ -78,9 +78,9 @@ def _first(rows: DataFrame, limit: int) -> DataFrame:
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, limited), session)
 
 
-def _plain(found: DataFrame) -> DataFrame:
+def _plain(frame: DataFrame) -> DataFrame:
     """Columns by their places, as two may have one name; values that Arrow has no type for as text."""
-    placed = found.toDF(*(f"c{at}" for at in range(len(found.columns))))
+    placed = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
     return placed.select(*(_value(placed, f.name, f.dataType).alias(f.name) for f in placed.schema))
 
 
@@ -92,18 +92,18 @@ def _value(rows: DataFrame, name: str, kind: DataType) -> Any:
     return rows[name]
 
 
-def _schema(told: StructType, plain: DataFrame) -> pa.Schema:
+def _schema(spark_schema: StructType, plain: DataFrame) -> pa.Schema:
     fields = []
-    for field, shown in zip(told, plain.schema, strict=True):
+    for field, shown in zip(spark_schema, plain.schema, strict=True):
         try:
-            (found,) = to_arrow_schema(StructType([shown]), timezone="UTC")
+            (arrow_field,) = to_arrow_schema(StructType([shown]), timezone="UTC")
         except PySparkException as e:
             message = (
                 f"the column {field.name} is {field.dataType.simpleString()}, which cannot be shown: name its parts"
             )
             raise TaskFailure("UNSUPPORTED_DATATYPE", message) from e
         kind = {SQL_TYPE: field.dataType.simpleString().encode()}
-        fields.append(pa.field(field.name, found.type, nullable=True, metadata=kind))
+        fields.append(pa.field(field.name, arrow_field.type, nullable=True, metadata=kind))
     return pa.schema(fields)
 
 

@@ -49,14 +49,14 @@ def _rows(session: SparkSession, lake: Lake, table: SparkTable) -> DataFrame:
     if isinstance(lake, LocalLake):
         _check_there(places)
     once = list(dict.fromkeys(places))
-    found = session.read.schema(kind).parquet(*once)
+    rows = session.read.schema(kind).parquet(*once)
     while again := _repeated(places, once):
-        found, places, once = (
-            found.unionAll(session.read.schema(kind).parquet(*again)),
+        rows, places, once = (
+            rows.unionAll(session.read.schema(kind).parquet(*again)),
             again,
             list(dict.fromkeys(again)),
         )
-    return found
+    return rows
 
 
 def _repeated(places: list[str], once: list[str]) -> list[str]:

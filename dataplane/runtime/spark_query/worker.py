@@ -121,10 +121,10 @@ class Worker:
     def _rows(self, spark: SparkSession, question: SparkRun, running: _Running) -> Ran:
         session = session_for(spark, question["settings"])
         views = add_views(session, self._lake, question["tables"])
-        found = sql(session, question["sql"], question["parameters"], views)
+        rows = sql(session, question["sql"], question["parameters"], views)
         out = cast("BinaryIO", Pieces(self._out))  # as much of a file as Arrow needs
         scratch = Path(self._bounds["scratch"]) / f"rows-{running.number}"
-        return write(found, out, question["limit"], scratch, running.check)
+        return write(rows, out, question["limit"], scratch, running.check)
 
     def _clear(self, spark: SparkSession) -> None:
         """What sessions share is as it was."""
@@ -169,18 +169,18 @@ class Worker:
         if running.ended is not None:
             return QueryRefused(running.ended)
         names = {table["view"]: table["name"] for table in question["tables"]}
-        found = explain(error, ErrorSource(sql=question["sql"], original=question["sql"], views=names))
-        sys.stderr.write(found["detail"])
+        record = explain(error, ErrorSource(sql=question["sql"], original=question["sql"], views=names))
+        sys.stderr.write(record["detail"])
         if not is_alive(spark):
             self.is_alive = False
             memory, disk = (self._bounds[name] >> 20 for name in ("memory_bytes", "disk_bytes"))
-            is_memory = "memory" in found["message"]
-            return _refused("limit", MEMORY.format(memory=memory, disk=disk)) if is_memory else _crashed(found)
-        if found["condition"] in (GONE, DAMAGED):
-            return _refused("lake", found["message"])
-        if found["kind"] == "infrastructure":
-            return _refused("lake", found["message"]) if isinstance(error, OF_SPARK) else error
-        return _refused("refused", found["message"].partition("\n")[0], _offset(question["sql"], found))
+            is_memory = "memory" in record["message"]
+            return _refused("limit", MEMORY.format(memory=memory, disk=disk)) if is_memory else _crashed(record)
+        if record["condition"] in (GONE, DAMAGED):
+            return _refused("lake", record["message"])
+        if record["kind"] == "infrastructure":
+            return _refused("lake", record["message"]) if isinstance(error, OF_SPARK) else error
+        return _refused("refused", record["message"].partition("\n")[0], _offset(question["sql"], record))
 
 
 OF_SPARK = (PySparkException, Py4JError, OSError)
@@ -246,13 +246,13 @@ def _size_bytes(folder: Path) -> int:
     return total
 
 
-def _offset(text: str, found: TaskError) -> int | None:
-    line, column = found["line"], found["column"]
+def _offset(text: str, record: TaskError) -> int | None:
+    line, column = record["line"], record["column"]
     return None if line is None or column is None else offset_of(text, line, column - 1)
 
 
-def _crashed(found: TaskError) -> QueryRefused:
-    return _refused("limit", f"{found['message']}; nothing else is affected, and another one is started")
+def _crashed(record: TaskError) -> QueryRefused:
+    return _refused("limit", f"{record['message']}; nothing else is affected, and another one is started")
 
 
 def _refused(kind: str, message: str, at: int | None = None) -> QueryRefused:
