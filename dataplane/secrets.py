@@ -219,17 +219,17 @@ def hidden(text: str) -> str:
 def without_secrets(results: Iterable[TaskResult]) -> list[TaskResult]:
     """Results as they may leave: errors, also those within an answer, and examples of rows hold no secret, and are
     bounded. Secrets are hidden first: of one that was cut, half would be left."""
-    return [cast("TaskResult", _as_told({**result})) for result in results]
+    return [cast("TaskResult", _visible({**result})) for result in results]
 
 
-def _as_told(record: Mapping[str, Json]) -> dict[str, Json]:
+def _visible(record: Mapping[str, Json]) -> dict[str, Json]:
     visible = dict(record)
     if isinstance(error := visible.get("error"), dict):
         visible["error"] = without_secrets_in(cast("TaskError", error))
     if isinstance(examples := visible.get("examples"), list):
         visible["examples"] = [words.visible(hidden(str(example))) for example in examples]
     if isinstance(answer := visible.get("result"), dict):
-        visible["result"] = _as_told(answer)
+        visible["result"] = _visible(answer)
     return visible
 
 

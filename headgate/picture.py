@@ -39,7 +39,7 @@ def graph(answer: GraphAnswer) -> str:
     boxes = [_box(node) for node in answer["nodes"]]
     links = [draw.Link(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in answer["edges"]]
     drawn = draw.graph(boxes, links)
-    titles = {node["name"]: _told(node) for node in answer["nodes"]}
+    titles = {node["name"]: _title(node) for node in answer["nodes"]}
     size = f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
     label = f"graph of {answer['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
     looks = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
@@ -64,7 +64,7 @@ def _sub(node: GraphNode) -> str:
     return f"{draw.human(node['rows'])} rows" if node["partitions"] else "nothing yet"
 
 
-def _told(node: GraphNode) -> str:
+def _title(node: GraphNode) -> str:
     reason = f" ({node['reason']})" if node["reason"] else ""
     return f"{node['name']}: {_words(node['state'])}{reason}"
 

@@ -73,7 +73,7 @@ def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
     """TaskFailure with the line that installs a package, where a connector's module lacks it."""
 
     @wraps(find)
-    def found(connector: str) -> T:
+    def loaded(connector: str) -> T:
         try:
             return find(connector)
         except ModuleNotFoundError as e:
@@ -84,7 +84,7 @@ def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
             )
             raise TaskFailure("missing-package", message, "infrastructure") from e
 
-    return found
+    return loaded
 
 
 @_with_its_packages

@@ -64,7 +64,7 @@ def typed(kind: Type, value: Json, zone: tzinfo) -> Json:
     if not isinstance(kind, str):
         return _nested(kind, value, zone)
     if kind in INTEGER_BITS:
-        return _whole(kind, value)
+        return _integer(kind, value)
     if kind in _FLOATS:
         return _float(kind, value)
     if kind.startswith("decimal"):
@@ -91,7 +91,7 @@ def _shown(value: Json) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _whole(kind: str, value: Json) -> int:
+def _integer(kind: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(kind, value)
     if not is_in_range(value, kind):

@@ -87,7 +87,7 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
 
     for source in files:
         with (
-            _damage_told(_name_of(source)),
+            _explaining_damage(_name_of(source)),
             ParquetFile(source, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file,
         ):
             rows = _rows_of(file)
@@ -116,7 +116,7 @@ def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
     is not as it was written."""
     from pyarrow.parquet import ParquetFile
 
-    with _damage_told(name or _name_of(source)), ParquetFile(source, page_checksum_verification=True) as file:
+    with _explaining_damage(name or _name_of(source)), ParquetFile(source, page_checksum_verification=True) as file:
         rows = _rows_of(file)
         for batch in file.iter_batches(BATCH_ROWS):
             rows -= batch.num_rows
@@ -159,7 +159,7 @@ def _name_of(source: Any) -> str:
 
 
 @contextmanager
-def _damage_told(name: str) -> Iterator[None]:
+def _explaining_damage(name: str) -> Iterator[None]:
     """Errors of Arrow's as TaskFailure. A store that fails names the file first, and its error goes on as it is."""
     import pyarrow as pa
 

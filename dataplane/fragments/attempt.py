@@ -108,7 +108,7 @@ def isolate(
         return dict(work(tasks))
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of a task
         attempt.check()
-        error, named = _told(e, explain), labels_in(str(e)) if hints else frozenset()
+        error, named = _error_of(e, explain), labels_in(str(e)) if hints else frozenset()
     if len(tasks) == 1 or (error["kind"] == "infrastructure" and error["condition"] != GONE):
         return {task_label(t): error for t in tasks}
     parts = [[t for t in tasks if (task_label(t) in named) == suspect] for suspect in (True, False)]
@@ -117,5 +117,5 @@ def isolate(
     return {k: v for part in parts for k, v in isolate(attempt, part, work, explain, hints - 1).items()}
 
 
-def _told(error: BaseException, explain: Explain) -> TaskError:
+def _error_of(error: BaseException, explain: Explain) -> TaskError:
     return error.error if isinstance(error, Failed) else explain(error)

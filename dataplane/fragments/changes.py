@@ -51,12 +51,12 @@ class Request(TypedDict):
 
 def write(request: Request, out: BinaryIO) -> None:
     """Removed rows come before added ones. TaskFailure for a file that is missing or damaged."""
-    changed = with_change(_told(request))
+    changed = with_change(_schema_of(request))
     rows = _compared(request) if request["before"] and request["after"] else _of_one_side(request)
     render(rows, changed, out, format=request["format"], compression=request["compression"])
 
 
-def _told(request: Request) -> Schema:
+def _schema_of(request: Request) -> Schema:
     return in_order(request["schema"], request["columns"])
 
 
@@ -82,7 +82,7 @@ def _compared(request: Request) -> Iterator[pa.RecordBatch]:
         "lake": request["lake"],
         "before": request["before"],
         "after": request["after"],
-        "schema": _told(request),
+        "schema": _schema_of(request),
         "key": [],
         "samples": 0,
         "scratch": request["scratch"],

@@ -104,7 +104,7 @@ def write_sorted_out(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: S
     written = write_many(attempt, clustered_within(rows, attempt.claim["job"]), every)
     quarantined = _quarantined(attempt, written, labels)
     for label in labels:
-        counts = {check["id"]: _taken_out(attempt, written[label + mark]) for check, mark in checks}
+        counts = {check["id"]: _delete_rejected(attempt, written[label + mark]) for check, mark in checks}
         written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
@@ -118,11 +118,11 @@ def write_dealt(attempt: Attempt[FragmentClaim], rows: DataFrame) -> tuple[dict[
     counts: Counter[str] = Counter()
     for number, check in enumerate(expect["drop"]):
         mine = [label for label in written if label.endswith(_mark(number))]
-        counts[check["id"]] += sum(_taken_out(attempt, written.pop(label)) for label in mine)
+        counts[check["id"]] += sum(_delete_rejected(attempt, written.pop(label)) for label in mine)
     return written, _metrics({id: n for id, n in counts.items() if n})
 
 
-def _taken_out(attempt: Attempt[FragmentClaim], written: Written) -> int:
+def _delete_rejected(attempt: Attempt[FragmentClaim], written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
     count: int = sum(read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items())
     attempt.lake.delete(written.files)

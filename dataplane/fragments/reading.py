@@ -88,7 +88,7 @@ def joined_by_path(
 
     A file that is not named would lose its rows, so that is an error.
     """
-    path, spark_paths = f"_path_{uuid4().hex}", _told(scan)
+    path, spark_paths = f"_path_{uuid4().hex}", _spark_paths(scan)
     path_rows = [(spark_paths[place], *values) for place, values in named if place in spark_paths]
     names = F.broadcast(session.createDataFrame(path_rows, f"{path} STRING, {kinds}"))
     label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(path))).cast("string"))
@@ -96,7 +96,7 @@ def joined_by_path(
     return rows.join(names, path, "left").withColumn(LABEL, label).drop(path)
 
 
-def _told(scan: DataFrame) -> dict[str, str]:
+def _spark_paths(scan: DataFrame) -> dict[str, str]:
     """What each row of a file tells as the file's path, which is a URI, by the path itself: one question for all."""
     jvm = scan.sparkSession._jvm
     assert jvm is not None

@@ -85,7 +85,7 @@ class Rows:
     def __init__(self, database: duckdb.DuckDBPyConnection, request: Request, read: Read | None = None) -> None:
         """`read`: batches of the request's columns out of files, where not every row of these is compared."""
         self.database, self.request, self.schema = database, request, request["schema"]
-        self._read = read or _whole(request["schema"])
+        self._read = read or _all_rows(request["schema"])
         self.names = column_names(self.schema)
         self.columns = [f"c{i}" for i in range(len(self.names))]
 
@@ -201,7 +201,7 @@ class Keys:
             yield {"key": key, "before": {n: old[n] for n in names}, "after": {n: new[n] for n in names}}
 
 
-def _whole(schema: Schema) -> Read:
+def _all_rows(schema: Schema) -> Read:
     return lambda files: batches(files, arrow_schema(schema))
 
 

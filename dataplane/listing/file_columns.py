@@ -90,7 +90,7 @@ def _footer(file: BinaryIO, kind: str) -> list[str] | None:
 def _with_fields(schema: Iterable[pa.Field]) -> list[str] | None:
     """Each column, followed by the fields in it."""
     columns = list(schema)
-    return _told({f.name: dict.fromkeys(_fields(f.type, f.name)) for f in columns})
+    return _names_of({f.name: dict.fromkeys(_fields(f.type, f.name)) for f in columns})
 
 
 def _fields(kind: pa.DataType, path: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _fields(kind: pa.DataType, path: str) -> Iterator[str]:
             yield from _fields(kind.field(i).type, own)
 
 
-def _told(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
+def _names_of(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
     if any(NESTED in name for name in columns):
         return None
     if sum(map(len, columns.values())) > MOST_FIELDS:
@@ -253,7 +253,7 @@ def _keys(text: IO[str], name: str) -> list[str] | None:
                 return None
             shape.add(record)
             _check_width(len(shape.fields), name)
-    return _told({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
+    return _names_of({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
 
 
 class _Shape:

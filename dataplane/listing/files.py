@@ -70,7 +70,7 @@ def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str
         return ""
     pattern, began_ns, newest_ns, stamps_digest = local_path(job["location"]), cache.now_ns(), 0, sha256()
     try:
-        for path in _found(pattern, places, bounds):
+        for path in _matching_paths(pattern, places, bounds):
             name, status = os.fsencode(path), os.stat(path)
             times = status.st_mtime_ns, status.st_ctime_ns
             stamps_digest.update(
@@ -82,7 +82,7 @@ def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str
     return stamps_digest.hexdigest() if newest_ns + REST_NS <= began_ns else ""
 
 
-def _found(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
+def _matching_paths(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
     """Paths of files. TaskFailure where the folder, or a file in it, may not be read."""
     folder = base_folder(pattern)
     places.check_source(folder)
@@ -97,7 +97,7 @@ def partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) ->
     reading, metadata = FileReading(job["format"], job["options"]), job.get("metadata", ())
     try:
         key_of = keys_for(job)
-        names = (_telling(path).removeprefix(folder) for path in _found(pattern, places, bounds))
+        names = (_telling(path).removeprefix(folder) for path in _matching_paths(pattern, places, bounds))
         keyed = ((key, name) for name in names if (key := key_of(name)))
         sources = grouped(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
         for key, group in groupby(with_folders(sources, job), itemgetter(0)):

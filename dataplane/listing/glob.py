@@ -165,7 +165,7 @@ class _Walk:
             after = frozenset(step.after for step in here if step.literal == name and step.after is not None)
             mode = _mode(below)
             if mode is not None:
-                yield from self._found(below, after, is_folder=stat.S_ISDIR(mode))
+                yield from self._matching(below, after, is_folder=stat.S_ISDIR(mode))
 
     def _entry(self, entry: os.DirEntry[str], here: set[Step]) -> Iterator[str]:
         """A visible entry of a folder. Whether it is a folder is asked where it matters, as links are."""
@@ -190,7 +190,7 @@ class _Walk:
         elif any(step.is_end for step in (*here, *named)):
             yield entry.path
 
-    def _found(self, path: str, steps: frozenset[Step], *, is_folder: bool) -> Iterator[str]:
+    def _matching(self, path: str, steps: frozenset[Step], *, is_folder: bool) -> Iterator[str]:
         if is_folder:
             self._waiting.append((path, steps))
         elif any(step.is_end for step in steps):

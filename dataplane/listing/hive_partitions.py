@@ -47,10 +47,12 @@ class _Agreement:
         self.first[keys] = name
         others = [other for other in self.first if other != keys and (self.is_positional or (other and keys))]
         if others:
-            raise _refused(f"{name} is in folders of {_told(keys)}, and {self.first[others[0]]} of {_told(others[0])}")
+            raise _refused(
+                f"{name} is in folders of {_in_words(keys)}, and {self.first[others[0]]} of {_in_words(others[0])}"
+            )
 
 
-def _told(keys: Keys) -> str:
+def _in_words(keys: Keys) -> str:
     return "/".join(f"{key}=" for key in keys) or "no key"
 
 

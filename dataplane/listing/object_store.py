@@ -27,7 +27,7 @@ from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
 from dataplane.listing.glob import BadGlob, matcher
 from dataplane.listing.grouping import grouped
 from dataplane.listing.hive_partitions import with_folders
-from dataplane.listing.page_buffer import Pages, Told, told
+from dataplane.listing.page_buffer import Pages, StoredObject, stored_objects
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import FileReading, Seen, Stamp, Versions
 from dataplane.storage.refused_places import Places
@@ -92,7 +92,7 @@ def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> It
     place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
     if place.is_exact and (meta := head(place.store, place.root, place.path)):
-        yield LocationFingerprint("", lambda: _partitions([_as_told(meta)], place, job, cache, places))
+        yield LocationFingerprint("", lambda: _partitions([_stored_object(meta)], place, job, cache, places))
         return
     with Pages() as pages:
         for page in _pages(place):
@@ -103,7 +103,7 @@ def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> It
 
 
 def _partitions(
-    objects: Iterable[Told], place: StorePlace, job: ListJob, cache: Versions, places: Places
+    objects: Iterable[StoredObject], place: StorePlace, job: ListJob, cache: Versions, places: Places
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
@@ -122,7 +122,7 @@ def check(job: ConnectJob, places: Places) -> None:
     else:
         places.check_object(place.root, place.below)
     meta = head(place.store, place.root, place.path) if place.is_exact else None
-    first = _as_told(meta) if meta else next(chain.from_iterable(map(told, _pages(place))), None)
+    first = _stored_object(meta) if meta else next(chain.from_iterable(map(stored_objects, _pages(place))), None)
     if job["writes"]:
         return
     if first:
@@ -135,22 +135,17 @@ def check(job: ConnectJob, places: Places) -> None:
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(objects: Iterable[Told], place: StorePlace, job: ListJob, places: Places) -> Iterator[Record]:
+def _records(objects: Iterable[StoredObject], place: StorePlace, job: ListJob, places: Places) -> Iterator[Record]:
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
-    for told_object in objects:
-        name = told_object.path.removeprefix(folder)
-        if (
-            told_object.path.startswith(folder)
-            and is_found(name)
-            and (key := key_of(name))
-            and _is_object(place, told_object)
-        ):
+    for stored in objects:
+        name = stored.path.removeprefix(folder)
+        if stored.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, stored):
             count += 1
-            places.check_object(place.root, told_object.path)
-            version = version_by(told_object.etag, told_object.size, told_object.modified_ms, place.access)
-            yield key, name, str(told_object.size), str(told_object.modified_ms), version
+            places.check_object(place.root, stored.path)
+            version = version_by(stored.etag, stored.size, stored.modified_ms, place.access)
+            yield key, name, str(stored.size), str(stored.modified_ms), version
     if place.is_exact and not count:
         raise _nothing(place)
 
@@ -165,13 +160,13 @@ def _pages(place: StorePlace) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch(page)
 
 
-def _as_told(meta: Mapping[str, Any]) -> Told:
-    return Told(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
+def _stored_object(meta: Mapping[str, Any]) -> StoredObject:
+    return StoredObject(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
 
 
-def _is_object(place: StorePlace, told_object: Told) -> bool:
-    """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not told."""
-    return told_object.size > 0 or head(place.store, place.root, told_object.path) is not None
+def _is_object(place: StorePlace, stored: StoredObject) -> bool:
+    """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not listed."""
+    return stored.size > 0 or head(place.store, place.root, stored.path) is not None
 
 
 def _nothing(place: StorePlace) -> TaskFailure:
@@ -210,14 +205,14 @@ def _columns(
     cache: Versions,
     each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
 ) -> dict[str, list[str] | None]:
-    """By URI: remembered under the version, or read. Of an object that changes meanwhile nothing is told; who reads it
+    """By URI: remembered under the version, or read. Of an object that changes meanwhile nothing is said; who reads it
     will find that it did."""
     by_uri = {o["uri"]: o for o in objects}
     cached = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed
-        for o, observed in zip(fresh, each(lambda o: _seen(o, place, reading), fresh), strict=True)
+        for o, observed in zip(fresh, each(lambda o: _observe(o, place, reading), fresh), strict=True)
         if observed
     }
     cache.keep(reading, [(uri, observed, began_ns) for uri, observed in read.items()])
@@ -232,7 +227,7 @@ def _stamp(source: SourceObject) -> Stamp:
     return Stamp(source["size"], source["modified_ms"] * 1_000_000 if is_timed else 0, 0, version_number)
 
 
-def _seen(source: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:
+def _observe(source: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:
     buffer_bytes = ALL_BYTES if reading.format == "json" else BUFFER_BYTES
     try:
         with open_object(place.store, source, buffer_bytes) as file:

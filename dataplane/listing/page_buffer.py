@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 IN_MEMORY_BYTES = 1 << 22
 
 
-class Told(NamedTuple):
+class StoredObject(NamedTuple):
     """One object."""
 
     path: str
@@ -29,14 +29,14 @@ class Told(NamedTuple):
     etag: str | None
 
 
-def told(page: pa.RecordBatch) -> Iterator[Told]:
+def stored_objects(page: pa.RecordBatch) -> Iterator[StoredObject]:
     """The objects of a page."""
     import pyarrow as pa
 
     times = page.column("last_modified").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     names = (page.column(name).to_pylist() for name in ("path", "size", "e_tag"))
     for path, size, etag, modified in zip(*names, times.to_pylist(), strict=True):
-        yield Told(path, size, modified_by(modified), etag)
+        yield StoredObject(path, size, modified_by(modified), etag)
 
 
 class Pages:
@@ -65,10 +65,10 @@ class Pages:
 
     @property
     def text(self) -> str:
-        """Of what was told; empty where a time is all that tells of a change, and two may fall into one tick of it."""
+        """The digest of the listed objects; empty where only a time tells of a change: two may fall into one tick."""
         return "" if self._is_timed else self._seen.hexdigest()
 
-    def objects(self) -> Iterator[Told]:
+    def objects(self) -> Iterator[StoredObject]:
         import pyarrow as pa
 
         if self._writer is None:
@@ -76,7 +76,7 @@ class Pages:
         self._writer.close()
         self._file.seek(0)
         for page in pa.ipc.open_stream(self._file):
-            yield from told(page)
+            yield from stored_objects(page)
 
 
 def _temporary() -> IO[bytes]:

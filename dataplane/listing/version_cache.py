@@ -105,9 +105,9 @@ class Versions:
             for path, s, began_ns in observed
             if max(s.stamp.mtime_ns, s.stamp.ctime_ns) + REST_NS <= began_ns
         ]
-        self._kept(_TABLE, _INSERT, rows)
+        self._write(_TABLE, _INSERT, rows)
 
-    def _kept(self, table: str, insert: str, rows: Sequence[tuple[str | int, ...]]) -> None:
+    def _write(self, table: str, insert: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         if not rows or self._database is None:
             return
         try:
@@ -131,7 +131,7 @@ class Versions:
 
     def keep_listing(self, way: str, looks: str, listing: Json) -> None:
         """Remember this of a location instead of what was remembered before."""
-        self._kept(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(listing))])
+        self._write(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(listing))])
 
     def _load(self, reading: str, paths: Sequence[str]) -> Iterator[tuple[str, Seen]]:
         if self._database is None or not self._database.exists():

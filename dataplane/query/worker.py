@@ -113,7 +113,7 @@ class Worker:
     def _run(self, question: Run) -> Ran:
         statement = self._parser.inspect(question["sql"])
         references = [table["reference"] for table in question["tables"]]
-        _check_given(statement, references)
+        _check_references(statement, references)
         try:
             with (
                 database.database_of(self._lake, question["tables"], self._bounds) as opened,
@@ -122,7 +122,7 @@ class Worker:
                 opened.execute(statement.text.text, question["parameters"] or None)
                 return results.write(opened, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
         except Exception as error:
-            raise self._told(error, statement, question) from error
+            raise self._users_error(error, statement, question) from error
 
     def _records(self, question: ReadRecords) -> Json:
         """Raises QueryRefused where a file cannot be read; some pieces may have gone before."""
@@ -135,7 +135,7 @@ class Worker:
             raise QueryRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
         return {}
 
-    def _told(self, error: Exception, statement: Statement, question: Run) -> Exception:
+    def _users_error(self, error: Exception, statement: Statement, question: Run) -> Exception:
         """What an error of the engine's is for the user; what is not one stays, and ends this process."""
         import duckdb
 
@@ -166,7 +166,7 @@ def page(question: Page, out: Pieces) -> PageFound:
     try:
         return pages.write(question, out)
     except (OSError, ValueError) as e:  # it went to make room, or the disk lost a part of it
-        raise _gone(e) from e
+        raise _result_lost(e) from e
 
 
 def _as_file(question: AsFile) -> Json:
@@ -176,7 +176,7 @@ def _as_file(question: AsFile) -> Json:
         else:
             text_file.write(question)
     except FileNotFoundError as e:
-        raise _gone(e) from e
+        raise _result_lost(e) from e
     except (OSError, ValueError) as e:
         message = f"there is no {question['form']} file of the result: {e}"
         raise QueryRefused({"kind": "lake", "message": message, "at": None}) from e
@@ -187,14 +187,14 @@ def _compare(question: Compare) -> Compared:
     try:
         return compared(question["one"], question["other"], question["samples"])
     except (OSError, ValueError) as e:
-        raise _gone(e) from e
+        raise _result_lost(e) from e
 
 
-def _gone(error: Exception) -> QueryRefused:
+def _result_lost(error: Exception) -> QueryRefused:
     return QueryRefused({"kind": "lake", "message": f"the result is gone: {error}", "at": None})
 
 
-def _check_given(statement: Statement, references: list[Reference]) -> None:
+def _check_references(statement: Statement, references: list[Reference]) -> None:
     """Tables that the engine has by itself tell of other things than the query's tables."""
     names = {named(reference) for reference in references}
     for used in statement.found["references"]:

@@ -81,9 +81,9 @@ class Examples:
             match question["ask"]:
                 case "infer":
                     file = question["file"]
-                    return _schema_told(self._claimed("infer", file["source"], {"objects": [_object(file)]}))
+                    return _schema_answer(self._claimed("infer", file["source"], {"objects": [_object(file)]}))
                 case "analyse":
-                    return _schema_told(self._claimed("analyse", question["job"], {}))
+                    return _schema_answer(self._claimed("analyse", question["job"], {}))
                 case "run":
                     return self._run(question)
         except Failed as e:
@@ -129,7 +129,7 @@ class Examples:
         return cast("Claim", claim)
 
 
-def _schema_told(result: TaskResult) -> SchemaFound:
+def _schema_answer(result: TaskResult) -> SchemaFound:
     return {"schema": cast("SchemaAnswer", result["result"])["schema"]}
 
 

@@ -175,7 +175,7 @@ class Executor:
         if again:
             self._delete(read.outcomes[task_label(t)] for t in again)
             read = read.updated(self._read_files(attempt, again, parse_checking_numbers))
-        measured, looks = read.measured, read.seen
+        measured, looks = read.measured, read.looks
         looks |= _lossy(attempt, [label for label, look in looks.items() if look == DOUBTFUL_NUMBERS], measured)
         fine = {
             label: fragment
@@ -224,7 +224,7 @@ class Executor:
         is_sql = attempt.claim["job"]["language"] == "sql"
         work = partial(sql_one if is_sql else python_one, attempt)
         explain_error: Explain = partial(explain_sql, attempt) if is_sql else explain
-        steps = run(attempt, task, lambda t: _one(attempt, t, work, explain_error), partial(_measured, attempt))
+        steps = run(attempt, task, lambda t: _run_one(attempt, t, work, explain_error), partial(_measured, attempt))
         head, *then = [_result(spec, outcome) for spec, outcome in steps]
         return with_run(attempt.claim["job"], head, task, then)
 
@@ -238,7 +238,7 @@ class Executor:
         """Each task as a job of its own, some at a time."""
 
         def one(task: Task) -> Stored | TaskError:
-            return _one(attempt, task, work, explain_error)
+            return _run_one(attempt, task, work, explain_error)
 
         if len(tasks) == 1:
             return {task_label(tasks[0]): one(tasks[0])}
@@ -301,7 +301,7 @@ def _typed(attempt: Attempt[ParseClaim], source: SourceReader, task: ParseTask, 
         return result
 
 
-def _one(
+def _run_one(
     attempt: Attempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], explain_error: Explain
 ) -> Stored | TaskError:
     """One task as a job of its own."""
@@ -346,17 +346,17 @@ class _FilesRead:
 
     outcomes: dict[str, Written | TaskError]
     measured: dict[str, Fragment | TaskError]
-    seen: dict[str, TaskError | str | None]
+    looks: dict[str, TaskError | str | None]
 
     def updated(self, later: _FilesRead) -> _FilesRead:
         outcomes, measured = self.outcomes | later.outcomes, self.measured | later.measured
-        return _FilesRead(outcomes, measured, self.seen | later.seen)
+        return _FilesRead(outcomes, measured, self.looks | later.looks)
 
 
 def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
     """Whether a task's files are to be read once more with a check of each number: Spark may have taken one for
     another, or refused a text for which the check has words of its own, or another answer."""
-    outcome, look = read.outcomes[task_label(task)], read.seen[task_label(task)]
+    outcome, look = read.outcomes[task_label(task)], read.looks[task_label(task)]
     if not searched_types(job, task) or look not in (None, DOUBTFUL_NUMBERS):
         return False
     if not isinstance(outcome, Written):
@@ -429,8 +429,8 @@ def _measured(
 ) -> dict[str, Fragment | TaskError]:
     """Contents of what was written. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    dealt = [fragments for fragments in outcomes.values() if isinstance(fragments, Partitioned)]
-    written |= {label: w for fragments in dealt for label, w in fragments.written.items()}
+    dealt = [outcome for outcome in outcomes.values() if isinstance(outcome, Partitioned)]
+    written |= {label: w for partitioned in dealt for label, w in partitioned.written.items()}
     errors: dict[str, Fragment | TaskError] = {
         k: e for k, e in outcomes.items() if not isinstance(e, Written | Partitioned)
     }
@@ -494,9 +494,11 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
-        return _without_files(attempt, tasks, _told(partial(schema_of, attempt)), partial(_explain_reading, attempt))
+        return _without_files(
+            attempt, tasks, _answering(partial(schema_of, attempt)), partial(_explain_reading, attempt)
+        )
     results = _without_files(
-        attempt, tasks, _told(partial(_schema_of_files, attempt)), partial(_explain_reading, attempt)
+        attempt, tasks, _answering(partial(_schema_of_files, attempt)), partial(_explain_reading, attempt)
     )
     return [
         result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
@@ -519,7 +521,7 @@ def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
     return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
 
 
-def _told(work: Callable[[Task], Schema]) -> Callable[[Task], SchemaAnswer]:
+def _answering(work: Callable[[Task], Schema]) -> Callable[[Task], SchemaAnswer]:
     return lambda task: {"schema": work(task)}
 
 

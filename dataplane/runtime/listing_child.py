@@ -62,7 +62,7 @@ def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> l
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(claim).encode() + b"\n")
             process.stdin.flush()
-        output = _told(process.stdout, orders, time.monotonic() + longest_s)
+        output = _read_output(process.stdout, orders, time.monotonic() + longest_s)
         if output is None:
             return []
         return _results(output, process)
@@ -78,7 +78,7 @@ def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> l
             process.stdin.close()
 
 
-def _told(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
+def _read_output(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
     """All that the child says; None once the attempt is fenced."""
     output = bytearray()
     while not orders.fenced:

@@ -101,12 +101,12 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
     try:
         causes = list(_causes(error))
     except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
-        return _gone(error, source)
-    record = _told(error, causes, source)
-    return _gone(error, source) if record["kind"] == "user" and has_ended() else record
+        return _ended(error, source)
+    record = _record_of(error, causes, source)
+    return _ended(error, source) if record["kind"] == "user" and has_ended() else record
 
 
-def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
+def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
     if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
         return _record(
             failure.kind, failure.condition, None, message=failure.message, place=None, error=error, source=source
@@ -116,7 +116,7 @@ def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) ->
     return _of_python(error, source)
 
 
-def _gone(error: BaseException, source: ErrorSource) -> TaskError:
+def _ended(error: BaseException, source: ErrorSource) -> TaskError:
     """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
     message = how_ended() or f"Spark is gone: {type(error).__name__}"
     return _record("infrastructure", "SPARK_GONE", None, message=message, place=None, error=error, source=source)

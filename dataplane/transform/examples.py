@@ -56,7 +56,7 @@ def _sql(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answe
     try:
         session = query_session(attempt.spark, job["spark"])
         rows = run_query(job, session, _inputs(attempt, session, question, parsed))
-        return _told(result_of(rows, job), question)
+        return _answer(result_of(rows, job), question)
     except Failed:
         raise
     except Exception as e:
@@ -70,7 +70,7 @@ def _python(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> An
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
                 session = user_session(attempt.spark, job)
-                return _told(call(bundle, job, session, _inputs(attempt, session, question, parsed)), question)
+                return _answer(call(bundle, job, session, _inputs(attempt, session, question, parsed)), question)
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
@@ -91,12 +91,12 @@ def _input(
     rows = (
         read_files(attempt, session, parsed[name], input_job["schema"])
         if name in parsed
-        else _given(session, question, name)
+        else _rows_of_question(session, question, name)
     )
     return _of_partition(rows, input_job, question["partition"])
 
 
-def _given(session: SparkSession, question: Run, name: str) -> DataFrame:
+def _rows_of_question(session: SparkSession, question: Run, name: str) -> DataFrame:
     schema, place = question["job"]["inputs"][name]["schema"], zone(question["job"]["spark"]["timezone"])
     try:
         rows = [typed_row(schema, values, place) for values in question["rows"].get(name, ())]
@@ -115,8 +115,8 @@ def _of_partition(rows: DataFrame, input_job: InputJob, partition: str | None) -
 # --- the result -----------------------------------------------------------------------------------
 
 
-def _told(result_rows: DataFrame, question: Run) -> Answer:
-    rows = _kept(result_rows, question)
+def _answer(result_rows: DataFrame, question: Run) -> Answer:
+    rows = _expected_rows(result_rows, question)
     count = rows.count() if "check" in question else 0
     shown = _failing(rows, question["check"], question) if "check" in question else rows
     collected = shown.limit(question["limit"]).collect()
@@ -144,7 +144,7 @@ def _plain_row(types: list[Json], row: Json, place: tzinfo) -> list[Json]:
     return [plain(kind, value, place) for kind, value in zip(types, row, strict=True)]
 
 
-def _kept(rows: DataFrame, question: Run) -> DataFrame:
+def _expected_rows(rows: DataFrame, question: Run) -> DataFrame:
     """Without the rows that the component's expectations take out."""
     expect = question["job"].get("expect")
     if not expect:

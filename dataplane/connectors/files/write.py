@@ -171,8 +171,8 @@ class FilesTarget:
             leaves = [leaf for top in tops for leaf in self._partitions_in(top)]
             for place in (*leaves, past):
                 if (place / MARKER).is_file():
-                    fence(str(folder), _told(place), generation)
-            others = {leaf: str(_told(leaf).get("partition", partition)) for leaf in leaves if leaf != folder}
+                    fence(str(folder), _marker_of(place), generation)
+            others = {leaf: str(_marker_of(leaf).get("partition", partition)) for leaf in leaves if leaf != folder}
             removed = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
             removed += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ class FilesTarget:
         return not folder.is_relative_to(top) or (top == folder and folder in self._partitions_in(folder))
 
     def _check_name(self, partition: str, folder: Path) -> None:
-        if (folder / MARKER).is_file() and (other := _told(folder).get("partition", partition)) != partition:
+        if (folder / MARKER).is_file() and (other := _marker_of(folder).get("partition", partition)) != partition:
             raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
 
     def _was_of(self, folder: Path, partition: str) -> bool:
@@ -205,7 +205,7 @@ class FilesTarget:
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
-        owner_partition = _told(folder).get("partition")
+        owner_partition = _marker_of(folder).get("partition")
         return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
@@ -251,7 +251,7 @@ class FilesTarget:
         if marker.is_file():
             if owner_of(marker) != self.owner:
                 raise _strange(folder)
-            ours = {MARKER, *_told(folder)["files"]}
+            ours = {MARKER, *_marker_of(folder)["files"]}
             other = next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
             if other is not None:
                 raise _strange(other)
@@ -263,7 +263,7 @@ class FilesTarget:
         return leaves
 
 
-def _told(folder: Path) -> Json:
+def _marker_of(folder: Path) -> Json:
     return json.loads((folder / MARKER).read_text("utf-8"))
 
 

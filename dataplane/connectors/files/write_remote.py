@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Contents:
     """Objects with rows, and what the marker beside them was."""
 
     rows: list[str]
@@ -88,7 +88,7 @@ class RemoteTarget:
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
-        contents = self._found(folder, generation)
+        contents = self._contents(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
             file = Path(scratch) / "rows"
             rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
@@ -108,7 +108,7 @@ class RemoteTarget:
 
     def remove(self, partition: str, generation: int) -> WriteAnswer:
         folder = self._folder(partition)
-        contents = self._found(folder, generation)
+        contents = self._contents(folder, generation)
         self._mark(partition, folder, contents, [], generation)
         failpoint("files-unmarked")
         self._delete(contents.rows)
@@ -123,7 +123,7 @@ class RemoteTarget:
         for place in sorted({self._path(name) for name in places_of(partition)} - {own}):
             marker = self._marker(place)
             if marker.get("owner") == self.owner and self._was_of(marker, place, partition) and marker.get("files"):
-                contents = self._found(place, generation)
+                contents = self._contents(place, generation)
                 self._mark(partition, place, contents, [], generation)
                 self._delete(contents.rows)
 
@@ -147,7 +147,7 @@ class RemoteTarget:
     def _folder(self, partition: str) -> str:
         return self._path(folder_of(partition, self.layout, by_columns=self.by_columns))
 
-    def _found(self, folder: str, generation: int) -> Found:
+    def _contents(self, folder: str, generation: int) -> Contents:
         """What we have put there. TaskFailure where somebody else has put something, too, or we something later."""
         import obstore
 
@@ -162,7 +162,7 @@ class RemoteTarget:
                 message = f"not written by us, so left alone: {uri_of(self.root, path)}"
                 raise TaskFailure("target-occupied", message)
         fence(uri_of(self.root, folder), marker, generation)
-        return Found([path for path in paths if path != place], tag)
+        return Contents([path for path in paths if path != place], tag)
 
     def _is_below(self, path: str, folder: str) -> bool:
         """Of another partition of ours, whose key had more columns: it is removed by a task of its own."""
@@ -192,7 +192,7 @@ class RemoteTarget:
             content = None
         return content if isinstance(content, dict) else {}, version
 
-    def _mark(self, partition: str, folder: str, contents: Found, files: list[str], generation: int) -> None:
+    def _mark(self, partition: str, folder: str, contents: Contents, files: list[str], generation: int) -> None:
         """What counts from now on. TaskFailure where another writer has said so meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError

@@ -90,7 +90,7 @@ def parsed(id: int, texts: Sequence[str]) -> WrittenUnder:
             id, parse(own, named_schemas=dict(named)), parse(own, named_schemas=dict(named), expand=True)
         )
     except Exception as e:
-        raise TaskFailure("not-supported", f"schema {id} is no Avro that can be read: {_told(e)}") from e
+        raise TaskFailure("not-supported", f"schema {id} is no Avro that can be read: {_error_text(e)}") from e
 
 
 def _parser() -> Callable[..., Json]:
@@ -258,7 +258,7 @@ def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: 
         record = _record_of(value, source, to)
         return (convert(record) if convert else record), None
     except Exception as e:  # noqa: BLE001  # whatever is wrong with bytes is told of their message
-        return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_told(e)}"
+        return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_error_text(e)}"
 
 
 def _record_of(value: bytes, source: WrittenUnder, to: WrittenUnder) -> Any:
@@ -279,8 +279,8 @@ def _fitting(row: Any, kind: pa.DataType) -> tuple[pa.Array, str | None]:
     try:
         return pa.array([row], kind), None
     except (pa.ArrowException, OverflowError) as e:
-        return pa.nulls(1, kind), f"it does not fit its type: {_told(e)}"
+        return pa.nulls(1, kind), f"it does not fit its type: {_error_text(e)}"
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

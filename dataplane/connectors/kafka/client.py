@@ -65,10 +65,10 @@ def in_words(servers: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as e:
-        raise _told(e.args[0], servers) from e
+        raise _failure(e.args[0], servers) from e
 
 
-def _told(error: Any, servers: str) -> TaskFailure:
+def _failure(error: Any, servers: str) -> TaskFailure:
     from confluent_kafka import KafkaError
 
     match error.code():

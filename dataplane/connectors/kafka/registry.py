@@ -61,7 +61,7 @@ class Registry:
 
     def _get(self, path: str, what: str) -> Mapping[str, Json]:
         try:
-            answer = self._asked(path)
+            answer = self._request(path)
             if answer.status_code == 404:
                 raise TaskFailure("schema-not-found", f"the schema registry at {self.url} has no {what}")
             if answer.status_code in (401, 403):
@@ -73,7 +73,7 @@ class Registry:
             raise self._refused(e) from e
         return body
 
-    def _asked(self, path: str) -> httpx2.Response:
+    def _request(self, path: str) -> httpx2.Response:
         trusted: Any = ssl.create_default_context(cafile=self.authorities) if self.authorities else True
         login = (self.user, self.password) if self.user else None
         limits = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)

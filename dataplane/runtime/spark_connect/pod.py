@@ -88,10 +88,10 @@ class SessionPod:
     def _order(self, connection: socket.socket) -> PodOrder | None:
         """None from who has no token, or says no whole order."""
         with suppress(OSError, ValueError):
-            return self._said(connection)
+            return self._order_of(connection)
         return None
 
-    def _said(self, connection: socket.socket) -> PodOrder | None:
+    def _order_of(self, connection: socket.socket) -> PodOrder | None:
         """Raises OSError, ValueError."""
         nonce = nonce_of(connection, self._token, GREET_S)
         if not nonce:

@@ -103,7 +103,7 @@ class Worker:
                 running.begin(spark)
                 return self._rows(spark, question, running)
             except Exception as error:
-                raise self._told(error, running, question, spark) from error
+                raise self._users_error(error, running, question, spark) from error
             finally:
                 running.over()
                 self._clear(spark)
@@ -163,7 +163,7 @@ class Worker:
                 running.end("limit", DISK.format(disk=most >> 20))
                 return
 
-    def _told(self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession) -> Exception:
+    def _users_error(self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession) -> Exception:
         """What an error is for the user; what is not one stays, and ends this process. Of a Spark that has ended the
         process ends, too, once that was told."""
         if running.ended is not None:
