@@ -316,13 +316,13 @@ def main() -> int:
     request: Request = json.load(sys.stdin)
     signal.alarm(request["seconds"])
     try:
-        value, code = answer(request), 0
+        answered, code = answer(request), 0
     except TaskFailure as e:
-        value, code = {"reason": e.message, "kind": e.kind}, REFUSED
+        answered, code = {"reason": e.message, "kind": e.kind}, REFUSED
     except duckdb.OutOfMemoryException:
         reason = f"comparing these rows takes more than {request['memory_bytes'] >> 20} MB of memory"
-        value, code = {"reason": reason, "kind": "user"}, REFUSED
-    sys.stdout.write(json.dumps(value))
+        answered, code = {"reason": reason, "kind": "user"}, REFUSED
+    sys.stdout.write(json.dumps(answered))
     sys.stdout.flush()
     return code
 

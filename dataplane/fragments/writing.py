@@ -263,15 +263,15 @@ def _entries(
         label, path, size = file
         return _File(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
 
-    result: dict[str, list[_File]] = {label: [] for label in written}
+    files_by_label: dict[str, list[_File]] = {label: [] for label in written}
     empty: list[str] = []
     for (label, path, _), written_file in zip(files, attempt.threads.map(look, files), strict=True):
         if written_file.entry["rows"]:
-            result[label].append(written_file)
+            files_by_label[label].append(written_file)
         else:
             empty.append(path)
     attempt.lake.delete(empty)
-    return result
+    return files_by_label
 
 
 def _rows(
@@ -345,13 +345,13 @@ def _by_spark(
     drawing = Drawing.of(schema, total, len(files))
     counting = Counting.of(schema, [file.dictionaries for file in every], total, len(files))
     query = profile_query(schema, "written", drawing.marks, counting.columns(), counting.aggregates())
-    result = dict.fromkeys(files, _NO_ROWS)
+    rows_by_label = dict.fromkeys(files, _NO_ROWS)
     for label, count, low1, high1, low2, high2, drawn, *values in session.sql(query).collect():
         sums = content_of(count, low1, high1, low2, high2)
-        result[label] = _Rows(sums, drawing.sample(count, drawn), counting.sketches(values))
+        rows_by_label[label] = _Rows(sums, drawing.sample(count, drawn), counting.sketches(values))
     for label, by_name in _stored_distinct(attempt, counting, files).items():
-        result[label] = replace(result[label], distinct={**result[label].distinct, **by_name})
-    return result
+        rows_by_label[label] = replace(rows_by_label[label], distinct={**rows_by_label[label].distinct, **by_name})
+    return rows_by_label
 
 
 def _stored_distinct(
@@ -365,8 +365,8 @@ def _stored_distinct(
             return counting.stored_in(file, written.dictionaries)
 
     every = attempt.threads.map(look, [stored for of_label in files.values() for stored in of_label])
-    result: dict[str, dict[str, str]] = {}
+    sketches_by_label: dict[str, dict[str, str]] = {}
     for label, of_label in files.items():
         looks = [next(every) for _ in of_label]
-        result[label] = {name: sketch_of([stored[name] for stored in looks]) for name in counting.stored}
-    return result
+        sketches_by_label[label] = {name: sketch_of([stored[name] for stored in looks]) for name in counting.stored}
+    return sketches_by_label

@@ -62,32 +62,32 @@ def _refuse_stop() -> NoReturn:
 
 def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
     """The entry point's result, as it can be stored. Arguments are bound by name."""
-    entry = getattr(bundle.load(), job["entrypoint"], None)
-    if not callable(entry):
+    entrypoint = getattr(bundle.load(), job["entrypoint"], None)
+    if not callable(entrypoint):
         raise TaskFailure("ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"])
     arguments = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
-    result = entry(**_bound(bundle, entry, arguments, job))
-    if not isinstance(result, DataFrame):
-        message = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
-        file, line = _place_of(bundle, entry, job)
+    frame = entrypoint(**_bound(bundle, entrypoint, arguments, job))
+    if not isinstance(frame, DataFrame):
+        message = f"{job['entrypoint']} must return a Spark DataFrame, not {type(frame).__name__}"
+        file, line = _place_of(bundle, entrypoint, job)
         raise TaskFailure("RESULT_NOT_A_DATAFRAME", message, file=file, line=line)
-    return result_of(result, job)
+    return result_of(frame, job)
 
 
-def _place_of(bundle: Bundle, entry: Any, job: PythonLogic) -> tuple[str, int]:
+def _place_of(bundle: Bundle, entrypoint: Any, job: PythonLogic) -> tuple[str, int]:
     """(file, line) of a function in the user's code; the first line of the main module for what is no function."""
-    code = getattr(inspect.unwrap(entry), "__code__", None)
+    code = getattr(inspect.unwrap(entrypoint), "__code__", None)
     file = bundle.files.get(code.co_filename) if code else None
     return (file, code.co_firstlineno) if code and file else (job["main"], 1)
 
 
-def _bound(bundle: Bundle, entry: Any, arguments: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
-    named = inspect.signature(entry).parameters.values()
+def _bound(bundle: Bundle, entrypoint: Any, arguments: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
+    named = inspect.signature(entrypoint).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in named):
         return dict(arguments)
     missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in arguments]
     if missing:
         message = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
-        file, line = _place_of(bundle, entry, job)
+        file, line = _place_of(bundle, entrypoint, job)
         raise TaskFailure("UNKNOWN_ARGUMENT", message, file=file, line=line)
     return {p.name: arguments[p.name] for p in named if p.name in arguments}

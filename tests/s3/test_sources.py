@@ -14,7 +14,7 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
-from dataplane.listing.page_buffer import Pages, told
+from dataplane.listing.page_buffer import Pages, stored_objects
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.source_stores import Access, is_as_listed, modified_ms, open_root, version_by, version_of
 from tests.s3.conftest import point
@@ -126,7 +126,7 @@ def test_pages_give_what_objects_are_one_by_one(data: str) -> None:
     folder = data.removeprefix("s3://lake/")
     metas = {o["path"]: o for page in obstore.list(root, prefix=folder) for o in page}
     pages = [pa.record_batch(page) for page in obstore.list(root, prefix=folder, chunk_size=3, return_arrow=True)]
-    found = [one for page in pages for one in told(page)]
+    found = [one for page in pages for one in stored_objects(page)]
     assert len(pages) > 1
     assert {o.path: (o.size, o.modified_ms, version_by(o.etag, o.size, o.modified_ms, access)) for o in found} == {
         path: (meta["size"], modified_ms(meta), version_of(meta, access)) for path, meta in metas.items()

@@ -61,8 +61,8 @@ def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]
             raise to_driver(e) from e
 
     # Not deterministic for Spark's optimizer, so that nothing is decoded twice.
-    result = StructType().add("value", kind).add("error", "string")
-    column = arrow_udf(decode, result)  # type: ignore[call-overload]  # its hints forget structs
+    answer_type = StructType().add("value", kind).add("error", "string")
+    column = arrow_udf(decode, answer_type)  # type: ignore[call-overload]  # its hints forget structs
     return kind, column.asNondeterministic()(F.col("value"))
 
 
