@@ -3,8 +3,6 @@
 `python -m dataplane query` answers queries by Spark for a control plane that calls, and `session` is a Spark Connect
 server that it orders. `python -m dataplane prepare` makes what lets drivers start sooner. `python -m dataplane test`
 answers questions about tests of blueprints, line by line.
-
-Does not belong here: anything but starting and ending.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How the work of a worker fails in words.
-
-Does not belong here: errors of Spark, which the driver translates.
-"""
+"""How the work of a worker fails in words."""
 
 from __future__ import annotations
 

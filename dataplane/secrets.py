@@ -3,7 +3,7 @@
 `secret://name/key` is the variable HEADGATE_SECRET_NAME_KEY, or the file $HEADGATE_SECRETS/name/key. A process takes
 these variables out of its environment at its start, so that nothing that it starts, and no code of users that looks at
 the environment, has them. Values are hidden in words for people (errors, logs, examples of a check); names and versions
-that the planes reckon with stay exact. Does not belong here: what secrets open.
+that the planes reckon with stay exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Words of errors as they may leave a process: of bounded length, and without what no reader or terminal can show.
 
-A file's own text gets into messages as names of columns and as values, and may be anything. Does not belong here: what
-is secret (secrets).
+A file's own text gets into messages as names of columns and as values, and may be anything.
 """
 
 from __future__ import annotations

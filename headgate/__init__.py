@@ -1,11 +1,9 @@
 """Headgate in a notebook or a program: datasets as lazy values, over the client of the REST API.
 
-    import headgate
+import headgate
 
-    hg = headgate.connect()
-    hg["flights"]["late"].where("carrier = 'AA'").to_pandas()
-
-Does not belong here: calls of the API (`controlplane.client`), and what a command line shows.
+hg = headgate.connect()
+hg["flights"]["late"].where("carrier = 'AA'").to_pandas()
 """
 
 from __future__ import annotations

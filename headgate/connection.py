@@ -1,7 +1,4 @@
-"""One connection to a control plane: found as the command line finds it, and the way to everything else.
-
-Does not belong here: what dataflows and datasets are asked (`dataset`), and cells of notebooks (`magic`).
-"""
+"""One connection to a control plane: found as the command line finds it, and the way to everything else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Dataflows and datasets as lazy values: which rows of which state are meant, and what is known of them.
-
-Does not belong here: how rows become tables of other libraries (`lazy`).
-"""
+"""Dataflows and datasets as lazy values: which rows of which state are meant, and what is known of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Errors as users of the package see them: in words, with their places.
-
-Does not belong here: deciding what is an error.
-"""
+"""Errors as users of the package see them: in words, with their places."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Answers as HTML for notebooks: the tables and lines that the command line shows, and rows.
 
-All text is escaped, and there is no script. Colours are those of the notebook, so it follows a dark theme. Does not
-belong here: what an answer shows (views of the command line).
+All text is escaped, and there is no script. Colours are those of the notebook, so it follows a dark theme.
 """
 
 from __future__ import annotations

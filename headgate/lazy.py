@@ -1,7 +1,6 @@
 """Rows that are not read before they are wanted: what datasets and queries have in common.
 
-Rows come as an Arrow stream, so types are kept: dates, decimals, nested values. Does not belong here: which rows are
-meant (`dataset`, `query`).
+Rows come as an Arrow stream, so types are kept: dates, decimals, nested values.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     %%headgate as late
     SELECT carrier, count(*) AS n FROM flights.delays WHERE dep_delay > $minutes GROUP BY ALL
 
-Does not belong here: what a query is (`query`). IPython is not imported before a notebook loads this.
+IPython is imported when a notebook loads this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A dataflow's graph as one SVG element, which needs nothing beside it: no script, no file, no style of a page.
 
 Lines and words have the colour of the notebook's text and no box has a ground, so it is the same in a light and in a
-dark theme. Does not belong here: where boxes stand (`controlplane.ui.draw`), tables (`html`).
+dark theme.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A plan of an edit as a value that shows itself and can be carried out.
-
-Does not belong here: what a plan says (`controlplane.core.plan`), and how it is shown (views of the command line).
-"""
+"""A plan of an edit as a value that shows itself and can be carried out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A query as a lazy value. Its SQL is DuckDB's, as `headgate query` takes it; the service runs it.
-
-Does not belong here: cells of notebooks (`magic`).
-"""
+"""A query as a lazy value. Its SQL is DuckDB's, as `headgate query` takes it; the service runs it."""
 
 from __future__ import annotations
 

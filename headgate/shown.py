@@ -1,7 +1,4 @@
-"""An answer of the service that shows itself: in a notebook as HTML, elsewhere as the command line shows it.
-
-Does not belong here: how it is asked for.
-"""
+"""An answer of the service that shows itself: in a notebook as HTML, elsewhere as the command line shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One folder for each connector, with `list`, `read`, `write` and `check` as far as it has them; `registry` names them.
+"""One folder for each connector, with those of `list`, `read`, `write` and `check` that it has.
 
-Does not belong here: what connectors share (`fragments`, `listing`, `storage`).
+`registry` names the connectors.
 """

@@ -1,7 +1,4 @@
-"""The `parse` kind of work for connectors other than `files`: source objects into fragments, many in one Spark job.
-
-Does not belong here: how any one connector reads.
-"""
+"""The `parse` kind of work for connectors other than `files`: source objects into fragments, many in one Spark job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which module lists, reads and writes for which connector: the one place where they are registered.
 
 A connector is up to three functions, each in a module of its own that is imported on use: a worker loads no Spark.
-Does not belong here: what they do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """What both planes must agree on byte for byte: canonical encoding, identities, wire records, failpoints.
 
-Standard library only. Does not belong here: HTTP, Spark, storage, planning.
+Standard library only.
 """

@@ -1,6 +1,6 @@
 """The environment of processes that run texts of users: ours without secrets of the installation.
 
-What clients of the lake need stays. Does not belong here: secrets that users' transforms name (`dataplane.secrets`).
+What clients of the lake need stays.
 """
 
 from __future__ import annotations

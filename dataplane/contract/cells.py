@@ -1,7 +1,7 @@
 """Values of rows between what YAML and JSON can say and what Spark takes, by type.
 
 Both planes use it: one says what is wrong with a value before anything runs, the other makes rows of the values, and
-tells rows. Does not belong here: types that are not declared.
+tells rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a process that runs tests of blueprints is asked, a line of JSON each, and what it answers, a line each.
-
-Does not belong here: what a blueprint says, and whether a test has passed.
-"""
+"""What a process that runs tests of blueprints is asked, a line of JSON each, and what it answers, a line each."""
 
 from __future__ import annotations
 

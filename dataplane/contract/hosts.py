@@ -1,7 +1,4 @@
-"""Hosts that no address of a user may name: link-local ones, where clouds serve a machine's own credentials.
-
-Does not belong here: which address a name has (`dataplane.notify`).
-"""
+"""Hosts that no address of a user may name: link-local ones, where clouds serve a machine's own credentials."""
 
 from __future__ import annotations
 

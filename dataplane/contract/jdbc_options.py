@@ -2,7 +2,7 @@
 
 Spark hands each option to the driver as a property. PostgreSQL's driver makes an object of a class that is named, with
 a text as its argument, and writes a log to a file that is named. Certificates of TLS in the URL are files to read that
-a connection may need; they stay. Does not belong here: what the other options say.
+a connection may need; they stay.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ order of files does not count, and neither does how they were split into listing
 
 Formats with types of their own are joined exactly: INT and BIGINT are BIGINT, BIGINT and DOUBLE are a CONFLICT. In
 formats of text (CSV, JSON) values are read anew under the joined type; what no other type holds there is STRING.
-
-Does not belong here: which values a text has (the data plane's inference), what a conflict is for a dataset.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Folders named `key=value`, as Hive, Spark, Arrow and DuckDB write them: the columns that a file's path gives.
 
-    region=EU/day=2024-01-01/part-0.parquet     region is EU, day is 2024-01-01
-    place=North%20America                       names and values are percent-encoded UTF-8
-    place=__HIVE_DEFAULT_PARTITION__            NULL
-    place=__HEADGATE_EMPTY__                    the empty text, for which Hive has no name
-    day%3D2013-01                               no key: our writer encodes `=` in granules and buckets
-
-Does not belong here: types of the values, the folders that a target gets.
+region=EU/day=2024-01-01/part-0.parquet     region is EU, day is 2024-01-01
+place=North%20America                       names and values are percent-encoded UTF-8
+place=__HIVE_DEFAULT_PARTITION__            NULL
+place=__HEADGATE_EMPTY__                    the empty text, for which Hive has no name
+day%3D2013-01                               no key: our writer encodes `=` in granules and buckets
 """
 
 from __future__ import annotations

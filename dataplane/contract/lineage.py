@@ -1,8 +1,7 @@
 """Column lineage of one transform, in the form of OpenLineage's column-lineage facet, and how it is put together.
 
 An input is named as the transform's code names it: equal code over equal schemas has one lineage, whatever datasets it
-reads. Does not belong here: finding what a column is made of, by Spark's plan (`dataplane.spark.plan_lineage`) or by
-the text (the control plane's `core.sql.column_lineage`).
+reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Conditions on rows, checked and typed, as they go to the process that reads records.
-
-Does not belong here: their text (the control plane's `core.records.where`), how they are computed
-(`fragments.filtering`).
-"""
+"""Conditions on rows, checked and typed, as they go to the process that reads records."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A profile has two parts. Counts and bounds are sums and extremes over whole files. The sample is rows that were drawn by
 marks: each row has a random number below 2^32, and those below a threshold are kept. So the sample of a union is made
 of the samples of its parts (threshold sampling: Duffield, Lund, Thorup, J. ACM 54, 2007, with equal weights), in any
-order and grouping. Does not belong here: how values are read, and what a profile tells (`core.profiles`).
+order and grouping.
 """
 
 from __future__ import annotations

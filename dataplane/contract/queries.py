@@ -2,7 +2,6 @@
 
 An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
 pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame is a `J`, with a JSON object.
-Does not belong here: engines, Arrow, processes.
 """
 
 from __future__ import annotations

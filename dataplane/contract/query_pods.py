@@ -4,8 +4,7 @@ The caller's first line proves that it has the token, and the welcome that the p
 another's. The token itself is never sent. Then frames go both ways: a letter, the length of what follows in four bytes,
 and what follows. `I` has bytes for the process's input, `O` some of its output. `K` and `X` have a number in decimal
 digits, `W` one and the proof. A connection that ends without `K` ends the process at once, and so does a caller that
-is silent for too long: it says an empty `I` now and then. Does not belong here: what the process is asked, and answers
-(`queries`).
+is silent for too long: it says an empty `I` now and then.
 """
 
 from __future__ import annotations

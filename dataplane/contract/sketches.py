@@ -4,8 +4,7 @@ Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and the
 more, bitmaps keep where hashes fall. The first bitmap is of all values, each next one of a RATE-th of the values of the
 one before, by other bits of the hash, so the first that is not too full gives the number (Whang, Vander-Zanden and
 Taylor, 1990; Estan, Varghese and Fisk, Bitmap algorithms for counting active flows, 2003). The standard error is at
-most 1.4 %. Standard library only, since both planes merge. Does not belong here: hashes of values
-(`fragments.distinct`), what a profile tells (`core.profiles`).
+most 1.4 %. Standard library only, since both planes merge.
 """
 
 from __future__ import annotations

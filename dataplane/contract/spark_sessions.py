@@ -1,7 +1,4 @@
-"""What is said to and by a process that is one user's Spark Connect server: an order in a line, and what came of it.
-
-Does not belong here: who may have such a server, how it is ended.
-"""
+"""What is said to and by a process that is one user's Spark Connect server: an order in a line, and what came of it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ is a value of the dataset's type.
 A file's type is written as a dataset's (`contract.schemas`), with more names for what no dataset's type is: unsigned
 integers, timestamps of nanoseconds, times of day, columns without any value (`FILE_ONLY`). Readers of footers give
 these names, one function a format (connectors.files.footers). Formats whose values stand as text have no types of their
-own: inference says which they have. Does not belong here: the least type for two of a dataset's, reading.
+own: inference says which they have.
 """
 
 from __future__ import annotations

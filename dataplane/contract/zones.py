@@ -1,7 +1,4 @@
-"""Time zones by name, as both planes read them.
-
-Does not belong here: what the time is.
-"""
+"""Time zones by name, as both planes read them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Committed rows as Arrow batches, and their values as plain text and JSON.
-
-Does not belong here: where rows go. pyarrow is imported on use, because most work of a worker needs none of it.
-"""
+"""Committed rows as Arrow batches, and their values as plain text and JSON."""
 
 from __future__ import annotations
 

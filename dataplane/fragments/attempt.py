@@ -1,7 +1,4 @@
-"""One claim while it is worked on: where it may write, how it is stopped, and how one bad task is found among many.
-
-Does not belong here: any one kind of work.
-"""
+"""One claim while it is worked on: where it may write, how it is stopped, and how one bad task is found among many."""
 
 from __future__ import annotations
 

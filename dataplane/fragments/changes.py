@@ -2,8 +2,7 @@
 them and a generation beside them.
 
 Reads one JSON `Request` from stdin, writes the rows to stdout, and ends. Where one side has no files nothing is held;
-else rows are grouped by value in DuckDB (`row_diff`), so a row that only went elsewhere is no change. Does not belong
-here: which files differ.
+else rows are grouped by value in DuckDB (`row_diff`), so a row that only went elsewhere is no change.
 """
 
 from __future__ import annotations

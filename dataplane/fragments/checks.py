@@ -1,7 +1,4 @@
-"""The `check` kind of work: how many of some rows fail what is expected of them, with an example or two.
-
-Does not belong here: what a failure leads to.
-"""
+"""The `check` kind of work: how many of some rows fail what is expected of them, with an example or two."""
 
 from __future__ import annotations
 

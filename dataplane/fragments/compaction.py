@@ -1,7 +1,6 @@
 """The `pack` kind of work: the rows of many fragments of one schema in a few files.
 
 What comes out has an id that follows from its rows, which the control plane knows before: anything else is no pack.
-Does not belong here: which fragments are packed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Contents of few rows without a job of Spark: the hashes of `content`, computed where the rows were read.
 
 They are Spark's own `xxhash64`, one after the other over a row's columns, each seeded with the one before it: here over
-whole columns at a time (XXH64, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). Does not belong here:
-types that need more than a hash of their values, which are left to Spark.
+whole columns at a time (XXH64, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows as JSON text within a bound of bytes: long values are cut, and who cuts them knows.
-
-Does not belong here: which rows, and how many.
-"""
+"""Rows as JSON text within a bound of bytes: long values are cut, and who cuts them knows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the chunk's rows.
 
-They tell distinct values without a look at the rows. Does not belong here: what is made of them (`distinct`).
+They tell distinct values without a look at the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sketches of the distinct values of a fragment's columns, from all of its rows: in Spark's query, or from tables.
 
-Both ways hash a value by Spark's `xxhash64`, and take its low 32 bits, so their sketches merge. Does not belong here:
-what a sketch is (`contract.sketches`).
+Both ways hash a value by Spark's `xxhash64`, and take its low 32 bits, so their sketches merge.
 """
 
 from __future__ import annotations

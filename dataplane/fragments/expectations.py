@@ -1,7 +1,6 @@
 """Conditions on rows, and taking out the rows that fail them where they are written: dropped, or kept elsewhere.
 
-A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does. Does not belong here: looking at
-rows that were written (check).
+A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is asked.
 
-NULL is neither true nor false, as in SQL. NaN equals nothing, and times are taken apart in UTC. Does not belong here:
-checking conditions (the control plane does, before anything is read).
+NULL is neither true nor false, as in SQL. NaN equals nothing, and times are taken apart in UTC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A transform's inputs as DataFrames of one session: files of the lake read under the schemas that the claim names.
-
-Does not belong here: what is done with them.
-"""
+"""A transform's inputs as DataFrames of one session: files of the lake read under the schemas that the claim names."""
 
 from __future__ import annotations
 

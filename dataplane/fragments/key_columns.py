@@ -1,7 +1,6 @@
 """The columns of a partition's key in Spark: the text of each, and the rows of given keys.
 
-Equal values have one text, whatever the width of their type. NULL stays NULL. Does not belong here: which rows are read
-or written.
+Equal values have one text, whatever the width of their type. NULL stays NULL.
 """
 
 from __future__ import annotations

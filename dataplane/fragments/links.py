@@ -2,7 +2,7 @@
 
 Spark takes glob characters, hidden names, colons and percent signs of a path for more than text, and the only column
 that tells rows of different files apart without a join is a partition folder. So no name that a user chose reaches it:
-`<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file. Does not belong here: reading.
+`<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file.
 """
 
 from __future__ import annotations

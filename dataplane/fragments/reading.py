@@ -1,7 +1,7 @@
 """Files of the lake as rows, told apart by labels where that is asked for.
 
 In a local folder Spark reads them through links that carry the label. An object store has no links: there a file's own
-path is joined to its labels, as often as a file is asked for. Does not belong here: source files, what rows are for.
+path is joined to its labels, as often as a file is asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Streams committed rows as a body: what a process that answers queries does for records.
-
-Does not belong here: which files make up a dataset, checking what is asked for, and the process (`query`).
-"""
+"""Streams committed rows as a body: what a process that answers queries does for records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows in the forms in which they are sent: JSON, lines of JSON, CSV, Arrow and Parquet, written as they come.
 
-No form holds more than a batch, Parquet no more than a row group. Does not belong here: which rows.
+No form holds more than a batch, Parquet no more than a row group.
 """
 
 from __future__ import annotations

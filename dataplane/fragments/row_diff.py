@@ -3,7 +3,7 @@
 Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
 who started it beyond its room on the disk. Rows
 are grouped by their values, not by a hash, in DuckDB, which spills to `scratch` what does not fit into memory. No text
-of a user's gets into SQL: columns have numbers there. Does not belong here: which files differ.
+of a user's gets into SQL: columns have numbers there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Samples of fragments' rows, drawn in the pass that computes contents: in Spark's query, or from a table in memory.
 
-No further job and no further read: the query that sums hashes collects the rows that are drawn. Does not belong
-here: what footers tell (`statistics`), how samples merge (`contract.profiles`).
+No further job and no further read: the query that sums hashes collects the rows that are drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows of fragments in the order that a job asks for, so that statistics of files and row groups tell them apart.
-
-Does not belong here: writing.
-"""
+"""Rows of fragments in the order that a job asks for, so that statistics of files and row groups tell them apart."""
 
 from __future__ import annotations
 

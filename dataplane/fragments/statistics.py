@@ -1,7 +1,7 @@
 """What a Parquet file's footer tells, as Delta's statistics. Readers skip files by them, so a wrong one loses rows.
 
 Left out wherever they are not exact or readers differ: floats (NaN), long texts, nested columns, dates that a reader's
-calendar may lack, decimals that JSON numbers cannot hold. Does not belong here: contents.
+calendar may lack, decimals that JSON numbers cannot hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`python -m dataplane.fragments.verify`: whether fragments are as they were written, without a JVM.
 
 Reads one JSON request a line from stdin, the first one `{lake}`, others `{schema, content, files}`, and answers each
-with a line: `null`, or `[path, what is wrong]`. Ends at the end of its input. Memory holds a batch of rows. Does not
-belong here: which fragments there are, and what is done about them.
+with a line: `null`, or `[path, what is wrong]`. Ends at the end of its input. Memory holds a batch of rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Fragments: writing rows below an attempt's prefix, and measuring them as they were written.
-
-Does not belong here: where rows come from, statistics of files.
-"""
+"""Fragments: writing rows below an attempt's prefix, and measuring them as they were written."""
 
 from __future__ import annotations
 

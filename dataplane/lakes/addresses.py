@@ -1,4 +1,4 @@
-"""What the URI of a lake and the environment say of where it is. Does not belong here: opening it."""
+"""What the URI of a lake and the environment say of where it is."""
 
 from __future__ import annotations
 

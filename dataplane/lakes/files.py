@@ -1,4 +1,4 @@
-"""What every kind of lake can do with its files, and how it fails. Does not belong here: how a kind does it."""
+"""What every kind of lake can do with its files, and how it fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A lake in HDFS, by hdfs-native: the addresses of a nameservice are found where Hadoop's own clients find them.
 
-A file is written under another name and renamed, which fails where there is one already. Does not belong here: what
-files hold; how Spark finds its way there, which needs nothing of ours.
+A file is written under another name and renamed, which fails where there is one already.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A lake in a local folder. Does not belong here: what files hold."""
+"""A lake in a local folder."""
 
 from __future__ import annotations
 

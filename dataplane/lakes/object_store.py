@@ -1,7 +1,6 @@
 """A lake in an object store: S3, and by the same code Google Cloud Storage, Azure or memory, through obstore.
 
-Conditional puts are the server's own. Does not belong here: what files hold; how Spark finds its way to the store;
-stores of source files, which have addresses and credentials of their own.
+Conditional puts are the server's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening a lake by its URI. Does not belong here: what a kind of lake does."""
+"""Opening a lake by its URI."""
 
 from __future__ import annotations
 

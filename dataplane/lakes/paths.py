@@ -1,4 +1,4 @@
-"""Which texts are paths of the lake. Does not belong here: the files there."""
+"""Which texts are paths of the lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are somewhere else, read in ranges. Does not belong here: where they are."""
+"""Files that are somewhere else, read in ranges."""
 
 from __future__ import annotations
 

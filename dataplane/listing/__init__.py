@@ -1,4 +1,1 @@
-"""What lies at a location of files: found by glob, told apart by version, grouped into partitions. No JVM.
-
-Does not belong here: listings of other connectors (`connectors`).
-"""
+"""What lies at a location of files: found by glob, told apart by version, grouped into partitions. No JVM."""

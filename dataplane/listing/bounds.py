@@ -1,7 +1,6 @@
 """How much one listing may look at, and for how long, before it gives its worker back.
 
-What was read of files so far is remembered, so that the next try goes on from there. Does not belong here: what is
-looked at; the length of one single call to a file system or a user's function, which nothing here can cut short.
+What was read of files so far is remembered, so that the next try goes on from there.
 """
 
 from __future__ import annotations

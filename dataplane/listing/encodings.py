@@ -1,6 +1,6 @@
 """The encodings of text files, as Python names them: what a mark at the beginning of a file decides.
 
-UTF-16 and UTF-32 without a mark are big-endian, as the standard and Java have it. Does not belong here: decoding.
+UTF-16 and UTF-32 without a mark are big-endian, as the standard and Java have it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Sorting more than fits into memory: sorted runs in temporary files, merged as they are read.
-
-Does not belong here: what the records mean.
-"""
+"""Sorting more than fits into memory: sorted runs in temporary files, merged as they are read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The own columns of one source file, as Spark would name them, with the fields of structs among them, without Spark.
 
-None wherever Spark might see it otherwise: then Spark is asked. Does not belong here: types.
+None wherever Spark might see it otherwise: then Spark is asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The `list` kind of work: the files behind a read connector, with versions by content, grouped by partition.
 
-A listing is whole or it fails: nothing here may turn "could not look" into "is not there". Does not belong here:
-comparing listings, reading rows.
+A listing is whole or it fails: nothing here may turn "could not look" into "is not there".
 """
 
 from __future__ import annotations

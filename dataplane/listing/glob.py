@@ -1,4 +1,4 @@
-r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
+"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
 any of them; and `**` as a folder of a glob stands for any number of folders.
 
 A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
@@ -6,7 +6,7 @@ for the visible files directly in it. Links are followed, but not by `**`, and n
 that leads nowhere is an error, wherever in a path it stands: what lies behind it is not known.
 
 All alternatives of a glob are looked for together, so that a folder is read once, however many parts of the glob could
-match there. A name is matched without going back. Does not belong here: reading files.
+match there. A name is matched without going back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Folders `key=value` of listed files, where a dataset reads them as columns. All its files have the same keys.
-
-Does not belong here: how names of folders are read (contract.key_folders), types of values.
-"""
+"""Folders `key=value` of listed files, where a dataset reads them as columns. All its files have the same keys."""
 
 from __future__ import annotations
 

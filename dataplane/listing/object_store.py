@@ -1,8 +1,7 @@
 """Listing files in an object store: as a stream, in pages of the server, with its own versions.
 
 Nothing is a folder there: what lies below the fixed folder of a glob is listed, and names are matched as those of local
-files are. A listing that breaks off in the middle is a failure, never a shorter listing. Does not belong here: local
-files (listing), rows.
+files are. A listing that breaks off in the middle is a failure, never a shorter listing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an object store tells of the objects in it, page by page as Arrow tables, and a digest over all of it.
 
 No Python value is made of an object before somebody wants it, and what is more than a few pages waits in a temporary
-file. Does not belong here: asking a store, which objects are wanted.
+file.
 """
 
 from __future__ import annotations

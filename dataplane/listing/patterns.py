@@ -1,7 +1,4 @@
-"""Regular expressions that users write, in an engine whose time is linear in the text: RE2.
-
-Does not belong here: globs, patterns of our own.
-"""
+"""Regular expressions that users write, in an engine whose time is linear in the text: RE2."""
 
 from __future__ import annotations
 

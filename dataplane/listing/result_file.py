@@ -1,7 +1,4 @@
-"""The lines of one listing on their way to the control plane: inline while they are few, else in a file of the lake.
-
-Does not belong here: what is listed, and how.
-"""
+"""The lines of one listing on their way to the control plane: inline while they are few, else in a file of the lake."""
 
 from __future__ import annotations
 

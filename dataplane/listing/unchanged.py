@@ -2,7 +2,7 @@
 
 What a location looks like is what its store tells of the objects in it, before any is looked into. It is worth
 something only beside the digest of the listing that the control plane has (`was` in a job): a listing that was refused
-or held there is told in full again. Does not belong here: looking.
+or held there is told in full again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 about fresh files.
 
 A file system's clock is coarse: a file may change twice within one tick and look the same. So an entry is kept only
-if the file had been at rest for a while when it was read. Does not belong here: finding files.
+if the file had been at rest for a while when it was read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m dataplane.query`: answers SQL over committed files until its standard input ends, which ends it at once.
 
-The first line has its bounds, each other one a question. Does not belong here: what is answered (`worker`).
+The first line has its bounds, each other one a question.
 """
 
 from __future__ import annotations

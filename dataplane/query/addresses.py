@@ -1,7 +1,6 @@
 """Addresses in a query's text: `flights.delays@2` becomes `flights."delays@2"`, which DuckDB reads as one name.
 
-Nothing else of the text is touched. Strings, quoted names and comments are left alone. Does not belong here: what an
-address means.
+Nothing else of the text is touched. Strings, quoted names and comments are left alone.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Columns are compared by their places, as engines name those without a name differently. Whole numbers are compared as
 such, other numbers by their first nine digits: engines add them up in another order, and divide decimals otherwise.
-Does not belong here: files of the lake (`fragments.row_diff`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 DuckDB opens no file of a user: rows come from Arrow, which is handed the files. So no path is allowed, neither for
 reading nor for `COPY`, but the folder that DuckDB spills to, which it always allows itself. That folder is made for one
 query under a name that nobody can guess, and is empty when the query begins.
-Does not belong here: what a query may say (`statement`).
 """
 
 from __future__ import annotations

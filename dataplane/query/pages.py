@@ -1,7 +1,4 @@
-"""A page of a stored result: rows as pieces of JSON, within bounds of rows and of bytes.
-
-Does not belong here: reading what is stored (`results`), and files of all rows.
-"""
+"""A page of a stored result: rows as pieces of JSON, within bounds of rows and of bytes."""
 
 from __future__ import annotations
 

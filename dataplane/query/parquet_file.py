@@ -1,7 +1,7 @@
 """A stored result of a query as a Parquet file.
 
 Parquet has no form for a few types of Arrow, which become text, and its readers find columns by name, so that names
-are made to differ. Does not belong here: running, storing.
+are made to differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rows of a query: as an Arrow stream while it runs, and the rows of a stored stream as JSON values.
 
-JSON values are those of records: decimals, times and binary values are text. Does not belong here: running, storing,
-pages and files of a stored stream.
+JSON values are those of records: decimals, times and binary values are text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a query is allowed to say, by DuckDB's own parser: one SELECT over tables that it names.
 
-Whatever is refused here is refused a second time by the locked database, or is not there. Does not belong here:
-running.
+Whatever is refused here is refused a second time by the locked database, or is not there.
 """
 
 from __future__ import annotations

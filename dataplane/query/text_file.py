@@ -1,7 +1,4 @@
-"""A stored result of a query as a text file: CSV or JSON, with all rows, whatever their size.
-
-Does not belong here: running, storing, and pages, which have bounds.
-"""
+"""A stored result of a query as a text file: CSV or JSON, with all rows, whatever their size."""
 
 from __future__ import annotations
 

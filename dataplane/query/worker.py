@@ -1,7 +1,6 @@
 """Answers questions of `dataplane.contract.queries` one after the other, each query in a database of its own.
 
-A query that outlives its deadline is interrupted; if that does not end it, the kernel ends this process. Does not
-belong here: how many such processes there are.
+A query that outlives its deadline is interrupted; if that does not end it, the kernel ends this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a process that runs texts of users is held to by the kernel, and how it ends. Does not belong here: its work."""
+"""What a process that runs texts of users is held to by the kernel, and how it ends."""
 
 from __future__ import annotations
 

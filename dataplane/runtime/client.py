@@ -1,7 +1,4 @@
-"""The pulling side of docs/protocol.md over HTTP: claim, heartbeat, report; patient while the control plane is away.
-
-Does not belong here: what is done with a claim.
-"""
+"""The pulling side of docs/protocol.md over HTTP: claim, heartbeat, report; patient while the control plane is away."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A driver process: one warm Spark session, a few threads that claim, execute and report, and one that keeps leases.
-
-Does not belong here: what executing means, HTTP, where results go.
-"""
+"""A driver process: one warm Spark session, a few threads that claim, execute and report, and one that keeps leases."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """A process that runs tests of blueprints: one Spark session, no lake, no service.
 
 Questions come as lines of JSON on the standard input, and each is answered by one line.
-
-Does not belong here: HTTP, tasks that are claimed, whether a test has passed.
 """
 
 from __future__ import annotations

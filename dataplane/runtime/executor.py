@@ -1,7 +1,4 @@
-"""From a claim to the results of its tasks, on a Spark session, without HTTP.
-
-Does not belong here: how any one kind of work is done, and who is told about it.
-"""
+"""From a claim to the results of its tasks, on a Spark session, without HTTP."""
 
 from __future__ import annotations
 

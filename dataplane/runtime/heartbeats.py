@@ -1,7 +1,4 @@
-"""Heartbeats of all attempts that a worker has, by one thread, and what they were answered.
-
-Does not belong here: what is done about an answer.
-"""
+"""Heartbeats of all attempts that a worker has, by one thread, and what they were answered."""
 
 from __future__ import annotations
 

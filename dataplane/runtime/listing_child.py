@@ -3,7 +3,6 @@
 What it does to its process (ends it, fills its memory, changes its folder, waits for ever) it does to no other
 dataflow's listing, and it is not handed what opens the control plane. The child reads a claim from its standard input
 and writes the results to its standard output, which the code does not see: what that prints goes to the worker's log.
-Does not belong here: what is done with the claim (worker).
 """
 
 from __future__ import annotations

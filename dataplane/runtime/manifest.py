@@ -1,7 +1,4 @@
-"""The file that says what an attempt came to, from which its work can be adopted when nobody is left to report it.
-
-Does not belong here: adopting.
-"""
+"""The file that says what an attempt came to, from which its work can be adopted when nobody is left to report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt took, as a report tells it. Does not belong here: what Spark counts (`spark.job_counts`)."""
+"""What an attempt took, as a report tells it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ending with the process that started us, whatever ends it.
-
-Does not belong here: ending in good order, which is what `drain` and SIGTERM are for.
-"""
+"""Ending with the process that started us, whatever ends it."""
 
 from __future__ import annotations
 

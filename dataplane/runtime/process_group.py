@@ -1,4 +1,4 @@
-"""A process that leads a group of its own, with all that it starts. Does not belong here: what it is for."""
+"""A process that leads a group of its own, with all that it starts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A worker: claims work that needs no JVM, does it, reports it. Starts fast; loads Arrow only where a task needs it.
 
 Listings and tries of connections are done side by side: most of their time is waiting. Writes are done one after the
-other, by a thread of their own, as not every target bears two at a time. Does not belong here: HTTP (the client's),
-how slots are shared between dataflows (slots), Spark (the driver's), a user's own code (aside).
+other, by a thread of their own, as not every target bears two at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When a worker that has grown makes room for a fresh one.
 
 A write target may load Arrow, which takes three times what a worker needs that only lists, and a process cannot give
-it back. A pool that starts another worker at once says so by HEADGATE_WORKER_REST_S. Does not belong here: ending.
+it back. A pool that starts another worker at once says so by HEADGATE_WORKER_REST_S.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which dataflows may have one more of a worker's slots: one whose listings hang leaves room for the others.
 
 A dataflow may go on taking slots while it has fewer than are free. So a single one gets half of them, the next one half
-of the rest, and so on: of 16 slots four dataflows can hang without taking the last one. Does not belong here: work.
+of the rest, and so on: of 16 slots four dataflows can hang without taking the last one.
 """
 
 from __future__ import annotations

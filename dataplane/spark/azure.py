@@ -1,7 +1,7 @@
 """How Spark finds its way to Azure: settings of Hadoop's ABFS, from the variables that obstore and deltalake read.
 
 Secrets are no settings: `${env.NAME}` stands for one, which Hadoop puts in where it is used and which is all that an
-event log or page of Spark shows. Does not belong here: the lake itself; sources (read.remote).
+event log or page of Spark shows.
 """
 
 from __future__ import annotations

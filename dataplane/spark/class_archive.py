@@ -1,8 +1,7 @@
 """Spark's classes as an archive, which a JVM maps instead of loading and checking them one by one.
 
 It belongs to one Java, one PySpark and one class path, and a JVM that it does not fit passes over it (class data
-sharing, JEP 350). A session that does a little of everything makes it, once for each user. Does not belong here: the
-sessions of drivers.
+sharing, JEP 350). A session that does a little of everything makes it, once for each user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Jars of sources that PySpark lacks (PostgreSQL, Kafka, Delta), for a Spark that runs already.
 
-They come with the first task that needs them: Spark starts without them, and goes on with them. Does not belong here:
-which jars these are, and where they come from (jars).
+They come with the first task that needs them: Spark starts without them, and goes on with them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Errors of Spark and of users' code as records: condition, SQL state and message first, at the user's own line.
-
-Does not belong here: deciding what to run again.
-"""
+"""Errors of Spark and of users' code as records: condition, SQL state and message first, at the user's own line."""
 
 from __future__ import annotations
 

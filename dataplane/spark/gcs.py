@@ -1,8 +1,7 @@
 """How Spark finds its way to Google Cloud Storage: settings of Hadoop's connector.
 
 Google's client finds credentials where obstore and deltalake do: in the file that GOOGLE_APPLICATION_CREDENTIALS names,
-else at the machine's metadata server. So nothing of them is a setting. Does not belong here: the lake itself; sources
-(read.remote).
+else at the machine's metadata server. So nothing of them is a setting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The stores that Spark reaches by a file system of Hadoop's that PySpark lacks: which jars and settings each needs.
-
-Does not belong here: what the settings are (s3a, azure, gcs).
-"""
+"""The stores that Spark reaches by a file system of Hadoop's that PySpark lacks: which jars and settings each needs."""
 
 from __future__ import annotations
 

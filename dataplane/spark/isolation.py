@@ -1,7 +1,7 @@
 """What users' code may leave in a driver that goes on, and how the next task is kept from it.
 
 A task has a session of its own; this is about what sessions share. It is cleared while nothing runs: tasks that run
-side by side see the same cached tables, global views and tables of the catalogue. Does not belong here: sessions.
+side by side see the same cached tables, global views and tables of the catalogue.
 """
 
 from __future__ import annotations

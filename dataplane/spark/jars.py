@@ -1,7 +1,7 @@
 """Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where they lie.
 
 By Maven if it is installed, else by Spark's own resolver, which heeds `spark.jars.repositories` and
-`spark.jars.ivySettings`. Does not belong here: what they are for.
+`spark.jars.ivySettings`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Spark itself knows of an attempt: how many jobs and stages ran in its group; and where Spark tells more.
 
 Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them, these are counted. Two
-questions are asked for an attempt, however many jobs it had. Does not belong here: the time that it took (runtime).
+questions are asked for an attempt, however many jobs it had.
 """
 
 from __future__ import annotations

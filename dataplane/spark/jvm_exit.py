@@ -1,7 +1,4 @@
-"""Whether Spark's JVM has ended by itself, and of what, in words.
-
-Does not belong here: ending it (session).
-"""
+"""Whether Spark's JVM has ended by itself, and of what, in words."""
 
 from __future__ import annotations
 

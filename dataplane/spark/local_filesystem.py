@@ -3,7 +3,7 @@
 Without Hadoop's native library, which PySpark does not bring, that file system starts `chmod` for each file and each
 folder that it makes: seven processes for each file of a partitioned write. 500 files of 1,000 rows took 10.5 s with
 them and 3.5 s without (two cores, OpenJDK 17). So the one method that does it is ours; Janino, the compiler of Spark's
-own generated code, compiles it. Does not belong here: what is written where.
+own generated code, compiles it.
 """
 
 from __future__ import annotations

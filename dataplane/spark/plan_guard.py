@@ -3,7 +3,7 @@
 Spark's own plans are looked at, so it does not matter what another parser makes of a text. First the parsed plan, of
 which nothing has been looked up yet: it must be a query, over views that were given, with functions that read nothing
 else. Then the analysed plan, before anything runs: its relations must be those of the views. What is not known here is
-refused. Does not belong here: users' Python, which may do what it likes.
+refused.
 """
 
 from __future__ import annotations

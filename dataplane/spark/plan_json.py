@@ -1,7 +1,6 @@
 """A plan of Spark's as one JSON text of the JVM's, parsed: one question for all of it, where each node would be dozens.
 
-Spark writes the nodes of a tree in order, each before those below it (`TreeNode.toJSON`). Does not belong here: what a
-plan means.
+Spark writes the nodes of a tree in order, each before those below it (`TreeNode.toJSON`).
 """
 
 from __future__ import annotations

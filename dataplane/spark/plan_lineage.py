@@ -7,8 +7,7 @@ Each node is looked at after those below it, so that a number stands for what it
     Filter Join Sort ...    -> columns that decide which rows there are, or in which order
     a function of Python    -> all columns that it is given, for each that it gives: nothing tells more
 
-Functions on single values (UDFs) are expressions: their results come of their arguments. Does not belong here: running
-anything, texts of SQL.
+Functions on single values (UDFs) are expressions: their results come of their arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a plan of Spark's holds, asked of the JVM in a few questions for a whole plan rather than one for each node.
 
-Functions of the JVM's own go through the trees there, made from handles of methods. Does not belong here: what may be
-in a plan.
+Functions of the JVM's own go through the trees there, made from handles of methods.
 """
 
 from __future__ import annotations

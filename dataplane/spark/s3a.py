@@ -1,7 +1,7 @@
 """How Spark finds its way to S3: settings of Hadoop's S3A, from the usual environment variables.
 
 Credentials of the lake are no settings: the JVM finds them where the rest of this process does, in the environment, so
-that no event log or page of Spark shows them. Does not belong here: the lake itself; sources (read.remote).
+that no event log or page of Spark shows them.
 """
 
 from __future__ import annotations

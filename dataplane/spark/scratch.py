@@ -1,7 +1,4 @@
-"""Temporary folders of driver processes, which may be killed at any time: a later driver removes what they leave.
-
-Does not belong here: anything that must last.
-"""
+"""Temporary folders of driver processes, which may be killed at any time: a later driver removes what they leave."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The one warm Spark session of a driver, and the fresh sessions that tasks run in.
-
-Does not belong here: what tasks do.
-"""
+"""The one warm Spark session of a driver, and the fresh sessions that tasks run in."""
 
 from __future__ import annotations
 

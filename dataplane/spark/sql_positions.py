@@ -1,7 +1,4 @@
-"""From places in the SQL text that runs back to places in the text that the user wrote.
-
-Does not belong here: making edits.
-"""
+"""From places in the SQL text that runs back to places in the text that the user wrote."""
 
 from __future__ import annotations
 

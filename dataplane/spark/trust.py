@@ -1,7 +1,4 @@
-"""The certificates that this machine trusts, for a Java that has its own: behind a company's proxy it needs both.
-
-Does not belong here: which Java that is.
-"""
+"""The certificates that this machine trusts, for a Java that has its own: behind a company's proxy it needs both."""
 
 from __future__ import annotations
 

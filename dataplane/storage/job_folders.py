@@ -1,7 +1,4 @@
-"""Folders that jobs of Spark write, with a folder for each fragment, and their files at their last places.
-
-Does not belong here: writing with Spark (fragments); the files themselves (lakes).
-"""
+"""Folders that jobs of Spark write, with a folder for each fragment, and their files at their last places."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The lake as the data plane uses it: its files as Spark and Arrow find them, and folders that jobs write.
 
-Folders of fragments are fresh for each job and their names are ours, so nothing here overwrites. Does not belong here:
-what files hold; reading them with Spark (reading); clients of stores (lakes).
+Folders of fragments are fresh for each job and their names are ours, so nothing here overwrites.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 allow list (`HEADGATE_SOURCES`) does not name.
 
 A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root` leads to `/`.
-What lies behind a mount or a hard link is not seen. Does not belong here: rights of users, finding files.
+What lies behind a mount or a hard link is not seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Lakes on other machines: files are written here and then put, and read in ranges.
-
-Does not belong here: the clients (lakes); how Spark finds its way to a store (spark).
-"""
+"""Lakes on other machines: files are written here and then put, and read in ranges."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Object stores that source files lie in: their addresses, opening them, objects as files, what is wrong in words.
 
 Address and credentials are those that the read component declares, else those of the environment; they have nothing to
-do with the lake's. Does not belong here: which objects there are (remote_listing), Spark's way to them (hadoop).
+do with the lake's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The `analyse` kind of work: the schema of a transform's result and what its columns are made of, without data.
-
-Does not belong here: running tasks.
-"""
+"""The `analyse` kind of work: the schema of a transform's result and what its columns are made of, without data."""
 
 from __future__ import annotations
 

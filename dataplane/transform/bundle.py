@@ -2,7 +2,7 @@
 
 Two tasks may run two versions of one module side by side, so the names that users import are resolved by each
 module's own `__import__`, and `sys.modules` holds them under names that no other task has. Functions in them travel to
-Python workers by value. Does not belong here: what is called, and with what.
+Python workers by value.
 """
 
 from __future__ import annotations

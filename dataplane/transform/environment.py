@@ -2,7 +2,7 @@
 
 A process has one set of modules, so tasks that require the same share it, and others wait until they are done. What a
 set has loaded is put aside and comes back with it. Spark's Python workers are told by their environment, by which Spark
-keeps them apart; executors that may be elsewhere are sent an archive. Does not belong here: installing (packages).
+keeps them apart; executors that may be elsewhere are sent an archive.
 """
 
 from __future__ import annotations

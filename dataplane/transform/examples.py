@@ -1,6 +1,6 @@
 """One task of a transform over rows that are given, with its result told instead of stored: the tests of blueprints.
 
-The code is run as tasks run it. Does not belong here: whether the result is the expected one.
+The code is run as tasks run it.
 """
 
 from __future__ import annotations

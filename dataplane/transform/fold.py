@@ -1,7 +1,7 @@
 """Runs of a fold: a task, and those after it, each of which reads what the one before it gave.
 
 The key of a task follows from the content that came out before it, and is needed only when it is reported. So contents
-are looked at together at the end, unless one of them may end the run. Does not belong here: computing one task.
+are looked at together at the end, unless one of them may end the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The `index` kind of work: the contents of a partition's rows by output key, many partitions as one Spark job.
-
-Does not belong here: what an index is used for.
-"""
+"""The `index` kind of work: the contents of a partition's rows by output key, many partitions as one Spark job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Outputs whose partitions are keys of columns: a task that reads the rows of one key may give only such rows; one that
 reads everything gives a fragment for each key.
-
-Does not belong here: how a key's text is made.
 """
 
 from __future__ import annotations

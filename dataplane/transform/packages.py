@@ -3,7 +3,7 @@
 A folder appears whole, by a rename, and vanishes so: the control plane deletes those that no blueprint needs, unless
 they are held. Beside it, `NAME.sets` has a line for each set that it was used for, and is as old as its last use.
 Packages that the driver comes with are not installed again, and may not be required in another version: two of them
-cannot be in one process. Does not belong here: who gets to see a folder (environment), which are needed.
+cannot be in one process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Users' queries with named parameters: parsed, looked at, and only then analysed, and looked at again.
 
 All SQL of users goes through here. Spark itself binds parameters, whatever parser an extension has put before its own.
-Does not belong here: which parameters there are, and what a query may read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The `transform` kind of work in PySpark: one call of the user's function per task.
-
-Does not belong here: how modules are found.
-"""
+"""The `transform` kind of work in PySpark: one call of the user's function per task."""
 
 from __future__ import annotations
 

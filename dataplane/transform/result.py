@@ -1,7 +1,4 @@
-"""What a query or function gave, as it can be stored and as it was declared.
-
-Does not belong here: running it, writing it.
-"""
+"""What a query or function gave, as it can be stored and as it was declared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The `transform` kind of work in SQL: many tasks as one job where the query may be batched, else one job each.
-
-Does not belong here: editing queries.
-"""
+"""The `transform` kind of work in SQL: many tasks as one job where the query may be batched, else one job each."""
 
 from __future__ import annotations
 

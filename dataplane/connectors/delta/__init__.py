@@ -1,4 +1,4 @@
-"""The connector `delta`: tables elsewhere, listed without a JVM, read by Delta's own code, written a commit at a time.
+"""The connector `delta`: tables elsewhere.
 
-Does not belong here: the tables that Headgate publishes (the control plane's).
+They are listed without a JVM, read by Delta's own code, and written a commit at a time.
 """

@@ -3,7 +3,6 @@
 A file of such a table never changes, so its path tells its bytes; of a table that is made anew at the same place, with
 files of the same names, the log has other sizes and times. What its rows are besides is in the log: those that a
 deletion vector takes out, the values of partition columns, and, under column mapping, which column has which name.
-Does not belong here: replaying the log (delta_log), reading rows (delta).
 """
 
 from __future__ import annotations

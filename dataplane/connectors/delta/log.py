@@ -1,7 +1,7 @@
 """The log of a Delta table as its protocol describes it: which files a version has, under which schema.
 
 Read here, because what a file's deletion vector is, which decides about its rows, no library at hand tells without
-reading the vectors. Does not belong here: rows; writing.
+reading the vectors.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The files that one job reads become a table of their own: a log of one version, with the protocol and columns of the
 table that was listed, which adds just these files by links, with their deletion vectors, under one more partition
 column: the label. So vectors and column mapping are honoured by who knows best, no other file is looked at, and the
-log of the table may meanwhile move on. Does not belong here: listing (delta_files).
+log of the table may meanwhile move on.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What is to be done is found by comparing the table with the generation's fragments, so that an interrupted write goes
 on where it ended, and one that was finished changes nothing. Files are taken as they lie in the lake; the names of
-copies tell which fragment they hold. Does not belong here: deciding what is to be written.
+copies tell which fragment they hold.
 """
 
 from __future__ import annotations

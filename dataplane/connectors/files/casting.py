@@ -1,7 +1,4 @@
-"""Columns of a source as those of the dataset: values that the type does not hold are errors, and are never rounded.
-
-Does not belong here: which type the dataset's columns have.
-"""
+"""Columns of a source as those of the dataset: values that the type does not hold are errors, and are never rounded."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ the column gets the type that all files together have. `02134` under INT would b
 
 Spark reads such columns as texts, which costs a third more. So it first reads them under their types, except the types
 of which no search in the file's bytes finds each such text (number_search). Where it finds one, the columns are read
-here. Declared types are read as Spark reads them. Does not belong here: which texts these are (numbers), inference.
+here. Declared types are read as Spark reads them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What was parsed before the table of types: Spark read each file under the dataset's types, whatever its own were.
 
-A worker asks the footers once whether that gave the values of the file. Does not belong here: parsing.
+A worker asks the footers once whether that gave the values of the file.
 """
 
 from __future__ import annotations

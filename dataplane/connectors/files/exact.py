@@ -1,7 +1,7 @@
 """Columns of files with types of their own as those of the dataset, none of whose values is another one.
 
 Spark would read a file under the dataset's type and misread it without a word: DECIMAL(9,2) as INT gives 125 for 1.25.
-So each file is read under its own types, and cast. Does not belong here: which types fit (contract.types), footers.
+So each file is read under its own types, and cast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Columns that folders `key=value` give, beside the rows of the files in them.
 
-A column that a file itself has wins; a folder with another value is an error. Does not belong here: names of folders
-(contract.key_folders), types of values (folder_types).
+A column that a file itself has wins; a folder with another value is an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Types of the values that folders `key=value` give, as texts: which type a column gets, which values a type has.
 
-A text with a zero before another digit is no number. Does not belong here: names of folders (contract.key_folders),
-rows.
+A text with a zero before another digit is no number.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@
 
 A key of columns has a folder for each column, in which NULL and the empty text have names of their own. Other keys that
 hold `=`, such as granules and buckets, are no values of a column, so their folders must not look like that.
-Does not belong here: files in these folders.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Types in the footers of source files, exact: signed or not, decimals, dates, times, nested. Read without Spark.
 
-One function maps the types of a format to names of the table of types (contract.types). Does not belong here: what fits
-(there), reading rows.
+One function maps the types of a format to names of the table of types (contract.types).
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ It is the join of the files' types, so neither the order of files nor what Spark
 say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values. It finds the types of
 numbers, too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are
 looked up in the texts (numbers). `void` stands for columns without any value.
-
-Does not belong here: what a dataset makes of it (pinning, appending).
 """
 
 from __future__ import annotations

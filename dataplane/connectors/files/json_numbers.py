@@ -1,7 +1,5 @@
 """Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds what has too many digits,
 without a word; as a text it gives a number as it is written, wherever it stands.
-
-Does not belong here: which numbers these are (numbers), values of Kafka (json_texts).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What Spark's parser of JSON passes over without a word: what stands behind the first value, and digits of numbers.
-
-Does not belong here: what it refuses by itself (kafka_values).
-"""
+"""What Spark's parser of JSON passes over without a word: what stands behind the first value, and digits of numbers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 file that is to be one value.
 
 Two values side by side are looked for by their brackets, which meet so in texts alone else: nearly all files are seen
-through at once. Does not belong here: reading, messages of Kafka (json_texts).
+through at once.
 """
 
 from __future__ import annotations

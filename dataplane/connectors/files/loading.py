@@ -1,7 +1,4 @@
-"""Source files as rows, wherever they lie: through links with labels, or in place in an object store.
-
-Does not belong here: what is read, and with which options.
-"""
+"""Source files as rows, wherever they lie: through links with labels, or in place in an object store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The files in a target that say whose it is, so that two writers never both own one, and of which generation each
 partition is, so that nothing is written over what a later one has left, however late an earlier writer comes.
-
-Does not belong here: what is written beside them.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ up in the texts themselves (numbers): it may stand in a column of texts. So the 
 little. Patterns look at whole fields: a date, a hash or an address that starts like a number is none.
 
 Example: of `id,zip\\n7,02134\\n` the field `02134` is found; of `id,day\\n7,01/02/2020\\n` nothing.
-
-Does not belong here: which numbers a type holds (numbers), opening and decoding files (verify).
 """
 
 from __future__ import annotations

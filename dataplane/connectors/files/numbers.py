@@ -3,7 +3,7 @@
 A text is a number if it is written as one: without zeros before another digit (`02134` is a code), without letters but
 an exponent's (`1d`). It is held if no digit of it is lost: whole numbers by the integers and decimals that they fit in,
 all others by DOUBLE, unless they have more than 17 digits or are out of its range. Whole numbers beyond 2^53 are not
-held by DOUBLE. Does not belong here: times (times_of_day), texts of other connectors (casting).
+held by DOUBLE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Options of Spark's readers: the user's own, and those that decide whether bad data is seen, which are ours.
-
-Does not belong here: reading.
-"""
+"""Options of Spark's readers: the user's own, and those that decide whether bad data is seen, which are ours."""
 
 from __future__ import annotations
 

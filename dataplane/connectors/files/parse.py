@@ -1,7 +1,6 @@
 """The `parse` kind of work: source files into fragments, as many as possible in one Spark job.
 
 Tasks with the same columns are one job; in it, files with the same columns in the same order are one scan.
-Does not belong here: listing, inference, looking at bytes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Hadoop keeps one connection to a bucket for each scheme, whatever credentials come later. So each address with its
 credentials is a scheme of its own, and keys travel as options of the one reader that uses them: no setting of Spark, no
-event log shows them. Does not belong here: objects as files of this process (stores), local files (links).
+event log shows them.
 """
 
 from __future__ import annotations

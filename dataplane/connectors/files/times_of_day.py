@@ -2,7 +2,6 @@
 reads, so that the same file would be other rows tomorrow.
 
 They are looked for where they may be: in files whose types are asked for, and in those with times of the last day.
-Does not belong here: texts of other connectors (casting), where the form is the same.
 """
 
 from __future__ import annotations

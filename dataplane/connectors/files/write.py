@@ -1,7 +1,7 @@
 """The `write` kind for local files: a folder for each partition, swapped in whole, in a target that names its owner.
 
 A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it is of no later
-generation. That of a removed one is kept for a day under a name that no reader looks at. Does not belong here: rows.
+generation. That of a removed one is kept for a day under a name that no reader looks at.
 """
 
 from __future__ import annotations

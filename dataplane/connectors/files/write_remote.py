@@ -5,7 +5,7 @@ Nothing is renamed there. A partition's rows are put under a fresh name; then it
 count; then what counted before is deleted. The put holds only if the marker is the one that was seen before, and that
 is of no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
 nothing. What this target's owner has put is known by its name, so that whatever a crash left behind is swept by the
-next write, and nothing of anybody else's ever is. Does not belong here: formats, and local folders (files).
+next write, and nothing of anybody else's ever is.
 """
 
 from __future__ import annotations

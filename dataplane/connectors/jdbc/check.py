@@ -1,7 +1,4 @@
-"""Whether a database can be reached, and what is to be read or written is there: the `connect` kind of work.
-
-Does not belong here: rows.
-"""
+"""Whether a database can be reached, and what is to be read or written is there: the `connect` kind of work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The columns of a table that holds a copy: their types, how rows are told apart, and what has become of them.
-
-Does not belong here: rows, and who owns a table.
-"""
+"""The columns of a table that holds a copy: their types, how rows are told apart, and what has become of them."""
 
 from __future__ import annotations
 

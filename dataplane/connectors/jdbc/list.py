@@ -1,7 +1,6 @@
 """Slices of a table or query: which there are, which rows each holds, and a version that moves when these do.
 
-A version is made of the columns and sums of hashes that the server computes over all rows of the slice. Does not
-belong here: reading rows.
+A version is made of the columns and sums of hashes that the server computes over all rows of the slice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Slices of a table or query as rows in Spark, all from one snapshot of the database, however many connections read it.
+"""Slices of a table or query as rows in Spark.
 
-Does not belong here: which slices there are.
+All connections read one snapshot of the database.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Connections to the database behind a JDBC URL, without a JVM; and what its errors mean in words.
-
-Does not belong here: what is asked of it.
-"""
+"""Connections to the database behind a JDBC URL, without a JVM; and what its errors mean in words."""
 
 from __future__ import annotations
 

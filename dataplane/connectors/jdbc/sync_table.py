@@ -1,8 +1,7 @@
 """The table `_headgate_sync` beside the tables that hold copies: who owns each, its layout, and what of it is in sync.
 
 One row for each table (with the empty text in place of a partition), and one for each partition that was ever written:
-its generation never goes down. Values are literals: among parameters, a % in a name would be taken for one. Does not
-belong here: the copies.
+its generation never goes down. Values are literals: among parameters, a % in a name would be taken for one.
 """
 
 from __future__ import annotations

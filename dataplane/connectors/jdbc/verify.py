@@ -1,7 +1,4 @@
-"""Whether slices are, in a snapshot, what was listed: the server sums them again while Spark reads their rows.
-
-Does not belong here: how they are summed, reading rows.
-"""
+"""Whether slices are, in a snapshot, what was listed: the server sums them again while Spark reads their rows."""
 
 from __future__ import annotations
 

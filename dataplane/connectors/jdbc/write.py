@@ -2,7 +2,7 @@
 
 Rows go to a temporary table first, so that the transaction is short; they are found again by the columns of the
 partition key, or by a column `_partition` that is added. Values in statements are literals: among parameters, a % in a
-name would be taken for one. Does not belong here: deciding what is to be written.
+name would be taken for one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""The connector `kafka`: slices of topics as sources, and topics that hold the last row of each key.
-
-Does not belong here: schemas of datasets.
-"""
+"""The connector `kafka`: slices of topics as sources, and topics that hold the last row of each key."""

@@ -1,7 +1,7 @@
 """Values of messages in Avro: the columns that a schema has, and what is in bytes that another one wrote.
 
 In front of each value stand a zero and the id of the schema under which it was written; it is read under the schema
-that the slice was listed with, by Avro's own rules. Does not belong here: asking for schemas (registry), Spark.
+that the slice was listed with, by Avro's own rules.
 """
 
 from __future__ import annotations

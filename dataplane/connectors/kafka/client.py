@@ -1,7 +1,4 @@
-"""Clients of a Kafka server, and its errors in words.
-
-Does not belong here: what is asked or sent.
-"""
+"""Clients of a Kafka server, and its errors in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What a topic holds by key, in a file beside the worker: only a cache, which says what of the topic it has seen.
 
-Rows are compared with it, so that just what differs is sent; the file itself lists what that is. Does not belong here:
-the server, the form of messages.
+Rows are compared with it, so that just what differs is sent; the file itself lists what that is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each listing adds what came since the one before it. A slice names a range for every partition of the topic, so that the
 last slice says where the next one begins. What only transactions wrote that are not over yet, or not at all, is none of
-it. Does not belong here: reading messages (kafka).
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as they are asked for.
 
-Messages of transactions that failed are none. Does not belong here: listing (kafka_slices), what is in values
-(kafka_values).
+Messages of transactions that failed are none.
 """
 
 from __future__ import annotations

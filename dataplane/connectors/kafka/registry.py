@@ -1,7 +1,4 @@
-"""A schema registry: which schemas the values of a topic were written under, asked over HTTP as Confluent's is.
-
-Does not belong here: what schemas say, and what was asked before (avro).
-"""
+"""A schema registry: which schemas the values of a topic were written under, asked over HTTP as Confluent's is."""
 
 from __future__ import annotations
 

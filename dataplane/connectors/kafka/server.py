@@ -1,7 +1,4 @@
-"""What a Kafka server tells of its topics, asked by one client; and why it does not, in words.
-
-Does not belong here: messages.
-"""
+"""What a Kafka server tells of its topics, asked by one client; and why it does not, in words."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The note is the last message of the topic `<topic>-headgate`, written in the transaction that it tells of. All writers
 of a topic have one transactional id: who begins ends the transactions of whoever was before and fences them, so that
-nothing can come between reading the note and writing the next one. Does not belong here: rows.
+nothing can come between reading the note and writing the next one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is in the values of messages: columns of JSON or Avro, and why a value has none.
-
-Does not belong here: which messages are read (kafka), Avro itself (kafka.avro).
-"""
+"""What is in the values of messages: columns of JSON or Avro, and why a value has none."""
 
 from __future__ import annotations
 

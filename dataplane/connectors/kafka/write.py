@@ -1,8 +1,7 @@
 """The `write` kind for topics of Kafka: the last message of each key is the row of the dataset that has this key.
 
 What is to be sent is found by comparing the topic with the generation's rows, so that an interrupted write goes on
-where it ended, and one that was finished sends nothing. Does not belong here: the server's side (`topic`), what
-is known of the topic (`key_cache`).
+where it ended, and one that was finished sends nothing.
 """
 
 from __future__ import annotations

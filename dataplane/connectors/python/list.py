@@ -1,6 +1,6 @@
 """What a user's own code lists: `list(context)` in a worker. Errors name the lines of the user's code.
 
-The code is run in this process, as that of transforms is in a driver. Does not belong here: reading (python).
+The code is run in this process, as that of transforms is in a driver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows of objects that a user's own code reads: `read(context, object)`, called in Spark's Python workers.
-
-Does not belong here: listing (python_objects), how modules are found (transform.bundle).
-"""
+"""Rows of objects that a user's own code reads: `read(context, object)`, called in Spark's Python workers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Bytes between one connection and one process, as fast as both take them: none are held here.
-
-Does not belong here: who may connect (`pod`).
-"""
+"""Bytes between one connection and one process, as fast as both take them: none are held here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that answers, and its scratch folder. Does not belong here: who speaks to it (`carrying`)."""
+"""The process that answers, and its scratch folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who calls a pod: the first line of a connection. Does not belong here: what is said behind it."""
+"""Who calls a pod: the first line of a connection."""
 
 from __future__ import annotations
 

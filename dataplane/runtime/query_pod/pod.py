@@ -1,7 +1,6 @@
 """Who may speak to the process that answers, and whose turn it is. The next one finds a process that has started.
 
-A caller that leaves without a word has its process killed, as nobody waits for its query any more. Does not belong
-here: what is carried (`carrying`).
+A caller that leaves without a word has its process killed, as nobody waits for its query any more.
 """
 
 from __future__ import annotations

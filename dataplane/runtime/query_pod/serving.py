@@ -1,4 +1,4 @@
-"""A pod from beginning to end, as its environment tells. Does not belong here: who may speak to it (`pod`)."""
+"""A pod from beginning to end, as its environment tells."""
 
 from __future__ import annotations
 

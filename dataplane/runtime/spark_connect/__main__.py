@@ -1,7 +1,6 @@
 """`python -m dataplane.runtime.spark_connect`: serves until its time is over or its standard input ends.
 
-One line comes in, a `ServerOrder`; one line goes out, that it serves or why not. Spark's own words go to a file. Does
-not belong here: how Spark serves (`server`).
+One line comes in, a `ServerOrder`; one line goes out, that it serves or why not. Spark's own words go to a file.
 """
 
 from __future__ import annotations

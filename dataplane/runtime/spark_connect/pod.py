@@ -1,7 +1,6 @@
 """A Spark Connect server in a pod: one caller with the token gives the order for it, and is told its port.
 
-The server itself is the same process as beside a service, a child of this one, and this one ends with it. Does not
-belong here: how it serves (`server`).
+The server itself is the same process as beside a service, a child of this one, and this one ends with it.
 """
 
 from __future__ import annotations

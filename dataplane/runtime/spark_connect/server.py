@@ -1,7 +1,6 @@
 """Spark with its Connect server inside, and the session of the one client that it is for, made before the client comes.
 
-A session's views are its own, and a client joins the session that its address names. Does not belong here: how long a
-server lives, and who is told its address.
+A session's views are its own, and a client joins the session that its address names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m dataplane.runtime.spark_query`: answers SQL by Spark until its standard input ends, which ends it at once.
 
 The first line has its bounds, each other one a question. Spark's own words go to a file: the standard output is for
-answers. Does not belong here: what is answered (`worker`).
+answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows of Spark as an Arrow stream, as fast as they are taken: few from its memory, many from files of its own.
-
-Does not belong here: pages of a stream that is stored (`query.results`).
-"""
+"""Rows of Spark as an Arrow stream, as fast as they are taken: few from its memory, many from files of its own."""
 
 from __future__ import annotations
 

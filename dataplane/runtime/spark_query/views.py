@@ -1,7 +1,4 @@
-"""A session for one query: views over just the files of its tables, under settings that read nothing else.
-
-Does not belong here: what a query may say.
-"""
+"""A session for one query: views over just the files of its tables, under settings that read nothing else."""
 
 from __future__ import annotations
 

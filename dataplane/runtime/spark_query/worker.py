@@ -1,7 +1,7 @@
 """Answers questions of `dataplane.contract.queries` by Spark, one after the other, each query in a session of its own.
 
 Jobs of a query that outlives its deadline, or that nobody waits for, are cancelled; if that does not end it, the kernel
-ends this process. Does not belong here: how many such processes there are.
+ends this process.
 """
 
 from __future__ import annotations
