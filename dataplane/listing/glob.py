@@ -1,4 +1,4 @@
-"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
+r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
 any of them; and `**` as a folder of a glob stands for any number of folders.
 
 A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
