@@ -35,7 +35,7 @@ class TaskFailure(Exception):
 
 
 def to_driver(failure: TaskFailure) -> RuntimeError:
-    """What is to be raised for it in a Python worker of Spark's, of whose errors the driver is told the text alone."""
+    """The error to raise in a Python worker of Spark, of which the driver gets the text alone."""
     return RuntimeError(_MARK + json.dumps([failure.condition, failure.message, failure.kind]))
 
 

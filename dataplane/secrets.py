@@ -244,7 +244,10 @@ def _hidden_in(value: Json) -> Json:
 
 
 class Printing(io.TextIOWrapper):
-    """What this process and users' code in it print, without secrets, line by line: who is killed has told all."""
+    """The output of this process and of users' code in it, without secrets.
+
+    It goes on line by line, so a process that is killed has written every line.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)

@@ -229,5 +229,5 @@ def _plain_nested(kind: Type, value: Json, zone: tzinfo) -> Json:
 
 
 def same(kind: Type, value: Json, zone: tzinfo = UTC) -> Json:
-    """A value as it would come back: what is expected, as results are told. Raises BadCell."""
+    """An expected value in the form of results. Raises BadCell."""
     return plain(kind, typed(kind, value, zone), zone)

@@ -76,10 +76,10 @@ def error_in(answer: Answer) -> TaskError | None:
 
 
 def schema_in(answer: Answer) -> Schema | None:
-    """Of what is no failure."""
+    """The schema in an answer that is no failure."""
     return cast("SchemaFound", answer)["schema"]
 
 
 def rows_in(answer: Answer) -> RowsFound:
-    """Of what was asked to run, and is no failure."""
+    """The rows in the answer of a run that is no failure."""
     return cast("RowsFound", answer)

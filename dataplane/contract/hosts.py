@@ -57,6 +57,6 @@ def _number(text: str) -> int:
 
 
 def _translated(address: IPv6Address) -> IPv4Address | None:
-    """Of NAT64 (RFC 6052), and of addresses that are compatible with IPv4."""
+    """The address within one of NAT64 (RFC 6052), or within one that is compatible with IPv4."""
     prefix, last = int(address) >> 32, int(address) & 0xFFFF_FFFF
     return IPv4Address(last) if prefix in (0, 0x0064_FF9B << 64) else None

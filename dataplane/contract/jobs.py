@@ -146,11 +146,11 @@ class SourceJob(TypedDict):
 
 
 class InferJob(SourceJob):
-    """Of a task that finds the schema of source objects."""
+    """The job of a task that finds the schema of source objects."""
 
 
 class FootersJob(SourceJob):
-    """Of tasks that ask whether source objects were read as they are by a version without the table of types."""
+    """The job of tasks that ask whether a version without the table of types read source objects as they are."""
 
 
 class ParseJob(SourceJob, FragmentJob):

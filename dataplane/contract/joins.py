@@ -138,7 +138,7 @@ def _join_maps(left: MapType, right: MapType, *, is_text: bool) -> Type:
 
 
 def _join_plain(left: str, right: str, *, is_text: bool) -> str | None:
-    """Of two different types; None: no other type than text holds both."""
+    """The join of two different types; None: no other type than text holds both."""
     both = {left, right}
     if CONFLICT in both:
         return None

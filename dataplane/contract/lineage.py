@@ -101,7 +101,7 @@ class Tracing:
                 self.decides.setdefault(origin, set()).add(step)
 
     def lineage(self, columns: Mapping[str, Value]) -> ColumnLineage:
-        """Of a result with these columns."""
+        """The lineage of a result with these columns."""
         if sum(len(value.origins) for value in columns.values()) > MOST_ORIGINS:
             self.over_reported.add(
                 f"its columns come of more than {MOST_ORIGINS} columns in all: whole inputs are named"
@@ -135,7 +135,7 @@ def transformation(step: Subtype) -> Transformation:
 
 
 def all_of_all(columns: Iterable[str], inputs: Iterable[str], why: str) -> ColumnLineage:
-    """Where nothing can be told: each column of the result is said to come of all columns of all inputs."""
+    """The lineage of an unreadable query: each column of the result comes from all columns of all inputs."""
     tracing = Tracing(over_reported={why})
     everything = whole(inputs)
     return tracing.lineage(dict.fromkeys(columns, everything))

@@ -59,7 +59,7 @@ class SourceObject(TypedDict):
     size: int
     modified_ms: int
     version: str
-    columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: cannot be told
+    columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: unknown
     folders: NotRequired[KeyFolders]  # columns that its folders give; absent where these give none, or are not read
     detail: NotRequired[Json]  # what its connector alone has to know to read it
 

@@ -78,7 +78,7 @@ class Profile(TypedDict):
 
 
 def shape_of(kind: object) -> Shape:
-    """Of a column's type in Spark's JSON."""
+    """The shape of a column's type in Spark's JSON."""
     name = kind if isinstance(kind, str) else str(cast("Mapping[str, object]", kind).get("type"))
     return "decimal" if name.startswith("decimal(") else _SHAPES.get(name, "other")
 
@@ -93,7 +93,7 @@ def nothing() -> Profile:
 
 
 def unknown(rows: int) -> Profile:
-    """Of rows of which only the number is known."""
+    """The profile of rows whose number alone is known."""
     return {**nothing(), "rows": rows, "unprofiled": rows}
 
 

@@ -57,7 +57,7 @@ def welcome(token: str, nonce: bytes, questions: int) -> bytes:
 
 
 def welcomed(token: str, nonce: bytes, body: bytes) -> int | None:
-    """How many questions the process was asked before; None: whoever says so does not have the token."""
+    """The number of earlier questions to the process; None: the sender does not have the token."""
     questions, _, proven = body.partition(b" ")
     return int(questions) if hmac.compare_digest(proven, proof(token, POD, nonce)) else None
 

@@ -52,7 +52,7 @@ class FollowingResult(Output):
 
 
 class SchemaAnswer(TypedDict):
-    """Of infer and analyse; and of a failed parse task, the types that its objects have. None: it cannot be told."""
+    """The schema that infer and analyse find; for a failed parse task, the types of its objects. None: unknown."""
 
     schema: Schema | None
     lineage: NotRequired[ColumnLineage]  # of analyse
@@ -160,7 +160,7 @@ def task_error(kind: Literal["user", "infrastructure"], condition: str, message:
 
 
 def infrastructure_error(condition: str, message: str) -> TaskError:
-    """An error that is nobody's fault who wrote a blueprint."""
+    """An error that no blueprint causes."""
     return task_error("infrastructure", condition, message)
 
 

@@ -40,7 +40,7 @@ def of_hashes(hashes: Iterable[int]) -> str:
 
 
 def of_sorted(body: bytes) -> str:
-    """Of at most FEW hashes, sorted, of four bytes each in little endian."""
+    """The sketch of at most FEW hashes: sorted, of four bytes each in little endian."""
     return _text(HASHES, body)
 
 

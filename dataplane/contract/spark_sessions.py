@@ -25,7 +25,7 @@ class ServerOrder(TypedDict):
 
 
 class PodOrder(TypedDict):
-    """What a pod is told of the same: the rest it knows from its environment."""
+    """The part of the order that a pod gets: the rest is in its environment."""
 
     ttl_s: float
     token: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SETTINGS = {"dfs.client.failover.max.attempts": "8"}  # a minute, with growing pauses; three if nothing is said
 REFUSED = "AccessControlException"
-NO_FOLDER = "is not a directory"  # told as a refusal, of a path below a file
+NO_FOLDER = "is not a directory"  # the answer for a path below a file
 
 
 class HdfsFiles:
@@ -151,7 +151,7 @@ class HdfsFiles:
                         file.write(piece)
                 self._client.rename(temporary, target, overwrite=overwrite)
             except BaseException:
-                with suppress(OSError, RuntimeError):  # what is told is what went wrong first
+                with suppress(OSError, RuntimeError):  # the first error is reported
                     self._client.delete(temporary)
                 raise
 

@@ -42,7 +42,7 @@ class ListingColumns:
 class ListingWriter:
     """Takes partitions in order of their keys. The file, if there is one, appears whole when the result is asked for.
 
-    Without a place for a file everything is told inline.
+    Without a place for a file the result holds all partitions itself.
     """
 
     def __init__(self, place: Callable[[], Path] | None, most_inline_bytes: int = INLINE_BYTES) -> None:

@@ -1,7 +1,7 @@
 """Messages to web services, signed so that a receiver can tell who sent them, and when.
 
 The signature is HMAC-SHA256 over the time, a dot and the body. A receiver compares it, and refuses times that are more
-than some minutes away: so nobody can send an old message again.
+than some minutes away: so an old message cannot be sent again.
 """
 
 from __future__ import annotations

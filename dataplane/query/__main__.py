@@ -53,7 +53,7 @@ def _bound(bounds: Bounds) -> None:
 
 
 def _read(questions: queue.SimpleQueue[bytes], scratch: str) -> None:
-    """The end of the input is the end of whoever asks: nobody is left to be answered."""
+    """The end of the input is the end of the caller: no answer is needed."""
     for line in sys.stdin.buffer:
         questions.put(line)
     shutil.rmtree(scratch, ignore_errors=True)

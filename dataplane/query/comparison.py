@@ -48,7 +48,7 @@ def _shown(row: tuple[Json, ...]) -> list[Json]:
 
 
 def _kinds(*paths: str) -> list[bool]:
-    """Of each column, whether it has numbers that are not whole in one of the results."""
+    """Whether each column has numbers that are not whole in one of the results."""
     schemas = [_schema(path) for path in paths]
     width = max(len(schema) for schema in schemas)
     return [any(_has_parts(schema, at) for schema in schemas) for at in range(width)]

@@ -207,7 +207,7 @@ def _deadline(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[Non
     timer = threading.Timer(seconds, opened.interrupt)
     timer.daemon = True
     timer.start()
-    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # nobody handles it: the kernel ends us
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # there is no handler: the kernel ends this process
     try:
         yield
     finally:

@@ -45,7 +45,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Task keys (hex) whose results were taken, and those whose tasks belong to somebody else by now."""
+    """Task keys (hex) whose results were taken, and those whose tasks belong to another driver by now."""
 
     accepted: tuple[str, ...]
     fenced: tuple[str, ...]

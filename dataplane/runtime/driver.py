@@ -41,7 +41,7 @@ log = logging.getLogger("headgate.driver")
 
 
 def run(client: Client) -> int:
-    """Work until told to end; the exit status. Nothing of ours is left running or lying about."""
+    """Work until the order to end; the exit status. Nothing of ours is left running or lying about."""
     sweep()
     scratch, _lock = open_scratch()
     with ExitStack() as until_the_end:
@@ -84,7 +84,7 @@ class Driver:
         self._client.close()
         is_gone = self._has_spark() and not is_alive(self._spark.result())
         self._stop_spark()
-        if is_gone:  # the last line: it is what whoever started us tells
+        if is_gone:  # the last line: the process that started this one shows it
             with self._changed:  # without Spark, what still runs ends at once, and says so before it is taken out
                 self._changed.wait_for(lambda: not self._running, LAST_WORDS_S)
             log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
@@ -95,7 +95,7 @@ class Driver:
         self._draining = True
 
     def _guarded(self, target: Callable[[], None]) -> None:
-        """No thread ends unseen: what nobody foresaw ends the driver, and its leases run out."""
+        """No thread ends unseen: an unforeseen error ends the driver, and its leases run out."""
         try:
             target()
         except Ended as e:
@@ -224,7 +224,7 @@ class Driver:
         self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
         if not is_alive(self._spark.result()):
             log.error("event=without-spark attempt=%s", claim["attempt"])
-            self._end(1)  # whoever started us starts another
+            self._end(1)  # the process that started this one starts another
         return dict(Counter(r["state"] for r in results))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:

@@ -86,7 +86,7 @@ class Examples:
                     return self._run(question)
         except Failed as e:
             return {"error": e.error}
-        except Exception as e:  # noqa: BLE001  # told, and the next question is answered
+        except Exception as e:  # noqa: BLE001  # the error is the answer, and the next question is answered
             return {"error": explain(e)}
 
     def _run(self, question: Run) -> Answer:

@@ -152,7 +152,7 @@ class Executor:
                     self._surroundings.restore()
 
     def _clear(self) -> None:
-        """Nothing of what ran is left in the JVM; if that has ended, nothing is, and what ran is still to be told."""
+        """Removes from the JVM all that ran; if the JVM has ended, there is nothing, and the results are reported."""
         try:
             reset_catalogue(self._spark)
             self._settings.restore(self._spark)
@@ -332,7 +332,7 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
         return (
             {**result, "result": {"schema": schema}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
         )
-    except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
+    except Exception:  # noqa: BLE001  # their types are unknown; the error is reported already
         attempt.check()
         return result
 

@@ -1,4 +1,4 @@
-"""The file that says what an attempt came to, from which its work can be adopted when nobody is left to report it."""
+"""The file of an attempt's results, from which they can be adopted when no process is left to report them."""
 
 from __future__ import annotations
 

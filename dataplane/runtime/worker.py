@@ -67,7 +67,7 @@ class Pulls(Protocol):
 
 
 def run(client: Pulls, slots: int = 0) -> None:
-    """Work until told to drain, or until the control plane does not know this worker any more. What is under way is
+    """Work until the order to drain, or until the control plane does not know this worker any more. Work under way is
     finished first. `slots`: looks at a time."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     work = Work(client, cache, Slots(slots or _slots()), rest_of())
@@ -102,7 +102,7 @@ class Work:
                 elif self.rest.is_over():
                     self.beats.is_over = True
         except Ended:
-            """The other thread is told the same."""
+            """The other thread gets the same order."""
         finally:
             self.beats.is_over = True  # a worker that does not write is none
 
@@ -116,7 +116,7 @@ class Work:
                 if claim is not None:
                     self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:
-            self.beats.end()  # nobody takes a report any more: what hangs is not waited for
+            self.beats.end()  # no report is accepted any more: a hanging thread is not waited for
         else:
             self.slots.join()
 

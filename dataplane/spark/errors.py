@@ -114,7 +114,7 @@ def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSourc
 
 
 def _ended(error: BaseException, source: ErrorSource) -> TaskError:
-    """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
+    """The error of a request to a Spark that has ended, whatever its text: another task may have ended it."""
     message = how_ended() or f"Spark is gone: {type(error).__name__}"
     return _record("infrastructure", "SPARK_GONE", None, message=message, place=None, error=error, source=source)
 

@@ -19,7 +19,7 @@ DEFAULT = "default"  # the database that cannot be dropped
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """Of a process: its environment, its folder, and where it looks for modules."""
+    """The state of a process: its environment, its folder, and where it looks for modules."""
 
     environ: Mapping[str, str]
     folder: str
@@ -49,7 +49,7 @@ def _folder() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of Hadoop, which all sessions share: where stores are, and with which credentials they are opened."""
+    """The settings of Hadoop, which all sessions share: where stores are, and the credentials that open them."""
 
     values: JavaObject
 

@@ -95,7 +95,7 @@ def _by_maven(pom: Path, scratch: Path, _: Mapping[str, str]) -> Path:
 
 
 def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
-    """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
+    """A POM with exclusions gives no more than it names: PySpark has the other jars, in its own versions."""
     provide_java()
     coordinates_of_pom, conf = coordinates(pom), conf_from_environment(environ)
     all_of_it = "" if b"<exclusion>" in pom.read_bytes() else "all"

@@ -21,7 +21,7 @@ def has_ended() -> bool:
 
 
 def how_ended() -> str | None:
-    """Of a Spark that has ended; None where that is not known. Its JVM is given some time for its end."""
+    """How Spark has ended, in words; None where that is unknown. Its JVM is given some time for its end."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None

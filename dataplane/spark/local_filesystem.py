@@ -38,7 +38,7 @@ public class {_NAME} extends LocalFileSystem {{
 
 
 def install(spark: SparkSession) -> None:
-    """Let everything in this JVM use it, with no `.crc` beside what we write, and none of somebody's stale ones
+    """Let everything in this JVM use it, with no `.crc` beside what we write, and no stale ones of others
     believed. Hadoop keeps one object for each file system and gives it to all who ask."""
     jvm = spark._jvm
     assert jvm is not None

@@ -30,7 +30,7 @@ class PlanNode:
 
     @property
     def id(self) -> int:
-        """Of an attribute, or of an expression with a name."""
+        """The number of an attribute, or of an expression with a name."""
         return int(self.fields["exprId"]["id"])
 
     def trees(self, name: str) -> list[PlanNode]:

@@ -102,7 +102,7 @@ _ACTIVE = SparkSession.getActiveSession
 
 
 def _active() -> SparkSession | None:
-    """The session of the task in this thread, where Spark remembers the one of whoever asked last."""
+    """The session of the task in this thread, where Spark remembers the session of the last caller."""
     own: SparkSession | None = getattr(_OWN, "session", None)
     return _ACTIVE() if own is None else own
 
@@ -259,7 +259,7 @@ def cancel_group(spark: SparkSession, group: str) -> None:
 
 
 def is_alive(spark: SparkSession) -> bool:
-    """Whether the session can run anything: its JVM may have died, or somebody's code stopped it."""
+    """Whether the session can run anything: its JVM may have died, or users' code stopped it."""
     try:
         return not spark.sparkContext._jsc.sc().isStopped()
     except Exception:  # noqa: BLE001  # whatever a dead JVM leads to

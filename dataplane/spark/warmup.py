@@ -48,11 +48,11 @@ def prepare() -> Path | None:
 
 @contextmanager
 def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """On somebody's own machine another process makes the archive for later drivers. It ends with this block."""
+    """On a user's own machine another process makes the archive for later drivers. It ends with this block."""
     is_ours = environ.get("HEADGATE_PARENT_PIPE") == "1" and not environ.get("HEADGATE_LAKE")
     try:
         file = archive(spark_conf(environ), environ) if is_ours else None
-    except BadConf:  # of which whoever starts Spark will tell
+    except BadConf:  # the start of Spark reports it
         file = None
     if file is None or file.is_file():
         yield

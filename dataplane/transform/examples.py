@@ -1,4 +1,4 @@
-"""One task of a transform over rows that are given, with its result told instead of stored: the tests of blueprints.
+"""One task of a transform over given rows; its result is answered, not stored: the tests of blueprints.
 
 The code is run as tasks run it.
 """
@@ -106,7 +106,7 @@ def _rows_of_question(session: SparkSession, question: Run, name: str) -> DataFr
 
 
 def _of_partition(rows: DataFrame, input_job: InputJob, partition: str | None) -> DataFrame:
-    """Of an input that is read by key, what the task of this key reads."""
+    """The rows that the task of this key reads of an input by key."""
     if input_job["mode"] != "by" or partition is None:
         return rows
     return only(rows, input_job["schema"], input_job["key"], partition)

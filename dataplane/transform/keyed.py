@@ -39,7 +39,7 @@ def is_by_key(job: Logic) -> bool:
 def store_together(
     attempt: Attempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
 ) -> dict[str, Written]:
-    """The results of several tasks by key, told apart by the keys of their rows. TaskFailure if one is nobody's."""
+    """The results of several tasks by key, by the keys of their rows. TaskFailure for a row that belongs to no task."""
     dealt = _deal(attempt, rows, tasks[0])
     labels = {t["partition"]: task_label(t) for t in tasks}
     if strange := next((key for key in dealt.keys.values() if key not in labels), None):

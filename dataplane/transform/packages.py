@@ -86,7 +86,7 @@ def _is_there(requirement: str) -> bool:
 
 
 def _name(requirements: Sequence[str]) -> str:
-    """Of the folder: packages may differ by Python and by machine."""
+    """The name of the folder: packages may differ by Python and by machine."""
     platform = f"{sys.implementation.cache_tag} {sysconfig.get_platform()}"
     return hashlib.sha256("\n".join([platform, *requirements]).encode()).hexdigest()[:32]
 

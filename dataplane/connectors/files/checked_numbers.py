@@ -1,5 +1,5 @@
 """Columns of CSV files whose types of numbers were inferred: a text that the type does not hold is an error, so that
-the column gets the type that all files together have. `02134` under INT would be read as another value, else.
+the column gets the type that all files together have. Spark would read `02134` under INT as another value.
 
 Spark reads such columns as texts, which costs a third more. So it first reads them under their types, except the types
 of which no search in the file's bytes finds each such text (number_search). Where it finds one, the columns are read

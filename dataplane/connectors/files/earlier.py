@@ -18,7 +18,7 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.types import FileType, Refusal, in_words, refusal, was_read_exactly
 from dataplane.storage.source_stores import BUFFER_BYTES, is_remote
 
-MOST = 20  # columns that are told of one task
+MOST = 20  # columns that are reported of one task
 
 
 def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:

@@ -223,7 +223,7 @@ def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[
 
 
 def _facts(kind: Type, values: Sequence[Json]) -> NumberFacts:
-    """Of the values of `_looks`; as Spark has the type where there are none."""
+    """The facts in the values of `_looks`; Spark's own type where there are none."""
     if not values:
         return NumberFacts((kind,))
     if is_number(kind):

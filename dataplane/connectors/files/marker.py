@@ -28,7 +28,7 @@ def take(root: Path, owner: str, version: int = VERSION) -> None:
 
 
 def gone(place: str) -> TaskFailure:
-    """Of a target that `goes_on`, and is not there: other partitions of it would be missing for good."""
+    """The error of a target that `goes_on` and is gone: its other partitions would be missing for good."""
     return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
 
 

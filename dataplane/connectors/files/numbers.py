@@ -34,7 +34,7 @@ _INFINITE = r"^[+-]?(?:NaN|Infinity)$"
 
 @dataclass(frozen=True, slots=True)
 class NumberFacts:
-    """Of the values of a column: the types that they have, and whether there are whole numbers that DOUBLE does not
+    """The types of a column's values, and whether there are whole numbers that DOUBLE does not
     hold. Facts of several files are merged without regard to their order."""
 
     kinds: tuple[Type, ...] = ()
@@ -90,7 +90,7 @@ def facts_of(text: Column, options: Mapping[str, Json]) -> list[Column]:
 
 
 def read_facts(row: Sequence[Json]) -> NumberFacts:
-    """Of the values of `facts_of`."""
+    """The facts in a row of `facts_of`."""
     has_int, has_long, digits, is_beyond, has_fraction, has_other = row
     kinds = [name for name, has in (("integer", has_int), ("long", has_long), ("double", has_fraction)) if has]
     if digits is not None:

@@ -276,7 +276,7 @@ class _Batch:
         return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
 
     def _typed(self, scan: Scan) -> Schema:
-        """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
+        """The schema of a scan's files. Columns that are not needed are texts: each value fits them."""
         kinds = {f["name"]: _read_under(f, scan.types) for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
         texts = self._numbers.kinds

@@ -35,7 +35,7 @@ def as_texts(schema: Schema) -> Schema:
 
 
 def first_times(rows: DataFrame, columns: Sequence[str], *by: str) -> DataFrame:
-    """Of rows of texts, by some columns: one time of day for each of `columns`, in their order, or NULL."""
+    """One time of day, or NULL, for each of `columns` in their order, for each group of rows of texts by `by`."""
     return rows.groupBy(*by).agg(*(first_time(F.col(quoted(name))).alias(f"t{i}") for i, name in enumerate(columns)))
 
 

@@ -128,7 +128,7 @@ class RemoteTarget:
                 self._delete(contents.rows)
 
     def _was_of(self, marker: Json, place: str, partition: str) -> bool:
-        """Of the first layout, the name of the place says so."""
+        """Whether the partition lay there. In the first layout, the name of the place says so."""
         marked = marker.get("partition")
         return marked == partition if marked is not None else place == self._path(encode_key(partition))
 
@@ -148,7 +148,7 @@ class RemoteTarget:
         return self._path(folder_of(partition, self.layout, by_columns=self.by_columns))
 
     def _contents(self, folder: str, generation: int) -> Contents:
-        """What we have put there. TaskFailure where somebody else has put something, too, or we something later."""
+        """The objects that we have put there. TaskFailure for objects of others, or for a later generation of ours."""
         import obstore
 
         with telling(uri_of(self.root, folder)):

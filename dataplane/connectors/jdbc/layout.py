@@ -1,4 +1,4 @@
-"""The columns of a table that holds a copy: their types, how rows are told apart, and what has become of them."""
+"""The columns of a table that holds a copy: their types, those that identify rows, and how a new layout differs."""
 
 from __future__ import annotations
 

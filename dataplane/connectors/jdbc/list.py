@@ -106,7 +106,7 @@ def source_of(settings: ConnectorSettings) -> sql.Composable:
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """The `list` kind of work: everything is known before anything is told."""
+    """The `list` kind of work: all slices are read before the first is given."""
     with connected(job) as connection, connection.transaction():
         snapshot(connection)
         parts = list(_listed(connection, job))

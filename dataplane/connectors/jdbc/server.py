@@ -49,7 +49,7 @@ PASSING = ("host-unknown", "connection-refused", "host-unreachable")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a database is and who asks; resolved, so never to be told to anybody."""
+    """The place and the login of a database. Secrets are resolved: it must not be logged or stored."""
 
     url: str  # without user and password
     user: str

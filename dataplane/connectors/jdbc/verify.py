@@ -65,9 +65,9 @@ class Comparison:
         with ExitStack() as held:
             held.enter_context(self._within())
             storage = _storage(self.connection, self.settings)
-            if storage is None:  # what lies behind a query may be rewritten and nobody can tell: compared at the end
+            if storage is None:  # storage behind a query is unknown: compared at the end
                 return RunningSums()
-            columns_of(self.connection, self.settings)  # from here on nobody changes them until rows are compared
+            columns_of(self.connection, self.settings)  # from here on they do not change until rows are compared
             return RunningSums(storage, self._thread.submit(self._end, held.pop_all(), listed))
 
     def _end(self, held: ExitStack, listed: Sequence[SourceObject]) -> frozenset[str]:
@@ -89,7 +89,7 @@ class Comparison:
 
 @contextmanager
 def comparing(connection: Connection[Any], snapshot: str, settings: ConnectorSettings) -> Iterator[Comparison]:
-    """Sums that nobody asks for any more are given up at the end."""
+    """Sums that are not needed any more are cancelled at the end."""
     thread = ThreadPoolExecutor(1, "compare")
     comparison = Comparison(connection, snapshot, settings, thread)
     try:

@@ -60,7 +60,7 @@ class Child:
 
     @property
     def is_ready(self) -> bool:
-        """It lives, and says nothing: an output that nobody asked for would be another one's answer."""
+        """It lives, and says nothing: an output without a question would be taken for the answer to another one."""
         if self.process.poll() is not None:
             return False  # its output may be closed
         pending = select.poll()

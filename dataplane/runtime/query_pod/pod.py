@@ -1,6 +1,6 @@
 """Who may speak to the process that answers, and whose turn it is. The next one finds a process that has started.
 
-A caller that leaves without a word has its process killed, as nobody waits for its query any more.
+A caller that leaves without a word has its process killed: its query has no reader any more.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class QueryPod:
                 self._child = Child(self._kind)
 
     def _ready(self) -> Child:
-        """One that ended while nobody was here is replaced."""
+        """A process that ended while no caller was connected is replaced."""
         if not self._child.is_ready:
             self._child.close()
             self._child = Child(self._kind)

@@ -17,7 +17,7 @@ STAYS_S = 60.0  # longer than the pod itself: a process that is to answer does n
 
 
 def run(environ: Mapping[str, str] = os.environ) -> int:
-    """Until it is idle, or told to end; its exit status."""
+    """Until it is idle, or gets the order to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     idle_s = float(environ["HEADGATE_IDLE_S"])
     memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))

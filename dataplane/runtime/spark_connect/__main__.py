@@ -29,7 +29,7 @@ def main() -> None:
 
     try:
         server = Server(order)
-    except Exception as e:  # noqa: BLE001  # whoever waits is told
+    except Exception as e:  # noqa: BLE001  # the caller gets the error
         traceback.print_exc()
         _answer(answers, {"port": None, "error": f"{type(e).__name__}: {e}".partition("\n")[0]})
         end(order["scratch"], 1)
@@ -44,7 +44,7 @@ def _answer(answers: BinaryIO, value: ServerAnswer) -> None:
 
 
 def _read(source: BinaryIO, scratch: str) -> None:
-    """The end of the input is the end of whoever asked for this server."""
+    """The end of the input is the end of the caller that asked for this server."""
     for _ in source:
         pass
     end(scratch, 0)

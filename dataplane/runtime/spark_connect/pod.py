@@ -1,4 +1,4 @@
-"""A Spark Connect server in a pod: one caller with the token gives the order for it, and is told its port.
+"""A Spark Connect server in a pod: one caller with the token gives the order for it, and gets its port.
 
 The server itself is the same process as beside a service, a child of this one, and this one ends with it.
 """
@@ -27,7 +27,7 @@ from dataplane.runtime import process_group
 from dataplane.runtime.query_pod.greeting import nonce_of
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.spark_connect")
-ORDER_S = 300.0  # without an order, whoever had the pod started is gone
+ORDER_S = 300.0  # without an order, the caller that had the pod started is gone
 GREET_S = 2.0
 ORDER_MOST = 64 << 20  # bytes of an order, which has the paths of all files
 PIPE_BYTES = 1 << 16
@@ -45,7 +45,7 @@ class Bounds:
 
 
 def run(environ: Mapping[str, str] = os.environ) -> int:
-    """Until the session is over, or the pod is told to end; its exit status."""
+    """Until the session is over, or the pod gets the order to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
     bounds = Bounds(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"]))
@@ -71,7 +71,7 @@ class SessionPod:
         self._deadline = time.monotonic() + order_s
 
     def serve(self) -> int:
-        """The exit status of the server; `FAILED` where nobody gave an order, or waited for the answer."""
+        """The exit status of the server; `FAILED` where no caller gave an order, or waited for the answer."""
         while (left_s := self._deadline - time.monotonic()) > 0:
             self._listening.settimeout(left_s)
             try:
@@ -141,7 +141,7 @@ class SessionPod:
             return FAILED
         try:
             connection.sendall(frame(OUTPUT, answer))
-        except OSError:  # the client has left before it was told the address
+        except OSError:  # the client has left before it got the address
             return FAILED
         connection.close()
         return process.wait()

@@ -41,7 +41,7 @@ class Server:
         add_views(session, open_lake(order["lake"]), order["tables"])
 
     def wait(self, seconds: float) -> None:
-        """Until the time is over, or Spark is, or the session was stopped or idle: nobody can join that again."""
+        """Until the time is over, or Spark is, or the session was stopped or idle: no client can join that again."""
         deadline, never = time.monotonic() + seconds, threading.Event()
         while (left := deadline - time.monotonic()) > 0 and self._is_open():
             never.wait(min(left, LOOK_S))

@@ -46,8 +46,8 @@ def main() -> None:
 
 
 def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
-    """From the first moment, as a question's time runs from then on. The end of the input is the end of whoever asks:
-    nobody is left to be answered."""
+    """From the first moment, as a question's time runs from then on. The end of the input is the end of the caller:
+    no caller is left."""
     number = 0
     for line in sys.stdin.buffer:
         question = cast("QueryQuestion", json.loads(line))

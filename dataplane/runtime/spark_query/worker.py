@@ -63,7 +63,7 @@ class Worker:
             spark = _started(self._bounds)
             session_for(spark, SETTINGS).sql(WARM).collect()
             self._spark.set_result(spark)
-        except BaseException as e:  # noqa: BLE001  # each query is told
+        except BaseException as e:  # noqa: BLE001  # each query gets the error
             self._spark.set_exception(e)
 
     def stop(self, question: int) -> None:
@@ -147,7 +147,7 @@ class Worker:
         timer.daemon = True
         timer.start()
         threading.Thread(target=self._watch, args=(running,), name="disk", daemon=True).start()
-        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # nobody handles it: the kernel ends us
+        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # there is no handler: the kernel ends this process
         try:
             yield running
         finally:
@@ -165,7 +165,7 @@ class Worker:
 
     def _users_error(self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession) -> Exception:
         """What an error is for the user; what is not one stays, and ends this process. Of a Spark that has ended the
-        process ends, too, once that was told."""
+        process ends, too, after the answer."""
         if running.ended is not None:
             return QueryRefused(running.ended)
         names = {table["view"]: table["name"] for table in question["tables"]}
@@ -209,7 +209,7 @@ class _Running:
             raise QueryRefused(self.ended)
 
     def end(self, kind: str, message: str) -> None:
-        """Jobs that run, and those that it would start, fail; the first reason is told."""
+        """Jobs that run, and those that it would start, fail; the first reason is reported."""
         with self._lock:
             if self.is_over.is_set():
                 return
