@@ -16,7 +16,12 @@ from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres
 from tests.servers.wire import Wire
+from tests.slices import in_turn
 from tests.there import there
+
+# One connector's story a commit: they share the way of a service, and each connector has suites of its own at every
+# commit (tests/jdbc, spark/test_jdbc).
+pytestmark = in_turn(0, 4)
 
 PASSWORD = "hunter2 & unsafe/%"
 SHOP = """\

@@ -21,7 +21,12 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import PASSWORD, Kafka
+from tests.slices import in_turn
 from tests.there import there
+
+# One connector's story a commit: they share the way of a service, and each connector has suites of its own at every
+# commit (tests/kafka, unit/kafka).
+pytestmark = in_turn(3, 4)
 
 BLUEPRINT = """\
 dataflow: shop

@@ -25,7 +25,12 @@ from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import Kafka
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
+from tests.slices import in_turn
 from tests.there import there
+
+# One connector's story a commit: they share the way of a service, and each connector has suites of its own at every
+# commit (tests/kafka, unit/kafka, spark/test_kafka_values).
+pytestmark = in_turn(1, 4)
 
 BLUEPRINT = """\
 dataflow: <flow>
