@@ -6,9 +6,9 @@ Does not belong here: what is tested.
 from __future__ import annotations
 
 # Of `make test` on two cores, by path below `tests`; a file that is not named is a short one. They need to be right
-# only about which file is longer than which, in a run in which they have their turn. `make test` tells today's at its end.
-# Estimates: copies, clouds, HDFS, jdbc, kafka, replicas, stopping, orders, files on S3, ci, cluster, test_loop, crashes,
-# first run, clients of S3, by, parts, oracle, remote and branches on Spark, and what is not e2e below 0.9.
+# only about which file is longer than which, in a run in which they have their turn. `make test` tells today's at its
+# end. Estimates: copies, clouds, HDFS, jdbc, kafka, replicas, stopping, orders, files on S3, ci, cluster, test_loop,
+# crashes, first run, clients of S3, by, parts, oracle, remote and branches on Spark, and what is not e2e below 0.9.
 MINUTES = {
     "e2e/test_delta.py": 2.3,
     "e2e/test_on_clouds.py": 2.1,

@@ -12,7 +12,7 @@ from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
 from tests.slices import in_turn
 
-# Takes turns with expectations: both are errors on their way to a user; see unit/operations, spark/test_process.
+# Takes turns with expectations: both are errors on their way to a user; see unit/operations, spark/test_sql.
 pytestmark = in_turn(1, 2)
 
 PLACES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence")

@@ -18,7 +18,7 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# Takes turns with results that are forced: both make results again; see store/test_fsck, unit/lake.
+# Takes turns with results that are forced: both make results again; see store/test_fsck, store/test_repair.
 pytestmark = in_turn(1, 2)
 
 FILES = 20
