@@ -53,7 +53,7 @@ MINUTES = {
     "e2e/test_parts.py": 0.6,
     "property/test_branches.py": 0.6,
     "property/test_mutations.py": 0.6,
-    "spark/test_by.py": 0.6,
+    "spark/test_by.py": 1.0,
     "spark/test_content.py": 0.6,
     "spark/test_file_types.py": 0.6,
     "spark/test_infer.py": 0.6,

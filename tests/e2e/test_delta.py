@@ -19,12 +19,7 @@ from tests.e2e.conftest import closing
 from tests.e2e.foreign_delta import ForeignTable
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
-from tests.slices import in_turn
 from tests.there import there
-
-# One connector's story a commit: they share the way of a service, and each connector has suites of its own at every
-# commit (unit/delta, unit/write/test_delta).
-pytestmark = in_turn(2, 4)
 
 BLUEPRINT = """\
 dataflow: lake

@@ -19,9 +19,9 @@ from tests.servers.wire import Wire
 from tests.slices import in_turn
 from tests.there import there
 
-# One connector's story a commit: they share the way of a service, and each connector has suites of its own at every
-# commit (tests/jdbc, spark/test_jdbc).
-pytestmark = in_turn(0, 4)
+# At the commits of orders, which has the same server: listing, reading and writing have suites of their own on a real
+# PostgreSQL (tests/jdbc, spark/test_jdbc), and stories of connectors share the way of a service.
+pytestmark = in_turn(2, 4)
 
 PASSWORD = "hunter2 & unsafe/%"
 SHOP = """\

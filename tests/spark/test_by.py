@@ -64,11 +64,11 @@ KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
     ),
     ("DECIMAL(38,0)", pa.decimal128(38, 0), {}, {Decimal(10) ** 37: "1" + "0" * 37}),
 ]
-IN_BOTH_MODES = [pytest.param(*key, ansi) for ansi in (True, False) for key in KEYS]
+# Each type is code of its own; under the other mode of Spark it goes the same way.
+IN_BOTH_MODES = [*((*key, True) for key in KEYS), *sliced([pytest.param(*key, False) for key in KEYS], 4)]
 
 
-# Types go the same way through indexes and tasks; what text a value of each type has is asked of all in unit/examples.
-@pytest.mark.parametrize(("ddl", "kind", "unit", "values", "ansi"), sliced(IN_BOTH_MODES, 5))
+@pytest.mark.parametrize(("ddl", "kind", "unit", "values", "ansi"), IN_BOTH_MODES)
 def test_each_key_finds_its_own_rows(
     lake: Lake, ddl: str, kind: pa.DataType, unit: dict[str, Any], values: dict[Any, str | None], ansi: bool
 ) -> None:
