@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
+C = TypeVar("C")
 T = TypeVar("T", bound=Callable[..., Any])
 NAME = "HEADGATE_SLICE"
 SHORT_HASH = 8
@@ -74,7 +75,16 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
     return found
 
 
+def part_of(cases: Iterable[C], of: int, now: int = TURN) -> list[C]:
+    """Cases of a loop within one test, which is marked `sweep`: one in `of`, evenly spread; in `make soak` all."""
+    return [case for number, case in enumerate(cases) if _soaks() or number % of == now % of]
+
+
 def examples(few: int, many: int) -> int:
     """`max_examples` of a property whose examples are dear: `few` in `make test`, `many` in `make soak`."""
+    return many if _soaks() else few
+
+
+def _soaks() -> bool:
     profile = settings.default
-    return many if profile is not None and profile.max_examples > SOAKING else few
+    return profile is not None and profile.max_examples > SOAKING

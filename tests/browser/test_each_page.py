@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser import axe
 from tests.browser.conftest import WIDTHS, SignIn, Tab
+from tests.slices import sliced
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages
 
@@ -33,7 +34,8 @@ def check_looks(page: Page) -> None:
             assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path not in ALIKE])
+# What a page says and asks is tested of all pages in unit/ui, at each commit.
+@pytest.mark.parametrize("path", sliced([path for path in PATHS if path not in ALIKE], 2))
 def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) -> None:
     tab, asked = Tab(signed_in().new_page()), list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))

@@ -40,11 +40,11 @@ def module_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
 
 
 LASTING, SINGLE = "lasting", "single"
-COMMITS = 5
+COMMITS = 7
 
 
 def ways(turn: int) -> list[Any]:
-    """How a story's runs go: in one process that lasts, or, at one in five commits, each in a process of its own.
+    """How a story's runs go: in one process that lasts, or, at one in seven commits, each in a process of its own.
 
     What processes of their own show (all is found again in the home, and ended) has stories that are always told so:
     the first run, crashes, stopping, HDFS, clouds. `make soak` tells the others both ways.

@@ -17,6 +17,11 @@ import pytest
 from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
+from tests.slices import in_turn
+
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
+# its rows of spark/test_by. Here they go through processes.
+pytestmark = in_turn(0, 4)
 
 FLOW = """
 dataflow: shop

@@ -21,8 +21,9 @@ from tests.e2e.workspace import Workspace, ended, until
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.slices import in_turn
 
-# Takes turns with files that are read from S3: the store has a suite of its own, and the stories run on local files.
-pytestmark = in_turn(0, 2)
+# Takes turns with files on S3, orders and TPC-H: tests/s3 kills a writer at each place and sweeps what it left behind.
+# Here workers and control planes die, each at one place.
+pytestmark = in_turn(1, 4)
 
 BLUEPRINT = """\
 dataflow: shop
@@ -109,9 +110,7 @@ def test_the_control_plane_dies_before_it_takes_the_report(story: Story) -> None
     story.assert_in_sync()
 
 
-@pytest.mark.parametrize(
-    "failpoint", ["files-put", "files-marked", "files-written", "worker-before-report-write"]
-)  # before a marker, before a sweep, between partitions, after all of them
+@pytest.mark.parametrize("failpoint", ["files-marked", "worker-before-report-write"])  # before a sweep, after all
 def test_a_worker_dies_in_the_middle(story: Story, failpoint: str) -> None:
     story.goes_on()
     story.killed(failpoint)
@@ -119,11 +118,8 @@ def test_a_worker_dies_in_the_middle(story: Story, failpoint: str) -> None:
 
 
 def test_a_partition_that_went_leaves_a_marker_of_nothing(story: Story) -> None:
-    """The worker dies after the marker is put, before the rows are gone."""
     del story.files["3.csv"]
     (story.workspace.folder / "data" / "3.csv").unlink()
-    story.killed("files-unmarked")
-    assert len([n for n in story.names() if n.startswith("copies/3.csv/")]) == 2
     story.assert_in_sync()
     assert json.loads(story.objects()["copies/3.csv/_headgate.json"])["files"] == []
 

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.conftest import LAKES, placed
 from tests.e2e.tables import DERIVED, Truth, by_deltalake
 from tests.e2e.workspace import Run, Workspace, add_days, ended, until
-from tests.slices import sliced
+from tests.slices import in_turn, takes_turns
 
 DAYS = (1, 2)
 DISTINCT = len(DAYS) * 4 + 9  # parse and three steps per day; four other files; five datasets as a whole
@@ -52,6 +52,7 @@ def assert_complete(workspace: Workspace, last: Run) -> None:
     assert again.tasks == {}
 
 
+@takes_turns(0, 2)  # every place, and random ones, at one in two commits; lakes on S3 go through a death at each
 def test_killed_at_one_place_after_the_other(days: Workspace) -> None:
     days.dies("after-claim", "flights.yaml")
     killed(days, 1, HEADGATE_FAILPOINTS="driver-after-manifest")
@@ -68,7 +69,10 @@ def test_killed_at_one_place_after_the_other(days: Workspace) -> None:
     assert_complete(days, last)
 
 
-@pytest.mark.parametrize("seed", sliced(range(3), 3))  # places differ, and the test above has each kind of them
+RANDOM = [pytest.param(seed, marks=in_turn(2 * seed + 1, 6)) for seed in range(3)]  # one at every other commit
+
+
+@pytest.mark.parametrize("seed", RANDOM)  # places differ, and the test above has each kind of them
 def test_the_control_plane_killed_at_random(days: Workspace, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(2):
@@ -76,6 +80,7 @@ def test_the_control_plane_killed_at_random(days: Workspace, seed: int) -> None:
     assert_complete(days, days.run())
 
 
+@takes_turns(1, 2)
 def test_a_driver_killed_at_random_is_replaced(days: Workspace) -> None:
     with ended(days.start("run", "flights.yaml", "--home", days.home, "--output", "json")) as process:
         until(lambda: manifests(days) >= 2, lambda: "two manifests")

@@ -9,6 +9,10 @@ import pytest
 
 from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with failures: both are errors on their way to a user; see unit/expectations, spark/test_expectations.
+pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
 dataflow: shop
@@ -30,7 +34,7 @@ components:
 PLACE = next(n for n, line in enumerate(BLUEPRINT.splitlines(), 1) if "amount >= 0" in line)
 
 
-@pytest.fixture(scope="module", params=ways(0))
+@pytest.fixture(scope="module", params=ways(6))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -10,6 +10,10 @@ import pytest
 
 from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with expectations: both are errors on their way to a user; see unit/operations, spark/test_sql.
+pytestmark = in_turn(1, 2)
 
 PLACES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence")
 BAD = "delhi"
@@ -45,7 +49,7 @@ components:
 """
 
 
-@pytest.fixture(scope="module", params=ways(1))
+@pytest.fixture(scope="module", params=ways(5))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -21,8 +21,9 @@ from tests.servers.s3 import CREDENTIALS, S3
 from tests.slices import in_turn
 from tests.there import there
 
-# Takes turns with copies on S3: the store has a suite of its own, and the stories run on local files.
-pytestmark = in_turn(1, 2)
+# Takes turns with copies on S3, orders and TPC-H: the store and the listing of objects have suites of their own
+# (tests/s3, unit/listing), and other stories read files.
+pytestmark = in_turn(0, 4)
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
       secret_access_key: "secret://shop/key"}}"""

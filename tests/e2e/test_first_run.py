@@ -1,4 +1,5 @@
-"""The whole of the flights data: every dataset is right, whoever reads it, and a second run does nothing."""
+"""The flights data, a quarter or the whole year: every dataset is right, whoever reads it, and a second run does
+nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +13,29 @@ from tests.e2e.conftest import closing
 from tests.e2e.tables import DATASETS, Rows, Truth, all_by_spark, by_deltalake, by_duckdb, by_parquet, by_polars
 from tests.e2e.workspace import Run, Workspace, example
 from tests.openlineage import spec
+from tests.slices import TURN, in_turn
 
-MONTHS = 12
+QUARTER, YEAR = 3, 12
+ROWS = {QUARTER: 80_789, YEAR: 336_776}
+FULL, IN = 2, 4  # months are alike: the whole year has its turn at one in four commits
+INSTEAD = [pytest.mark.sweep, *([pytest.mark.soak] if TURN % IN == FULL else [])]
 ROW_WISE = ("legs", "named", "delays")  # one task per file of flights in each
 WHOLE = ("weather_hours", "by_carrier", "by_route", "daily", "trend")  # one task over everything in each
 DIMENSIONS = ("airlines", "airports", "planes")  # one file each
 
 
+@pytest.fixture(
+    scope="module", params=[pytest.param(YEAR, marks=in_turn(FULL, IN)), pytest.param(QUARTER, marks=INSTEAD)]
+)
+def months(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def flights(module_folder: Path, monthly: Path) -> Iterator[Workspace]:
-    with closing(example(module_folder / "flights")) as workspace:
-        shutil.copytree(monthly, workspace.folder / "data")
+def flights(module_folder: Path, monthly: Path, months: int) -> Iterator[Workspace]:
+    with closing(example(module_folder / f"flights-{months}")) as workspace:
+        later = [f"2013-{month:02}.csv" for month in range(months + 1, YEAR + 1)]
+        shutil.copytree(monthly, workspace.folder / "data", ignore=shutil.ignore_patterns(*later))
         workspace.environment["HEADGATE_OPENLINEAGE"] = str(workspace.folder / "lineage.ndjson")
         yield workspace
 
@@ -37,14 +50,14 @@ def truth(flights: Workspace) -> Truth:
     return Truth(flights.folder / "data")
 
 
-def test_the_first_run_executes_each_task_once(first: Run) -> None:
+def test_the_first_run_executes_each_task_once(first: Run, months: int) -> None:
     first.assert_up_to_date()
-    parsed = 2 * MONTHS + len(DIMENSIONS)  # flights and weather come in a file per month
-    assert first.tasks == {"executed": parsed + len(ROW_WISE) * MONTHS + len(WHOLE), "written": 1}
+    parsed = 2 * months + len(DIMENSIONS)  # flights and weather come in a file per month
+    assert first.tasks == {"executed": parsed + len(ROW_WISE) * months + len(WHOLE), "written": 1}
     assert first.value["spark_started"] is True
     assert {d["generation"] for d in first.datasets.values()} == {1}
-    assert {n for n, d in first.datasets.items() if d["partitions"] == MONTHS} == {"flights", "weather", *ROW_WISE}
-    assert first.datasets["flights"]["rows"] == 336_776
+    assert {n for n, d in first.datasets.items() if d["partitions"] == months} == {"flights", "weather", *ROW_WISE}
+    assert first.datasets["flights"]["rows"] == ROWS[months]
 
 
 def test_all_of_it_is_told_in_openlineage(flights: Workspace, first: Run) -> None:

@@ -10,6 +10,11 @@ import pytest
 from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
+from tests.slices import in_turn
+
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
+# its rows of spark/test_fold. Here they go through processes.
+pytestmark = in_turn(2, 4)
 
 FLOW = """
 dataflow: shop
@@ -46,7 +51,7 @@ components:
 DAYS = {1: ("A", 10), 2: ("B", 5), 3: ("A", 7), 4: ("B", 3)}
 
 
-@pytest.fixture(scope="module", params=ways(3))
+@pytest.fixture(scope="module", params=ways(4))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

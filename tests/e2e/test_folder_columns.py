@@ -10,6 +10,11 @@ import pytest
 
 from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
+# spark/test_folder_columns ask at each commit.
+pytestmark = in_turn(2, 3)
 
 HIVE = """\
 dataflow: hive
@@ -29,7 +34,7 @@ def rows(workspace: Workspace, dataset: str) -> list[list[object]]:
     return sorted([list(row.values()) for row in found], key=repr)
 
 
-@pytest.mark.parametrize("workspace", ways(1), indirect=True)
+@pytest.mark.parametrize("workspace", ways(4), indirect=True)
 def test_folders_are_columns_and_utf_16_is_read(workspace: Workspace) -> None:
     workspace.write("hive.yaml", HIVE)
     for region, ids in (("EU", [1, 2]), ("US", [3])):

@@ -16,7 +16,12 @@ from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres
 from tests.servers.wire import Wire
+from tests.slices import in_turn
 from tests.there import there
+
+# At the commits of orders, which has the same server: listing, reading and writing have suites of their own on a real
+# PostgreSQL (tests/jdbc, spark/test_jdbc), and stories of connectors share the way of a service.
+pytestmark = in_turn(2, 4)
 
 PASSWORD = "hunter2 & unsafe/%"
 SHOP = """\

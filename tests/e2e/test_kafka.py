@@ -21,7 +21,12 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import PASSWORD, Kafka
+from tests.slices import in_turn
 from tests.there import there
+
+# Takes turns with values in Avro: one of both reads a topic by Spark at each commit. Listing, writing and values have
+# suites of their own (tests/kafka, unit/kafka, spark/test_kafka_values).
+pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
 dataflow: shop

@@ -18,8 +18,8 @@ from tests.e2e.workspace import Workspace, until
 from tests.servers.shop import MONTHS, Shop
 from tests.slices import in_turn
 
-# Takes turns with TPC-H: of what both go through, each part has tests of its own.
-pytestmark = in_turn(0, 2)
+# Takes turns with TPC-H and stories of S3: of what all go through, each part has tests of its own.
+pytestmark = in_turn(2, 4)
 
 
 @pytest.fixture(scope="module")

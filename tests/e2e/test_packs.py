@@ -17,6 +17,11 @@ from controlplane.core.tree.shape import boundaries
 from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
+from tests.slices import in_turn
+
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
+# its rows of spark/test_packs. Here they go through processes.
+pytestmark = in_turn(3, 4)
 
 FLOW = """
 dataflow: shop
@@ -48,7 +53,7 @@ def names() -> tuple[list[str], list[str]]:
 PACKED, REST = names()
 
 
-@pytest.fixture(scope="module", params=ways(2))
+@pytest.fixture(scope="module", params=ways(6))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -41,7 +41,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("workspace", ways(2), indirect=True)
+@pytest.mark.parametrize("workspace", ways(1), indirect=True)
 def test_days_of_an_api_are_read_once(workspace: Workspace, url: str) -> None:
     shutil.copytree(EXAMPLE, workspace.folder, dirs_exist_ok=True)
     workspace.edit("pages.yaml", ("http://127.0.0.1:8000", url))

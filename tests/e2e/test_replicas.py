@@ -36,6 +36,7 @@ from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres, running
+from tests.slices import takes_turns
 from tests.there import there
 
 TABLE = "shop.orders"
@@ -192,6 +193,7 @@ def note(claim: Claim, results: list[TaskResult], lake: Path) -> None:
 # --- what becomes of the leader -------------------------------------------------------------------
 
 
+@takes_turns(0, 2)  # two ways for a lease to go over; what it allows is asked of each store in tests/store
 def test_the_leader_is_killed_between_a_commit_and_its_publication(shop: Shop) -> None:
     first, second = shop.homes
     shop.put(1)
@@ -213,6 +215,7 @@ def test_the_leader_is_killed_between_a_commit_and_its_publication(shop: Shop) -
     shop.check()
 
 
+@takes_turns(1, 2)
 def test_a_paused_leader_writes_nothing_when_it_goes_on_and_one_that_ends_hands_over(shop: Shop) -> None:
     first, second = shop.homes
     shop.put(1)

@@ -15,6 +15,11 @@ import pytest
 from tests.e2e.conftest import ways
 from tests.e2e.tables import by_deltalake, by_duckdb, by_polars
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
+# spark/test_schema_age ask at each commit.
+pytestmark = in_turn(1, 3)
 
 BLUEPRINT = """\
 dataflow: shops
@@ -45,7 +50,7 @@ def plain(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.mark.parametrize("workspace", ways(0), indirect=True)
+@pytest.mark.parametrize("workspace", ways(5), indirect=True)
 def test_datasets_follow_their_sources(workspace: Workspace) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):

@@ -13,6 +13,11 @@ import pytest
 
 from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
+# spark/test_infer ask at each commit.
+pytestmark = in_turn(0, 3)
 
 BLUEPRINT = """\
 dataflow: shops
@@ -28,7 +33,7 @@ components:
 """
 
 
-@pytest.mark.parametrize("workspace", ways(1), indirect=True)
+@pytest.mark.parametrize("workspace", ways(3), indirect=True)
 def test_children_that_take_everything_read_it_and_others_only_the_new_file(workspace: Workspace) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):
@@ -90,7 +95,7 @@ def parquet(**columns: Any) -> bytes:
     return target.getvalue()
 
 
-@pytest.mark.parametrize("workspace", ways(1), indirect=True)
+@pytest.mark.parametrize("workspace", ways(3), indirect=True)
 def test_a_first_listing_and_later_ones_give_the_type_of_all_files(workspace: Workspace) -> None:
     def rows(dataset: str) -> list[list[Any]]:
         told = json.loads(workspace.call("records", f"types.{dataset}", "--home", workspace.home))

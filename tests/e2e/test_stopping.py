@@ -8,6 +8,7 @@ import sqlite3
 
 from tests.e2e.test_service import LETTERS
 from tests.e2e.workspace import Service, Workspace, ended, until
+from tests.slices import takes_turns
 
 
 def lines(service: Service) -> int:
@@ -22,6 +23,7 @@ def counted(workspace: Workspace, service: Service, rows: int) -> None:
     assert workspace.ask("preview", "letters.count") == [{"n": rows}]
 
 
+@takes_turns(0, 2)  # signals to a service and to a run; that a home is taken up after worse is told by crashes
 def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
     workspace.write("letters.yaml", LETTERS)
@@ -53,6 +55,7 @@ def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     workspace.assert_alone()
 
 
+@takes_turns(1, 2)
 def test_an_interrupted_run_says_so_and_the_next_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
     workspace.write("letters.yaml", LETTERS)

@@ -25,8 +25,9 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Json, Run, Workspace
 from tests.slices import in_turn, sliced
 
-# Takes turns with the story of orders: of what both go through, each part has tests of its own.
-pytestmark = in_turn(1, 2)
+# Takes turns with orders and stories of S3: which modes each query has, and that its parts come together to the whole,
+# is tested in unit/sql and spark/test_parts.
+pytestmark = in_turn(3, 4)
 
 SCALE = 0.1
 MONTHS = ("1993-08", "1994-05", "1995-09")  # within the periods that most queries ask for

@@ -21,8 +21,10 @@ import pytest
 
 from tests.e2e.workspace import until
 from tests.servers.s3_view import LARGE, MANY, Running, running
+from tests.slices import in_turn
 
-pytestmark = pytest.mark.slow
+# Many requests, in several ways: what one request may do is asked at each commit by test_s3_requests.
+pytestmark = [pytest.mark.slow, *in_turn(0, 3)]
 
 KEYS, MEGABYTES = 10_000, 16
 SLOW = 200

@@ -16,6 +16,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.local import AWAY_S, START_S, LocalPool
 from tests.e2e.workspace import Workspace, until
+from tests.slices import takes_turns
 
 FLOW = """\
 dataflow: shop
@@ -135,6 +136,7 @@ def test_ending_a_named_child_is_harmless_to_repeat(place: Place) -> None:
     place.pool.end(first, driver_ends.SILENT)
 
 
+@takes_turns(0, 3)  # it waits for half a minute; the tests above set the clock
 def test_a_stopped_worker_is_replaced_and_its_listing_done(tmp_path: Path) -> None:
     """As a user would see it: the worker is stopped where it waits, and a listing is asked for."""
     workspace = Workspace(tmp_path)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +27,14 @@ from dataplane.storage.source_stores import Access, open_root
 from tests.servers.faulty import Faulty
 
 SCHEMA = struct_of([field_of("n", "long")])
+DIES = """
+import json, sys
+from pathlib import Path
+from dataplane.connectors.files.write import write_tasks
+from dataplane.storage.lake import LocalLake
+job, lake, task = json.load(sys.stdin)
+write_tasks(job, LocalLake(Path(lake)), task)
+"""
 
 
 class World:
@@ -42,17 +54,38 @@ class World:
         pq.write_table(pa.table({"n": pa.array(rows, pa.int64())}), self.lake.root / name)
         return name
 
+    def dies(self, failpoint: str, task: WriteTask) -> None:
+        """A worker that is killed at a named place."""
+        killed = subprocess.run(
+            [sys.executable, "-c", DIES],
+            input=json.dumps([self.job(), str(self.lake.root), task]).encode(),
+            env={**os.environ, "HEADGATE_FAILPOINTS": failpoint},
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL
+
     def write(self, partition: str, *rows: int, remove: bool = False, generation: int = 0, **more: Json) -> Json:
+        return write_tasks(
+            self.job(**more), self.lake, self.task(partition, *rows, remove=remove, generation=generation)
+        )
+
+    def task(self, partition: str, *rows: int, remove: bool = False, generation: int = 0) -> WriteTask:
         task: WriteTask = {"task": "t", "epoch": 1, "partition": partition, "generation": generation}
         task["files"] = [self.fragment(*rows)]
         if remove:
             task["remove"] = True
-        return write_tasks(self.job(**more), self.lake, task)
+        return task
 
     def objects(self) -> dict[str, bytes]:
         store = open_root("s3://lake", Access())
         names = [o["path"] for page in obstore.list(store, prefix=self.prefix) for o in page]
         return {n.removeprefix(f"{self.prefix}/"): bytes(obstore.get(store, n).bytes()) for n in names}
+
+    def counted(self, partition: str) -> int | None:
+        """The row that the marker of a partition names."""
+        found = self.objects()
+        names = json.loads(found[f"{partition}/_headgate.json"])["files"]
+        return int(found[f"{partition}/{names[0]}"].split()[1]) if names else None
 
     def put(self, name: str, body: bytes = b"x") -> None:
         obstore.put(open_root("s3://lake", Access()), f"{self.prefix}/{name}", body)
@@ -153,6 +186,27 @@ def test_what_a_crash_left_behind_is_swept(world: World) -> None:
     assert len([n for n in world.objects() if n.startswith("a/part")]) == 2
     world.write("a", 2)
     assert world.rows() == {"a": "n\n2\n"}
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "removes", "counts"),
+    [
+        ("files-put", False, 1),  # before the marker
+        ("files-marked", False, 2),  # before the old rows go
+        ("files-unmarked", True, None),
+        ("files-written", False, 2),
+    ],
+)
+def test_killed_in_the_middle(world: World, failpoint: str, removes: bool, counts: int | None) -> None:
+    """At each moment the marker names the rows that count; the same task, done again, leaves these alone."""
+    world.write("a", 1, generation=1)
+    world.put("theirs.txt")
+    task = world.task("a", 2, remove=removes, generation=2)
+    world.dies(failpoint, task)
+    assert world.counted("a") == counts
+    write_tasks(world.job(), world.lake, task)
+    obstore.delete(open_root("s3://lake", Access()), f"{world.prefix}/theirs.txt")
+    assert world.rows() == ({} if removes else {"a": "n\n2\n"})
 
 
 def test_a_put_without_an_answer_is_ours(world: World, line: Faulty) -> None:

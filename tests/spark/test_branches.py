@@ -41,7 +41,7 @@ class SparkBranchWorld(BranchWorld):
         super().close()
 
 
-@pytest.mark.parametrize("seed", sliced(range(10), 5))
+@pytest.mark.parametrize("seed", sliced(range(10), 10))
 def test_whatever_happens_to_main_and_its_branches(spark: SparkSession, seed: int) -> None:
     with for_few_rows(spark):
         branching.run(seed, steps=STEPS, world=partial(SparkBranchWorld, spark=spark))

@@ -19,6 +19,7 @@ from dataplane.connectors.files.parse import other_types
 from dataplane.contract.joins import grow
 from dataplane.contract.types import in_words
 from dataplane.errors import TaskFailure
+from tests.slices import part_of
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
 FIRST, LAST = map(datetime.fromisoformat, ("0001-01-01", "9999-12-31T23:59:59.999"))
@@ -185,9 +186,13 @@ def checked(
         assert not wrong
 
 
+# Pairs are alike: which of them are read is asked of all of them below, without Spark.
+@pytest.mark.sweep
 def test_each_value_of_parquet_is_the_value_of_the_dataset(lake: Lake) -> None:
     """Wide files have another reader of Spark's: of more than a hundred columns."""
-    checked(lake, "parquet", list(accepted(list(READ))), [90, 1000])
+    pairs = list(accepted(list(READ)))
+    checked(lake, "parquet", part_of(pairs, 4), [90])
+    checked(lake, "parquet", part_of(pairs, 3), [1000])
 
 
 def test_each_value_of_orc_is_the_value_of_the_dataset(lake: Lake) -> None:

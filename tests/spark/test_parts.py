@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from controlplane.core.sql import PARTS, Split, Unproven, analyse, apply_edits
 from dataplane.contract.results import LABEL
+from tests.slices import sliced
 from tests.unit.sql.piecewise import Table, small_tables
 from tests.unit.sql.queries import TPCH, VERDICTS
 from tests.unit.sql.tpch import tpch_tables
@@ -141,7 +142,8 @@ BY_ALL = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name"), [*cases(VERDICTS), *BY_ALL])
+# Which queries have parts, and that these come together, unit/sql/test_sql_verdicts asks of DuckDB at each commit.
+@pytest.mark.parametrize(("text", "name"), sliced([pytest.param(*c) for c in (*cases(VERDICTS), *BY_ALL)], 4))
 def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) -> None:
     check(small, text, name)
 
@@ -161,6 +163,6 @@ def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: Spar
 LARGEST = ("lineitem", "orders", "partsupp", "customer")
 
 
-@pytest.mark.parametrize("known", [q for q in TPCH if q.get("merge")], ids=lambda known: known["name"])
+@pytest.mark.parametrize("known", sliced([pytest.param(q, id=q["name"]) for q in TPCH if q.get("merge")], 4))
 def test_tpch(orders: Views, known: dict[str, Any]) -> None:
     check(orders, known["sql"], next(n for n in (*LARGEST, *known["merge"]) if n in known["merge"]))

@@ -16,27 +16,10 @@ from dataplane.contract.claims import Claim
 from dataplane.contract.kinds import Kind
 from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
+from tests.slices import in_turn
+from tests.spark import test_file_types, test_folder_columns, test_infer, test_parse
 from tests.spark.conftest import Lake, failed, read, schema_of
-from tests.spark.test_file_types import test_nanoseconds_are_read_to_the_microsecond_or_refused  # noqa: F401
-from tests.spark.test_folder_columns import (  # noqa: F401  # as well
-    test_a_column_of_the_file_wins_and_has_to_agree,
-    test_folders_are_columns_in_every_format,
-)
-from tests.spark.test_infer import (  # noqa: F401  # these run here on the sources below
-    test_a_schema_of_files_that_changed_meanwhile_is_void,
-    test_csv_types_hold_for_all_files,
-    test_other_formats_are_inferred_in_order_of_appearance,
-    test_what_cannot_be_inferred_fails_in_words,
-)
-from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below
-    HOSTILE,
-    test_a_changed_or_vanished_object_voids_its_task_alone,
-    test_bad_records_can_be_dropped_and_are_counted,
-    test_csv_with_a_header_is_matched_by_name,
-    test_nothing_is_ordinary,
-    test_only_what_is_broken_fails,
-    test_text_binary_and_compressed_files,
-)
+from tests.spark.test_parse import HOSTILE
 
 ROOT = "s3://lake"
 SECRETS = {
@@ -114,6 +97,39 @@ def lake(spark: SparkSession, tmp_path: Path, s3: S3, monkeypatch: pytest.Monkey
     found = Remote(spark, tmp_path, s3)
     yield found
     found.executor.close()
+
+
+class TestOfLocalFiles:
+    """Tests of local files, with objects as sources: what differs is how bytes come, which the tests below ask."""
+
+    pytestmark = in_turn(0, 2)
+    test_nanoseconds_are_read_to_the_microsecond_or_refused = staticmethod(
+        test_file_types.test_nanoseconds_are_read_to_the_microsecond_or_refused
+    )
+    test_a_column_of_the_file_wins_and_has_to_agree = staticmethod(
+        test_folder_columns.test_a_column_of_the_file_wins_and_has_to_agree
+    )
+    test_folders_are_columns_in_every_format = staticmethod(
+        test_folder_columns.test_folders_are_columns_in_every_format
+    )
+    test_a_schema_of_files_that_changed_meanwhile_is_void = staticmethod(
+        test_infer.test_a_schema_of_files_that_changed_meanwhile_is_void
+    )
+    test_csv_types_hold_for_all_files = staticmethod(test_infer.test_csv_types_hold_for_all_files)
+    test_other_formats_are_inferred_in_order_of_appearance = staticmethod(
+        test_infer.test_other_formats_are_inferred_in_order_of_appearance
+    )
+    test_what_cannot_be_inferred_fails_in_words = staticmethod(test_infer.test_what_cannot_be_inferred_fails_in_words)
+    test_a_changed_or_vanished_object_voids_its_task_alone = staticmethod(
+        test_parse.test_a_changed_or_vanished_object_voids_its_task_alone
+    )
+    test_bad_records_can_be_dropped_and_are_counted = staticmethod(
+        test_parse.test_bad_records_can_be_dropped_and_are_counted
+    )
+    test_csv_with_a_header_is_matched_by_name = staticmethod(test_parse.test_csv_with_a_header_is_matched_by_name)
+    test_nothing_is_ordinary = staticmethod(test_parse.test_nothing_is_ordinary)
+    test_only_what_is_broken_fails = staticmethod(test_parse.test_only_what_is_broken_fails)
+    test_text_binary_and_compressed_files = staticmethod(test_parse.test_text_binary_and_compressed_files)
 
 
 def test_one_job_reads_objects_of_every_name(lake: Remote) -> None:

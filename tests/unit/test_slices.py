@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import slices
 
@@ -29,6 +30,21 @@ def test_every_case_is_part_of_the_sweep() -> None:
         ((1,), "one", {"sweep", "slow", "soak"}),
         ((2,), None, {"sweep"}),
     ]
+
+
+def test_commits_in_a_row_go_through_a_loop_once() -> None:
+    parts = [slices.part_of("abcdefg", 3, now=now) for now in range(403, 406)]
+    assert sorted(case for part in parts for case in part) == list("abcdefg")
+    assert {len(part) for part in parts} == {2, 3}
+
+
+def test_a_loop_is_whole_in_soak() -> None:
+    before = settings.get_current_profile_name()
+    settings.load_profile("soak")
+    try:
+        assert slices.part_of("abc", 3) == list("abc")
+    finally:
+        settings.load_profile(before)
 
 
 @pytest.mark.parametrize(("given", "number"), [("7", 7), ("0", 0)])

@@ -76,7 +76,7 @@ def test_each_file_is_a_partition(tmp_path: Path) -> None:
 
 def test_a_deletion_vector_changes_its_file_alone(table: Path) -> None:
     before = listing(table)
-    commit(table, 1, remove("a.parquet"), add("a.parquet", VECTOR))
+    commit(table, 1, remove("a.parquet"), sized(table, "a.parquet", VECTOR))
     after = listing(table)
     assert [k for k in after if after[k]["source"] != before[k]["source"]] == ["a.parquet"]
 
