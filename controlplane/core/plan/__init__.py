@@ -79,16 +79,16 @@ def plan(
     exact: int = EXACT,
     fewest: int = FEWEST,
     widest: int = WIDEST,
-    known: Mapping[str, Decision] | None = None,
+    standing: Mapping[str, Decision] | None = None,
 ) -> Plan:
     """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan.
 
     Of a dataset with more than `exact` partitions to look at, `window` tasks are asked for at a time; 0 only counts
     them. An aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged
-    at once. `known` are decisions about nodes outside the scope that still hold.
+    at once. `standing`: decisions about nodes outside the scope that still hold.
     """
     planning = Planning(desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
-    planning.decisions.update(known or {})
+    planning.decisions.update(standing or {})
     planning.holds = world.holds()
     if planning.holds:
         planning.behind_holds = frozenset(planning.holds) | desired.graph.downstream(planning.holds)

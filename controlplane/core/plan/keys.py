@@ -17,7 +17,7 @@ from controlplane.core.tree import NodeStore
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """`listed`, and the keys of each tree `wanted` that `have` lacks. `count` is exact, or an upper bound.
+    """`listed`, and the keys of each tree `root` that `have` lacks. `count` is exact, or an upper bound.
 
     `trees` are known by the digests of their keys, so that equal sets of keys are one, whatever they hold.
     """
@@ -33,35 +33,35 @@ class Keys:
 
     def read(self, nodes: NodeStore, start: str = "") -> Iterator[str]:
         """In order, each once; those that are not less than `start`."""
-        several = [_missing_keys(nodes, wanted, have, start) for wanted, have in self.trees.values()]
+        several = [_missing_keys(nodes, root, have, start) for root, have in self.trees.values()]
         for key, _ in groupby(merge(self.listed[bisect_left(self.listed, start) :], *several)):
             yield key
 
 
-def _missing_keys(nodes: NodeStore, wanted: bytes, have: bytes, start: str) -> Iterator[str]:
+def _missing_keys(nodes: NodeStore, root: bytes, have: bytes, start: str) -> Iterator[str]:
     if have == tree.EMPTY_ROOT:
-        for entry in tree.scan(nodes, wanted, start=start):
+        for entry in tree.scan(nodes, root, start=start):
             yield entry.key
         return
-    for change in tree.diff_keys(nodes, have, wanted, start=start):
+    for change in tree.diff_keys(nodes, have, root, start=start):
         if change.after:
             yield change.key
 
 
 def listed(keys: Iterable[str]) -> Keys:
     """Of sorted keys."""
-    found = tuple(keys)
-    return Keys(found, {}, len(found))
+    names = tuple(keys)
+    return Keys(names, {}, len(names))
 
 
-def lacking(nodes: NodeStore, wanted: bytes, have: bytes = tree.EMPTY_ROOT) -> Keys:
-    """The keys of `wanted` that `have` lacks; it has no others. Reads both roots."""
-    found = tree.summaries(nodes, (wanted, have))
-    ours, theirs = found[wanted], found[have]
+def lacking(nodes: NodeStore, root: bytes, have: bytes = tree.EMPTY_ROOT) -> Keys:
+    """The keys of `root` that `have` lacks; it has no others. Reads both roots."""
+    summaries = tree.summaries(nodes, (root, have))
+    ours, theirs = summaries[root], summaries[have]
     count = ours.totals.partitions - theirs.totals.partitions
     if count <= 0:
         return Keys()
-    return Keys((), {(ours.keys, theirs.keys): (wanted, have)}, count)
+    return Keys((), {(ours.keys, theirs.keys): (root, have)}, count)
 
 
 def union(parts: Iterable[Keys]) -> Keys:
@@ -82,8 +82,8 @@ def union(parts: Iterable[Keys]) -> Keys:
 
 def minus(part: Keys, other: Keys) -> Keys:
     """What is in `part` alone. Exact where all are listed, or both speak of the same trees."""
-    taken = set(other.listed)
-    names = tuple(key for key in part.listed if key not in taken)
+    other_keys = set(other.listed)
+    names = tuple(key for key in part.listed if key not in other_keys)
     trees = {id: pair for id, pair in part.trees.items() if id not in other.trees}
     count = len(names)
     if trees:

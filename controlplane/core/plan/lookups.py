@@ -45,46 +45,46 @@ def nodes(paths: Iterable[Path]) -> Deciding[None]:
 
 def diffs(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.EntryChange]]]:
     """The difference of each pair of roots (old, new)."""
-    found: list[list[tree.EntryChange]] = yield Ask("diffs", pairs)
-    return found
+    changes: list[list[tree.EntryChange]] = yield Ask("diffs", pairs)
+    return changes
 
 
 def missing_keys(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[str]]]:
     """The keys of each pair of roots (have, wanted) that only the second one has."""
-    found: list[list[str]] = yield Ask("missing_keys", pairs)
-    return found
+    keys: list[list[str]] = yield Ask("missing_keys", pairs)
+    return keys
 
 
 def remembered(builds: Sequence[bytes], memos: Sequence[bytes]) -> Deciding[Remembered]:
     """Build traces and memos; the answer may hold those of others, too."""
-    found: Remembered = yield Ask("remembered", (builds, memos))
-    return found
+    answer: Remembered = yield Ask("remembered", (builds, memos))
+    return answer
 
 
 def traces(keys: Sequence[bytes]) -> Deciding[Mapping[bytes, Trace]]:
-    found: Mapping[bytes, Trace] = yield Ask("traces", keys)
-    return found
+    answer: Mapping[bytes, Trace] = yield Ask("traces", keys)
+    return answer
 
 
 def fragments(ids: Sequence[bytes]) -> Deciding[Mapping[bytes, Fragment]]:
-    found: Mapping[bytes, Fragment] = yield Ask("fragments", ids)
-    return found
+    answer: Mapping[bytes, Fragment] = yield Ask("fragments", ids)
+    return answer
 
 
 def tasks(keys: Sequence[bytes]) -> Deciding[Mapping[bytes, Task]]:
-    found: Mapping[bytes, Task] = yield Ask("tasks", keys)
-    return found
+    answer: Mapping[bytes, Task] = yield Ask("tasks", keys)
+    return answer
 
 
 def partitions(listing: bytes, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
-    found: Mapping[str, SourcePartition] = yield Ask("partitions", (listing, keys))
-    return found
+    answer: Mapping[str, SourcePartition] = yield Ask("partitions", (listing, keys))
+    return answer
 
 
 def settled(states: Sequence[tuple[str, int]]) -> Deciding[Mapping[tuple[str, int], State]]:
     """States that datasets were in, by (dataset, `seq`); the answer may hold those that others asked for."""
-    found: Mapping[tuple[str, int], State] = yield Ask("settled", states)
-    return found
+    answer: Mapping[tuple[str, int], State] = yield Ask("settled", states)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> d
     running, decided = dict(deciding), {}
     answers: dict[str, Answer] = dict.fromkeys(running)
     while running:
-        asked: dict[str, Ask] = {}
-        for dataset, one in list(running.items()):
+        asks: dict[str, Ask] = {}
+        for dataset, generator in list(running.items()):
             try:
-                asked[dataset] = _resume(one, answers[dataset])
+                asks[dataset] = _resume(generator, answers[dataset])
             except StopIteration as end:
                 decided[dataset] = end.value
                 del running[dataset]
@@ -127,17 +127,17 @@ def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> d
             except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
                 decided[dataset] = broken(dataset, e)
                 del running[dataset]
-        answers = _answers(asked, world)
+        answers = _answers(asks, world)
     return {dataset: decided[dataset] for dataset in deciding}
 
 
-def _resume(one: Deciding[Decision], answer: Answer) -> Ask:
-    return one.throw(answer.reason) if isinstance(answer, _Unanswered) else one.send(answer)
+def _resume(generator: Deciding[Decision], answer: Answer) -> Ask:
+    return generator.throw(answer.reason) if isinstance(answer, _Unanswered) else generator.send(answer)
 
 
-def _answers(asked: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
+def _answers(asks: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
     by_kind: dict[What, dict[str, Any]] = {}
-    for dataset, ask in asked.items():
+    for dataset, ask in asks.items():
         by_kind.setdefault(ask.what, {})[dataset] = ask.about
     answers: dict[str, Answer] = {}
     for what, about in by_kind.items():
@@ -155,8 +155,8 @@ def _together_or_apart(what: What, about: Mapping[str, Any], world: Snapshot) ->
         if len(about) == 1:
             return dict.fromkeys(about, _Unanswered(e))
     answers: dict[str, Answer] = {}
-    for dataset, one in about.items():
-        answers |= _together_or_apart(what, {dataset: one}, world)
+    for dataset, subject in about.items():
+        answers |= _together_or_apart(what, {dataset: subject}, world)
     return answers
 
 
@@ -167,24 +167,24 @@ def _warm(world: Snapshot, asks: list[list[Path]]) -> list[None]:
 
 def _diffs(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.EntryChange]]]:
     pairs = list(chain.from_iterable(asks))
-    found: list[list[tree.EntryChange]] = [[] for _ in pairs]
+    changes: list[list[tree.EntryChange]] = [[] for _ in pairs]
     for number, change in tree.diff_many(world.nodes, pairs):
-        found[number].append(change)
-    return _split(found, asks)
+        changes[number].append(change)
+    return _split(changes, asks)
 
 
 def _missing_keys(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
     pairs = list(chain.from_iterable(asks))
-    found: list[list[str]] = [[] for _ in pairs]
+    keys: list[list[str]] = [[] for _ in pairs]
     for number, change in tree.diff_keys_many(world.nodes, pairs):
         if change.after:
-            found[number].append(change.key)
-    return _split(found, asks)
+            keys[number].append(change.key)
+    return _split(keys, asks)
 
 
-def _split(found: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
+def _split(answers: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
     """The answers of all pairs, by the decision that asked for them."""
-    rest = iter(found)
+    rest = iter(answers)
     return [[next(rest) for _ in ask] for ask in asks]
 
 
@@ -202,11 +202,11 @@ def _together(look: Callable[[Snapshot, list[Any]], Any]) -> Callable[[Snapshot,
 
 
 def _partitions(world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]) -> list[Mapping[str, SourcePartition]]:
-    wanted: dict[bytes, dict[str, None]] = {}
+    keys_of: dict[bytes, dict[str, None]] = {}
     for listing, keys in asks:
-        wanted.setdefault(listing, {}).update(dict.fromkeys(keys))
-    found = world.source_partitions({listing: list(keys) for listing, keys in wanted.items()})
-    return [found[listing] for listing, _ in asks]
+        keys_of.setdefault(listing, {}).update(dict.fromkeys(keys))
+    partitions = world.source_partitions({listing: list(keys) for listing, keys in keys_of.items()})
+    return [partitions[listing] for listing, _ in asks]
 
 
 _ANSWERING: Mapping[What, Callable[[Snapshot, list[Any]], list[Any]]] = {

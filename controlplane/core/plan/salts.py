@@ -65,7 +65,7 @@ def of(planning: Planning, node: Source | Transform) -> SaltOf:
     return lambda key: ids.salt(node.uid, key, salt.period, salt.force, is_pinned=salt.is_pinned)
 
 
-def whole(planning: Planning, node: Source | Transform) -> bytes | None:
+def of_output(planning: Planning, node: Source | Transform) -> bytes | None:
     """The salt of a whole output. None also for what is frozen for good: its logic is its own."""
     salt = _salt(planning, node).encoded
     if not salt:
@@ -101,18 +101,18 @@ def agree(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]]
     if len(inputs) < 2:
         return True
     names = {name for _, used in inputs for name in used.cut if name.endswith(_NAME)}
-    return all(len(_found(planning, inputs, name)) == 1 for name in names)
+    return all(len(_input_salts(planning, inputs, name)) == 1 for name in names)
 
 
-def _found(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str) -> set[bytes]:
+def _input_salts(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str) -> set[bytes]:
     """The salts of one component that these inputs were made with, as far as they are made of its results."""
     maker = name.removesuffix(_NAME)
-    found: set[bytes] = set()
+    salts: set[bytes] = set()
     for dataset, used in inputs:
         # One that is made of its results, and says nothing, was made with no salt.
         if name in used.cut or maker == dataset or maker in planning.desired.graph.upstream([dataset]):
-            found.add(used.cut.get(name, b""))
-    return found
+            salts.add(used.cut.get(name, b""))
+    return salts
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -144,10 +144,10 @@ def in_words(planning: Planning, node: Source | Transform, state: State | None) 
     """The same for people; empty where the cause says it all."""
     if state is None:
         return ""
-    found = cause(planning, node, state)
-    if found == "forced":
+    reason = cause(planning, node, state)
+    if reason == "forced":
         return "forced by an operator"
-    if found != "period":
+    if reason != "period":
         return ""
     now, then = _salt(planning, node).period, _of_state(node, state).period
     # A day has no time; an hour has one.

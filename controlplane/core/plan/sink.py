@@ -111,12 +111,12 @@ def _goes_first(decision: Decision) -> bool:
 def _target(planning: Planning, node: Sink, state: State) -> Target:
     """Where the copy stands; under another identity (place, format, schema) each partition has to be written again."""
     identity = _identity(node, state)
-    known = planning.world.target(node.dataset)
-    if known is None:
+    target = planning.world.target(node.dataset)
+    if target is None:
         return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0, order=node.since)
-    if known.identity == identity:
-        return known
-    return replace(anew(planning.world.nodes, known), identity=identity)
+    if target.identity == identity:
+        return target
+    return replace(anew(planning.world.nodes, target), identity=identity)
 
 
 def anew(nodes: tree.NodeStore, target: Target) -> Target:
@@ -173,8 +173,8 @@ def _sync(
     job = _job(node, state)
     ordered = _ordered(node, state, target)
     tasks = _tasks(node, state, ordered, ids.job_id(job), changes)
-    known = yield from _known(tasks)
-    failed = [task for task in known if task.state == "failed"]
+    queued = yield from _queued(tasks)
+    failed = [task for task in queued if task.state == "failed"]
     keys = [change.key for change in changes]
     yield from lookups.nodes([(target.root, keys)])
     if tasks:
@@ -198,7 +198,7 @@ def _sync(
         )
     return Decision(
         node.dataset,
-        _status(tasks, known, failed),
+        _status(tasks, queued, failed),
         Sync(moved, tasks, job),
         items,
         reason=f"{len(failed)} of {len(tasks)} writes failed" if failed else "",
@@ -206,17 +206,17 @@ def _sync(
     )
 
 
-def _known(tasks: Sequence[Task]) -> Deciding[list[Task]]:
+def _queued(tasks: Sequence[Task]) -> Deciding[list[Task]]:
     """Those of the tasks that are on the queue, or failed."""
-    wanted = {task.key for task in tasks}
-    found = yield from lookups.tasks(list(wanted))
-    return [task for task in found.values() if task.key in wanted]
+    task_keys = {task.key for task in tasks}
+    queued = yield from lookups.tasks(list(task_keys))
+    return [task for task in queued.values() if task.key in task_keys]
 
 
-def _status(tasks: Sequence[Task], known: Sequence[Task], failed: Sequence[Task]) -> Status:
+def _status(tasks: Sequence[Task], queued: Sequence[Task], failed: Sequence[Task]) -> Status:
     if failed and len(failed) == len(tasks):
         return "failed"
-    if any(task.state in ("queued", "running") for task in known):
+    if any(task.state in ("queued", "running") for task in queued):
         return "building"
     return "stale"
 

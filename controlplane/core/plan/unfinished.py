@@ -49,10 +49,10 @@ def inputs_of(node: Transform, run: UnfinishedRun) -> Deciding[tuple[State, ...]
     if run.states.keys() != slots:
         return None
     names = [(slot.dataset, run.states[slot.name]) for slot in node.slots]
-    found = yield from lookups.settled(names)
-    if not all(name in found for name in names):
+    states = yield from lookups.settled(names)
+    if not all(name in states for name in names):
         return None
-    return tuple(found[name] for name in names)
+    return tuple(states[name] for name in names)
 
 
 def with_run(

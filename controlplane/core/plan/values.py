@@ -158,13 +158,13 @@ class Plan:
     def work(self, nodes: NodeStore) -> Iterator[tuple[str, str, Cause]]:
         """All that is to be computed or synced as (dataset, partition, cause). Reads trees where there is much, those
         of equal keys only once."""
-        kept: dict[object, Sequence[str]] = {}
+        keys_of: dict[object, Sequence[str]] = {}
         for item in (i for i in self.items if i.tasks):
             names = item.keys.name
-            if names not in kept and item.count <= KEPT_KEYS:
-                kept[names] = tuple(item.keys.read(nodes))
+            if names not in keys_of and item.count <= KEPT_KEYS:
+                keys_of[names] = tuple(item.keys.read(nodes))
             dataset, cause = item.dataset, item.cause
-            for key in kept.get(names) or item.keys.read(nodes):
+            for key in keys_of.get(names) or item.keys.read(nodes):
                 yield dataset, key, cause
 
 
@@ -297,9 +297,9 @@ INTERNAL = "internal-error"  # the condition of what Headgate itself could not d
 
 def broken(dataset: str, error: Exception) -> Decision:
     """Looking at a dataset raised, so nothing can be said of it. It is decided again with its next change, or sweep."""
-    told = f"Headgate could not plan this dataset: {error_text(error)}"[:LONGEST_INTERNAL]
+    message = f"Headgate could not plan this dataset: {error_text(error)}"[:LONGEST_INTERNAL]
     trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
-    return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, told), "detail": trace})
+    return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, message), "detail": trace})
 
 
 LONGEST_INTERNAL = 1_000  # characters

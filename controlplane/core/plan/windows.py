@@ -35,7 +35,7 @@ class Window:
 
     hits: Hits = field(default_factory=dict)
     missing: dict[str, Task] = field(default_factory=dict)  # partition -> its task
-    known: dict[bytes, Task] = field(default_factory=dict)  # those of them that are on the queue, or failed
+    queued: dict[bytes, Task] = field(default_factory=dict)  # those of them that are on the queue, or failed
     is_whole: bool = True  # all partitions were looked at
     output: str = ""  # of the tasks
 
@@ -47,35 +47,35 @@ class Window:
     def lack(self, missing: Mapping[str, Task]) -> Deciding[None]:
         """Note tasks that memory does not have, and how they stand if they were asked for."""
         keys = [task.key for task in missing.values()]
-        known = yield from lookups.tasks(keys)
+        queued = yield from lookups.tasks(keys)
         self.missing.update(missing)
-        self.known.update((key, known[key]) for key in keys if key in known)
+        self.queued.update((key, queued[key]) for key in keys if key in queued)
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Each once, for the first of its partitions."""
-        found: dict[bytes, Task] = {}
+        by_key: dict[bytes, Task] = {}
         for task in reversed(self.missing.values()):
-            found[task.key] = task  # of equal ones the first is kept, which comes last here
-        return tuple(reversed(found.values()))
+            by_key[task.key] = task  # of equal ones the first is kept, which comes last here
+        return tuple(reversed(by_key.values()))
 
     @property
     def entries(self) -> dict[str, tuple[bytes, tree.Entry]]:
         """Partition -> its task and what this gave; a task may have given several."""
-        found: dict[str, tuple[bytes, tree.Entry]] = {}
+        by_partition: dict[str, tuple[bytes, tree.Entry]] = {}
         for key, (task, trace) in self.hits.items():
             for entry in _outputs(key, trace, self.output):
-                found[entry.key] = task, entry
-        return found
+                by_partition[entry.key] = task, entry
+        return by_partition
 
     @property
     def failed(self) -> tuple[Task, ...]:
-        return tuple(task for task in self.known.values() if task.state == "failed")
+        return tuple(task for task in self.queued.values() if task.state == "failed")
 
     @property
     def unclaimed(self) -> dict[str, Task]:
         """What is missing and is not on the queue: its tasks failed, or were not asked for."""
-        under_way = {task.key for task in self.known.values() if task.state in UNDER_WAY}
+        under_way = {task.key for task in self.queued.values() if task.state in UNDER_WAY}
         return {key: task for key, task in self.missing.items() if task.key not in under_way}
 
     @property
@@ -133,12 +133,12 @@ def limit(planning: Planning, count: int) -> int:
     return planning.exact + 1
 
 
-def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: int) -> Deciding[Iterable[str]]:
-    """The keys of the wanted trees that `have` lacks, in order; a few are read together with those of others."""
+def hole_keys(planning: Planning, roots: Sequence[bytes], have: bytes, count: int) -> Deciding[Iterable[str]]:
+    """The keys of the trees of `roots` that `have` lacks, in order; a few are read together with those of others."""
     if count > planning.exact:
         nodes = planning.world.nodes
-        return union(Keys((), {(root, have): (root, have)}, count) for root in wanted).read(nodes)
-    several = yield from lookups.missing_keys([(have, root) for root in wanted])
+        return union(Keys((), {(root, have): (root, have)}, count) for root in roots).read(nodes)
+    several = yield from lookups.missing_keys([(have, root) for root in roots])
     return sorted(set(chain.from_iterable(several)))
 
 
@@ -190,16 +190,16 @@ def _status(window: Window) -> Status:
     # Nothing is left that could go on.
     if window.failed and not window.open and window.is_whole:
         return "failed"
-    if any(task.state in UNDER_WAY for task in window.known.values()):
+    if any(task.state in UNDER_WAY for task in window.queued.values()):
         return "building"
     return "stale"
 
 
-def learning(task: Task, known: Mapping[bytes, Task]) -> tuple[Status, TaskError | None]:
+def learning(task: Task, queued: Mapping[bytes, Task]) -> tuple[Status, TaskError | None]:
     """How the question that `task` answers stands."""
-    found = known.get(task.key)
-    if found is None:
+    queued_task = queued.get(task.key)
+    if queued_task is None:
         return "stale", None
-    if found.state == "failed":
-        return "failed", found.error
+    if queued_task.state == "failed":
+        return "failed", queued_task.error
     return "building", None

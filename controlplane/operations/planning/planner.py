@@ -241,7 +241,7 @@ class Planner:
             exact=self._exact,
             fewest=self._fewest,
             widest=self._widest,
-            known=known,
+            standing=known,
         )
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)
 

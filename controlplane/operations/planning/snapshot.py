@@ -358,7 +358,7 @@ def plan_now(
         exact=exact,
         fewest=fewest,
         widest=widest,
-        known=frozen,
+        standing=frozen,
     )
     return facts.owned(found), facts
 

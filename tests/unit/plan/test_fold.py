@@ -155,7 +155,7 @@ class Folding:
         self.world.nodes = tree.NodeCache(CACHE_BYTES).over(self.nodes)
         self.world.asked.clear()
         above = Decision("a.days", "up_to_date")
-        found = plan(self.desired, self.world, "main", frozenset({"a.total"}), window=100, known={"a.days": above})
+        found = plan(self.desired, self.world, "main", frozenset({"a.total"}), window=100, standing={"a.days": above})
         [decision] = found.decisions
         return decision
 

@@ -64,11 +64,11 @@ def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decis
     if rows is None:
         return decision
     _, memos = yield from lookups.remembered([], _first_keys(rows, decision))
-    found = _Found()
-    answers = yield from _answers(rows, memos, found)
-    if found.tasks or not found.is_whole:
-        return (yield from _waiting(rows, found, decision))
-    return _judged(rows, answers, found.notes, memos, decision)
+    progress = _Progress()
+    answers = yield from _answers(rows, memos, progress)
+    if progress.tasks or not progress.is_whole:
+        return (yield from _waiting(rows, progress, decision))
+    return _judged(rows, answers, progress.notes, memos, decision)
 
 
 def _second_output(node: Source | Transform, decision: Decision) -> Decision:
@@ -167,7 +167,7 @@ def _is_one_task(node: Source | Transform) -> bool:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Progress:
     """What comes of looking for answers: tasks to ask for, and memos that follow from other memos."""
 
     tasks: dict[bytes, Task] = field(default_factory=dict)
@@ -205,7 +205,7 @@ def _job(rows: _Rows, check: Check) -> StoredCheckJob:
     }
 
 
-def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
+def _answers(rows: _Rows, memos: Memos, progress: _Progress) -> Deciding[Answers]:
     """Of each check whose answer is known."""
     answers: Answers = {}
     conditions: list[Check] = []
@@ -213,7 +213,7 @@ def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
         if check.of.rows is not None:
             answer: CheckFinding | None = results.of_bounds(check.of.rows, rows.state.rows)
         elif check.of.unique:
-            answer = _unique(rows, check, memos, found)
+            answer = _unique(rows, check, memos, progress)
         else:
             answer = _of_all_rows(memos, rows.key(check, rows.state))
             if answer is None:
@@ -221,18 +221,18 @@ def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
         if answer is not None:
             answers[check.name] = answer
     if conditions:
-        answers |= yield from _conditions(rows, conditions, memos, found)
+        answers |= yield from _conditions(rows, conditions, memos, progress)
     return answers
 
 
-def _unique(rows: _Rows, check: Check, memos: Memos, found: _Found) -> CheckFinding | None:
+def _unique(rows: _Rows, check: Check, memos: Memos, progress: _Progress) -> CheckFinding | None:
     key = _unique_key(rows, check)
     if key in memos:
         return check_answer_in(memos[key])
     if rows.state.rows == 0:
         return NOTHING
     job: StoredCheckJob = {**_job(rows, check), "shared": {"": rows.state.root.hex()}}
-    found.ask(rows, job, key, "", rows.state.rows, {})
+    progress.ask(rows, job, key, "", rows.state.rows, {})
     return None
 
 
@@ -243,13 +243,13 @@ def _unique_key(rows: _Rows, check: Check) -> bytes:
 
 def _of_all_rows(memos: Memos, key: bytes) -> CheckFinding | None:
     """What is remembered of a whole state; None also if only some of its partitions are in it."""
-    known = _known(memos, key)
-    if known is not None and known.get("after") is None:
-        return known
+    answer = _answer_in(memos, key)
+    if answer is not None and answer.get("after") is None:
+        return answer
     return None
 
 
-def _known(memos: Memos, key: bytes) -> CheckFinding | None:
+def _answer_in(memos: Memos, key: bytes) -> CheckFinding | None:
     return check_answer_in(memos[key]) if key in memos else None
 
 
@@ -262,10 +262,10 @@ class _Difference:
 
     check: Check
     root: bytes
-    known: CheckFinding
+    answer: CheckFinding
 
 
-def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, found: _Found) -> Deciding[Answers]:
+def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, progress: _Progress) -> Deciding[Answers]:
     is_small = rows.state.partitions <= rows.planning.exact
     differences: list[_Difference] = []
     rest: list[Check] = []
@@ -279,10 +279,10 @@ def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, found: _Foun
             rest.append(check)
     answers: Answers = {}
     if differences:
-        answers |= yield from _by_difference(rows, differences, found)
+        answers |= yield from _by_difference(rows, differences, progress)
     for check in rest:
-        known = _known(memos, rows.key(check, rows.state))
-        answer = yield from _in_order(rows, check, known, found)
+        start = _answer_in(memos, rows.key(check, rows.state))
+        answer = yield from _in_order(rows, check, start, progress)
         if answer is not None:
             answers[check.name] = answer
     return answers
@@ -293,38 +293,38 @@ def _from_base(rows: _Rows, check: Check, memos: Memos) -> _Difference | None:
     base = rows.base
     if base is None or check.read_schema(base.schema) != rows.schema(check):
         return None
-    known = _of_all_rows(memos, rows.key(check, base))
-    if known is None:
+    answer = _of_all_rows(memos, rows.key(check, base))
+    if answer is None:
         return None
-    return _Difference(check, base.root, known)
+    return _Difference(check, base.root, answer)
 
 
-def _by_difference(rows: _Rows, differences: Sequence[_Difference], found: _Found) -> Deciding[Answers]:
-    roots = list(dict.fromkeys(one.root for one in differences))
+def _by_difference(rows: _Rows, differences: Sequence[_Difference], progress: _Progress) -> Deciding[Answers]:
+    roots = list(dict.fromkeys(difference.root for difference in differences))
     diffs = yield from lookups.diffs([(root, rows.state.root) for root in roots])
     changes_of = dict(zip(roots, diffs, strict=True))
     keys_of: dict[str, dict[tree.Entry, bytes]] = {}
-    wanted: set[bytes] = set()
-    for one in differences:
-        keys = _part_keys(rows, one.check, _entries(changes_of[one.root]))
-        keys_of[one.check.name] = keys
-        wanted.update(keys.values())
-    _, memos = yield from lookups.remembered([], list(wanted))
+    memo_keys: set[bytes] = set()
+    for difference in differences:
+        keys = _part_keys(rows, difference.check, _entries(changes_of[difference.root]))
+        keys_of[difference.check.name] = keys
+        memo_keys.update(keys.values())
+    _, memos = yield from lookups.remembered([], list(memo_keys))
     answers: Answers = {}
-    for one in differences:
-        keys, changes = keys_of[one.check.name], changes_of[one.root]
+    for difference in differences:
+        keys, changes = keys_of[difference.check.name], changes_of[difference.root]
         missing = _missing(_entries(changes), keys, memos)
         if missing:
-            _ask_parts(rows, one.check, missing, keys, found)
+            _ask_parts(rows, difference.check, missing, keys, progress)
             continue
-        answer = _moved(one.known, changes, keys, memos)
-        answers[one.check.name] = answer
-        found.notes[rows.key(one.check, rows.state)] = answer
+        answer = _moved(difference.answer, changes, keys, memos)
+        answers[difference.check.name] = answer
+        progress.notes[rows.key(difference.check, rows.state)] = answer
     return answers
 
 
 def _moved(
-    known: CheckFinding, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
+    answer: CheckFinding, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
 ) -> CheckFinding:
     """An answer without what was found in partitions as they were, and with what was found in them as they are."""
     before: Parts = []
@@ -335,49 +335,51 @@ def _moved(
         if change.after is not None and change.after in keys:
             after.append((change.key, check_answer_in(memos[keys[change.after]])))
     changed = {change.key for change in changes}
-    rest = results.without(known, before, changed)
+    rest = results.without(answer, before, changed)
     return results.plus(rest, after)
 
 
-def _in_order(rows: _Rows, check: Check, known: CheckFinding | None, found: _Found) -> Deciding[CheckFinding | None]:
-    """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `known`
+def _in_order(
+    rows: _Rows, check: Check, start: CheckFinding | None, progress: _Progress
+) -> Deciding[CheckFinding | None]:
+    """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `start`
     is the answer for the partitions up to there."""
     limit = windows.limit(rows.planning, rows.state.partitions)
     if limit == 0:
-        found.is_whole = False
+        progress.is_whole = False
         return None
     key = rows.key(check, rows.state)
-    at, is_gapless = yield from _further(rows, check, known, found, limit)
+    at, is_gapless = yield from _further(rows, check, start, progress, limit)
     if is_gapless and at["after"] is None:
-        found.notes[key] = at
+        progress.notes[key] = at
         return at
-    found.is_whole = False
-    if at != known and at.get("after") is not None:
-        found.notes[key] = at
+    progress.is_whole = False
+    if at != start and at.get("after") is not None:
+        progress.notes[key] = at
     return None
 
 
 def _further(
-    rows: _Rows, check: Check, known: CheckFinding | None, found: _Found, limit: int
+    rows: _Rows, check: Check, start: CheckFinding | None, progress: _Progress, limit: int
 ) -> Deciding[tuple[CheckFinding, bool]]:
     """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
-    at = known or NOTHING
+    at = start or NOTHING
     is_gapless = True
-    most = len(found.tasks) + limit
-    entries = _entries_after(rows, known)
+    most = len(progress.tasks) + limit
+    entries = _entries_after(rows, start)
     for _ in range(windows.CHUNKS):
         chunk = list(islice(entries, windows.CHUNK))
         is_last = len(chunk) < windows.CHUNK
         keys = _part_keys(rows, check, chunk)
         _, memos = yield from lookups.remembered([], list(keys.values()))
         missing = _missing(chunk, keys, memos)
-        _ask_parts(rows, check, missing, keys, found)
+        _ask_parts(rows, check, missing, keys, progress)
         # The answer is that of all partitions up to a key: it ends before the first that is missing.
         is_gapless = is_gapless and not missing
         if is_gapless:
             at = results.plus(at, _of_parts(chunk, keys, memos))
             at["after"] = None if is_last else chunk[-1].key
-        if is_last or len(found.tasks) >= most:
+        if is_last or len(progress.tasks) >= most:
             break
     return at, is_gapless
 
@@ -387,9 +389,9 @@ def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], m
     return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
 
 
-def _entries_after(rows: _Rows, known: CheckFinding | None) -> Iterator[tree.Entry]:
+def _entries_after(rows: _Rows, start: CheckFinding | None) -> Iterator[tree.Entry]:
     """The partitions that are not in an answer yet."""
-    last = known.get("after") if known else None
+    last = start.get("after") if start else None
     for entry in tree.scan(rows.planning.world.nodes, rows.state.root, last or ""):
         if entry.key != last:
             yield entry
@@ -418,26 +420,26 @@ def _missing(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], me
 
 
 def _ask_parts(
-    rows: _Rows, check: Check, entries: Sequence[tree.Entry], keys: Mapping[tree.Entry, bytes], found: _Found
+    rows: _Rows, check: Check, entries: Sequence[tree.Entry], keys: Mapping[tree.Entry, bytes], progress: _Progress
 ) -> None:
     """Have a task for each of these partitions."""
     job = _job(rows, check)
     for entry in entries:
         spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
-        found.ask(rows, job, keys[entry], entry.key, entry.content.rows, spec)
+        progress.ask(rows, job, keys[entry], entry.key, entry.content.rows, spec)
 
 
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def _waiting(rows: _Rows, found: _Found, decision: Decision) -> Deciding[Decision]:
+def _waiting(rows: _Rows, progress: _Progress, decision: Decision) -> Deciding[Decision]:
     """Not all has been seen yet: ask for what is missing."""
-    known = yield from lookups.tasks(list(found.tasks))
-    own = [known[key] for key in found.tasks if key in known]  # others of the same round were looked up with them
+    queued = yield from lookups.tasks(list(progress.tasks))
+    own = [queued[key] for key in progress.tasks if key in queued]  # others of the same round were looked up with them
     failed = [task for task in own if task.state == "failed"]
     status: Status = "building" if own else "stale"
     error = None
-    if failed and len(failed) == len(found.tasks):
+    if failed and len(failed) == len(progress.tasks):
         status = "failed"
         error = failed[0].error
     cause: Cause = "logic"  # of the check
@@ -447,16 +449,16 @@ def _waiting(rows: _Rows, found: _Found, decision: Decision) -> Deciding[Decisio
         pending = union([item.keys for item in decision.items])
     items = decision.items
     if not items:
-        items = (Item(rows.node.dataset, "check", cause, False, 0, _partitions(rows, found)),)
-    limit = windows.limit(rows.planning, len(found.tasks))
-    tasks = tuple(islice(found.tasks.values(), limit))
-    step = RunChecks(tasks, found.jobs, found.notes)
+        items = (Item(rows.node.dataset, "check", cause, False, 0, _partitions(rows, progress)),)
+    limit = windows.limit(rows.planning, len(progress.tasks))
+    tasks = tuple(islice(progress.tasks.values(), limit))
+    step = RunChecks(tasks, progress.jobs, progress.notes)
     return Decision(rows.node.dataset, status, step, items, WAITING, error=error, pending=pending)
 
 
-def _partitions(rows: _Rows, found: _Found) -> Keys:
-    if found.is_whole:
-        return listed(sorted({task.partition for task in found.tasks.values()}))
+def _partitions(rows: _Rows, progress: _Progress) -> Keys:
+    if progress.is_whole:
+        return listed(sorted({task.partition for task in progress.tasks.values()}))
     return lacking(rows.planning.world.nodes, rows.state.root)
 
 

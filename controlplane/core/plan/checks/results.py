@@ -18,24 +18,24 @@ NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 def plus(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]]) -> CheckFinding:
     """With what was found in more partitions."""
-    found: CheckFinding = {**answer, "examples": list(answer["examples"])}
+    total: CheckFinding = {**answer, "examples": list(answer["examples"])}
     for key, part in parts:
-        found["rows"] += part["rows"]
-        found["failing"] += part["failing"]
-        found["examples"] += [_example_in(key, row) for row in part["examples"]]
-    found["examples"] = found["examples"][:EXAMPLES]
-    return found
+        total["rows"] += part["rows"]
+        total["failing"] += part["failing"]
+        total["examples"] += [_example_in(key, row) for row in part["examples"]]
+    total["examples"] = total["examples"][:EXAMPLES]
+    return total
 
 
-def _example_in(partition: str, found: str | Example) -> Example:
-    return {"partition": partition, "row": _example(found)["row"]}
+def _example_in(partition: str, row: str | Example) -> Example:
+    return {"partition": partition, "row": _example(row)["row"]}
 
 
 def without(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]) -> CheckFinding:
     """Without what was found in some partitions, and without examples of those that changed."""
-    gone = plus(NOTHING, parts)
+    removed = plus(NOTHING, parts)
     examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
-    rows, failing = answer["rows"] - gone["rows"], answer["failing"] - gone["failing"]
+    rows, failing = answer["rows"] - removed["rows"], answer["failing"] - removed["failing"]
     return {"rows": rows, "failing": failing, "examples": examples}
 
 
@@ -78,8 +78,8 @@ def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> CheckRe
     }
 
 
-def _example(found: str | Example) -> Example:
-    return {"partition": None, "row": found} if isinstance(found, str) else found
+def _example(row: str | Example) -> Example:
+    return {"partition": None, "row": row} if isinstance(row, str) else row
 
 
 def failure(check: Check, answer: CheckFinding) -> TaskError:

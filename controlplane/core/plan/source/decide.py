@@ -56,7 +56,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     if listing.is_awaited and (is_current or not is_of_now or case.is_taken_back):
         cause: Cause = "missing" if state is None else "input" if is_of_now else "logic"
         return _unknown(node, cause, "waits for a listing")
-    return _seen(listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case)))
+    return _with_listing(listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case)))
 
 
 def finish(planning: Planning, node: Source) -> Finishing:
@@ -74,10 +74,10 @@ def finish(planning: Planning, node: Source) -> Finishing:
     if not (yield from _is_there(case, listing.root)):
         return unfinished.GIVEN_UP
     try:
-        found = unfinished.continue_run((yield from _decided(case)))
+        outcome = unfinished.continue_run((yield from _decided(case)))
     except Gone:
         return unfinished.GIVEN_UP
-    return _seen(listing, found) if isinstance(found, Decision) else found
+    return _with_listing(listing, outcome) if isinstance(outcome, Decision) else outcome
 
 
 def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
@@ -94,7 +94,7 @@ def _decided(case: ReadCase) -> Deciding[Decision]:
     return unfinished.with_run(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
 
 
-def _seen(listing: Listing, decision: Decision) -> Decision:
+def _with_listing(listing: Listing, decision: Decision) -> Decision:
     """With what is wrong with the listing, unless somebody has asked for another one."""
     if listing.is_awaited:
         return decision
@@ -114,10 +114,10 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 
 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
-    found = _unknown(node, "missing", "not listed yet")
+    decision = _unknown(node, "missing", "not listed yet")
     if listing is not None and listing.error is not None and not listing.is_awaited:
-        return replace(found, status="failed", reason="the listing failed", error=listing.error, pending=None)
-    return found
+        return replace(decision, status="failed", reason="the listing failed", error=listing.error, pending=None)
+    return decision
 
 
 def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
@@ -140,7 +140,7 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     pinned = case.planning.world.pinned(node.maker)
     pin = pinned if pinned and pinned.settings == settings_id(node) else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
-    build = ids.build_key(node.logic, build_basis(case.objects, pin), salts.whole(case.planning, node))
+    build = ids.build_key(node.logic, build_basis(case.objects, pin), salts.of_output(case.planning, node))
     builds, _ = yield from lookups.remembered([build], [])
     if build in builds and _may_adopt(node, pin, builds[build][1]):
         return (yield from _adopt(case, pin, *builds[build], build))
@@ -188,8 +188,8 @@ def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: 
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
     history = pin.history if pin else ColumnHistory({})  # all columns are declared
-    kept = _pin(case.node, Pin(settings_id(case.node), own, history=history))
-    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, kept, build)
+    pin_after = _pin(case.node, Pin(settings_id(case.node), own, history=history))
+    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, pin_after, build)
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -202,7 +202,7 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     building = case.planning.building(case.node.dataset)
     if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
         extent = yield from _holes(case, (yield from _carried(case, building)))
-        return replace(extent, telling=lacking(case.planning.world.nodes, case.objects), written=building.schema)
+        return replace(extent, described=lacking(case.planning.world.nodes, case.objects), written=building.schema)
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
@@ -219,10 +219,10 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
                 base,
                 len(present),
                 present,
-                told=listed(present),
+                partitions=listed(present),
                 removed=removed,
                 parts=None,
-                telling=listed(present),
+                described=listed(present),
                 written=case.state.schema,
             ),
         )
@@ -236,21 +236,24 @@ def _is_same_salt(case: ReadCase, building: PartialState) -> bool:
 def _carried(case: ReadCase, building: PartialState) -> Deciding[bytes]:
     """What a half-built root has that this listing has not changed."""
     [changes] = yield from lookups.diffs([(building.inputs["objects"].root, case.objects)])
-    gone = [c.key for c in changes if c.before is not None]
-    yield from lookups.nodes([(building.root, gone)])
-    return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
+    changed_keys = [c.key for c in changes if c.before is not None]
+    yield from lookups.nodes([(building.root, changed_keys)])
+    return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in changed_keys])
 
 
 def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
     """All partitions of the listing that `base` lacks."""
-    told = lacking(case.planning.world.nodes, case.objects, base)
-    keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
+    missing = lacking(case.planning.world.nodes, case.objects, base)
+    keys = yield from windows.hole_keys(case.planning, [case.objects], base, missing.count)
     if isinstance(keys, list):
-        told = listed(keys)
+        missing = listed(keys)
     [removed] = yield from lookups.missing_keys([(case.objects, case.root)])
     return (
         yield from _with_parts(
-            case, ReadExtent(base, told.count, keys, told=told, removed=tuple(removed), parts=None, telling=told)
+            case,
+            ReadExtent(
+                base, missing.count, keys, partitions=missing, removed=tuple(removed), parts=None, described=missing
+            ),
         )
     )
 
@@ -258,7 +261,7 @@ def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
 def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
     if extent.count > case.planning.exact:
         return extent
-    return replace(extent, parts=(yield from parts_at(case, extent.told.listed)))
+    return replace(extent, parts=(yield from parts_at(case, extent.partitions.listed)))
 
 
 # --- partitions ----------------------------------------------------------------------------------
@@ -266,19 +269,19 @@ def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
 
 def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> Deciding[Decision]:
     schema = pin.schema
-    whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
-    if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
+    full_schema, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
+    if fault := sort_fault(case.node.component, full_schema, case_sensitive=is_exact):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
     job = _job(case.node)
-    order = sorting(case.node.component, whole, case_sensitive=is_exact)
+    order = sorting(case.node.component, full_schema, case_sensitive=is_exact)
     if order is not None:
         job["sort_by"] = order
     if case.node.component.profile != "full":
         job["profile"] = case.node.component.profile
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
-        item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
-        return Decision(case.node.dataset, "stale", items=(item,), pending=extent.told)
+        item = replace(_item(case, "compute", extent.count, extent.partitions), certain=False)
+        return Decision(case.node.dataset, "stale", items=(item,), pending=extent.partitions)
     before = Earlier(case)
     window = yield from windows.look(
         extent.keys,
@@ -300,7 +303,7 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
         return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
-    after = _state(case, root, whole)
+    after = _state(case, root, full_schema)
     commit = Commit(after, entered, 0, _pin(case.node, pin), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
@@ -342,8 +345,8 @@ def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
     """With an error of our own in place of Spark's, which is told beside it."""
     if complaint is None or decision.error is None:
         return decision
-    said = f"{decision.error['message']}\n{decision.error['detail']}"
-    return replace(decision, error={**complaint, "detail": said})
+    detail = f"{decision.error['message']}\n{decision.error['detail']}"
+    return replace(decision, error={**complaint, "detail": detail})
 
 
 def _pin(node: Source, pin: Pin) -> Pin | None:
@@ -351,7 +354,7 @@ def _pin(node: Source, pin: Pin) -> Pin | None:
     if node.output:
         return None
     kinds = {name: in_words(kind) for name, kind in types(pin.schema).items()}
-    last = {one.column: one for one in pin.widened if kinds.get(one.column) == one.after}
+    last = {widening.column: widening for widening in pin.widened if kinds.get(widening.column) == widening.after}
     return pin._replace(widened=tuple(last.values()))
 
 
@@ -458,22 +461,30 @@ def _compute(
     if extent.count > case.planning.exact:
         root = yield from windows.edited(case.planning, extent.base, window, ())
         building = _building(case, root, schema)
-    own = listed(sorted(window.missing)) if window.is_whole else extent.told
+    own = listed(sorted(window.missing)) if window.is_whole else extent.partitions
     size = sum(t.size_bytes for t in window.tasks)
     item = _item(case, "compute", len(window.tasks) if window.is_whole else own.count, own, size)
     items = [replace(item, certain=window.is_whole, cause="schema" if extent.is_anew else item.cause)]
     if extent.removed:
         items.append(_item(case, "remove", 0, listed(extent.removed)))
-    touched = listed(sorted({*extent.told.listed, *extent.removed})) if extent.told.listed else extent.told
+    touched = (
+        listed(sorted({*extent.partitions.listed, *extent.removed})) if extent.partitions.listed else extent.partitions
+    )
     decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=touched)
     return windows.computing(decision, window, job, building)
 
 
 def _building(case: ReadCase, root: bytes, schema: Schema) -> PartialState:
     node, planning = case.node, case.planning
-    whole, cut = node.with_metadata(schema), _cut(case)
+    full_schema, cut = node.with_metadata(schema), _cut(case)
     return PartialState(
-        planning.branch, node.dataset, node.lineage, inputs={"objects": case.consumed}, root=root, schema=whole, cut=cut
+        planning.branch,
+        node.dataset,
+        node.lineage,
+        inputs={"objects": case.consumed},
+        root=root,
+        schema=full_schema,
+        cut=cut,
     )
 
 
@@ -489,7 +500,7 @@ def _item(case: ReadCase, action: Action, tasks: int, keys: Keys, size: int = 0)
     before = state.inputs["objects"].root if state and "objects" in state.inputs else None
     cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
     because = (Because(case.node.location, before, case.objects),)
-    told = salts.in_words(case.planning, case.node, state)
+    reason = salts.in_words(case.planning, case.node, state)
     return Item(
         case.node.dataset,
         action,
@@ -499,7 +510,7 @@ def _item(case: ReadCase, action: Action, tasks: int, keys: Keys, size: int = 0)
         keys=keys,
         size_bytes=size,
         because=because,
-        reason=told,
+        reason=reason,
     )
 
 

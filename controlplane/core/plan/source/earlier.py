@@ -56,8 +56,8 @@ class Earlier:
             return {}, dict(missing)
         keys = [look.key for look in looks.values()]
         _, memos = yield from lookups.remembered([], keys)
-        known = yield from lookups.tasks([key for key in keys if key not in memos])
-        failed = {key for key, task in known.items() if task.state == "failed"}  # parsing will say why
+        queued = yield from lookups.tasks([key for key in keys if key not in memos])
+        failed = {key for key, task in queued.items() if task.state == "failed"}  # parsing will say why
         hits: Hits = {}
         rest = dict(missing)
         for partition, look in looks.items():
@@ -80,7 +80,7 @@ class Earlier:
 
 def _of(window: Window, tasks: Mapping[str, Task]) -> dict[bytes, Task]:
     keys = {task.key for task in tasks.values()}
-    return {key: task for key, task in window.known.items() if key in keys}
+    return {key: task for key, task in window.queued.items() if key in keys}
 
 
 def _job(case: ReadCase) -> FootersJob:

@@ -63,7 +63,7 @@ def _lost(planning: Planning, root: bytes) -> Deciding[list[str]]:
     """The partitions of what is offered whose files are not there."""
     entries = list(tree.scan(planning.world.nodes, root))
     there = yield from lookups.fragments([entry.fragment for entry in entries])
-    return [one.key for one in entries if one.fragment not in there or there[one.fragment].status != "stored"]
+    return [entry.key for entry in entries if entry.fragment not in there or there[entry.fragment].status != "stored"]
 
 
 def _is_current(planning: Planning, node: Source, state: State, consumed: Consumed) -> bool:

@@ -66,19 +66,19 @@ class ReadExtent:
     base: bytes
     count: int
     keys: Iterable[str]
-    told: Keys  # the same, as a value
+    partitions: Keys  # the same, as a value
     removed: tuple[str, ...]
     parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
-    telling: Keys  # partitions whose columns have to be known before anything else
+    described: Keys  # partitions whose columns have to be known before anything else
     written: Schema | None = None  # the columns under which `base` came about; None: it is empty
     is_anew: bool = False  # all of it, since what was there cannot stay under the types of now
 
 
 def every_part(case: ReadCase, extent: ReadExtent) -> Deciding[Mapping[str, SourcePartition]]:
     """Those whose columns have to be known."""
-    if extent.parts is not None and extent.telling == extent.told:
+    if extent.parts is not None and extent.described == extent.partitions:
         return extent.parts
-    return (yield from parts_of(case, extent.telling))
+    return (yield from parts_of(case, extent.described))
 
 
 def all_parts(case: ReadCase) -> Deciding[Mapping[str, SourcePartition]]:
@@ -92,10 +92,10 @@ def parts_of(case: ReadCase, names: Keys) -> Deciding[Mapping[str, SourcePartiti
 
 def parts_at(case: ReadCase, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
     """In the order of keys. Raises Gone."""
-    found = yield from lookups.partitions(case.listing.id, keys)
+    parts = yield from lookups.partitions(case.listing.id, keys)
     if case.objects != case.listing.root:
         yield from lookups.nodes([(case.objects, keys)])
         listed = tree.lookup(case.planning.world.nodes, case.objects, keys)
-        if any(key not in found or found[key].source != listed[key].fragment for key in keys):
+        if any(key not in parts or parts[key].source != listed[key].fragment for key in keys):
             raise Gone
-    return {key: found[key] for key in keys}
+    return {key: parts[key] for key in keys}

@@ -55,21 +55,21 @@ class Fitting:
     widened: tuple[Widening, ...] = ()
 
 
-def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding[Pin | Decision]:
+def schema_of(case: ReadCase, present_pin: Pin | None, extent: ReadExtent) -> Deciding[Pin | Decision]:
     """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
     why there is none. It follows from the set of files that were seen, not from the order in which they came."""
     node = case.node
-    pin = known or (yield from _first(case, extent))
+    pin = present_pin or (yield from _first(case, extent))
     if isinstance(pin, Decision):
         return pin
-    is_inferred_now = known is None and node.declared is None
+    is_inferred_now = present_pin is None and node.declared is None
     if node.read.schema_change == "sync":
         pin = pin._replace(schema=(yield from _without_vanished(case, pin.schema)))
     kinds = yield from _kinds(case, extent)
-    asked = (yield from _asked(case, extent, pin.schema, kinds)) if known else {}
-    if isinstance(asked, Decision):
-        return asked
-    kinds = {**kinds, **asked}
+    inferred = (yield from _inferred_kinds(case, extent, pin.schema, kinds)) if present_pin else {}
+    if isinstance(inferred, Decision):
+        return inferred
+    kinds = {**kinds, **inferred}
     names = {key: _own(node, some, pin.schema) for key, some in kinds.items()}
     if node.declared and case.is_full and names and (absent := _absent(node.declared, names.values())):
         return Decision(node.dataset, "failed", error=_mismatch(absent, names))
@@ -78,7 +78,7 @@ def schema_of(case: ReadCase, known: Pin | None, extent: ReadExtent) -> Deciding
         return grown
     if clash := _clash(node, grown.schema):
         return Decision(node.dataset, "failed", error=_clashing(clash, _paths(kinds)))
-    return (yield from _ordered(case, grown, known, kinds))
+    return (yield from _ordered(case, grown, present_pin, kinds))
 
 
 def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
@@ -87,14 +87,14 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
     fixed = node.declared or FIXED.get(node.read.format)
     if fixed is not None:
         return Pin(settings_id(node), fixed, history=ColumnHistory({}))
-    inferred = yield from _infer(case, (yield from every_part(case, extent)), extent.told)
+    inferred = yield from _infer(case, (yield from every_part(case, extent)), extent.partitions)
     if isinstance(inferred, Decision):
         return inferred
     schema, empty = with_values(inferred, node.read.format)
     return Pin(settings_id(node), schema, history=ColumnHistory({}, empty))
 
 
-def _ordered(case: ReadCase, pin: Pin, known: Pin | None, kinds: Kinds) -> Deciding[Pin]:
+def _ordered(case: ReadCase, pin: Pin, present_pin: Pin | None, kinds: Kinds) -> Deciding[Pin]:
     """With the columns in the order of the files that were seen; under `sync`, of those that are there. Declared
     columns come first, so that a source without others is not looked through."""
     node, declared = case.node, types(case.node.declared or struct(()))
@@ -102,7 +102,7 @@ def _ordered(case: ReadCase, pin: Pin, known: Pin | None, kinds: Kinds) -> Decid
     if pin.history is None or node.positional or listed <= declared.keys():
         return pin
     is_sync = node.read.schema_change == "sync"
-    parts = yield from _listed_since(case, tree.EMPTY_ROOT if is_sync or known is None else _seen_root(case))
+    parts = yield from _listed_since(case, tree.EMPTY_ROOT if is_sync or present_pin is None else _seen_root(case))
     places = first_places(o for part in parts.values() for o in part.objects)
     if not is_sync:
         places = merged_places([pin.history.places, places])
@@ -136,7 +136,7 @@ def placed(node: Source, pin: Pin) -> Pin:
     return pin._replace(schema=in_order_of(pin.schema, pin.history.places, declared))
 
 
-def _asked(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
+def _inferred_kinds(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
     """What Spark finds in objects whose columns a listing cannot tell. Nothing where a schema is declared, or nothing
     can be found out: then reading them will say why."""
     node = case.node
@@ -144,10 +144,10 @@ def _asked(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> 
         return {}
     parts = yield from every_part(case, extent)
     untold = {k: p for k, p in parts.items() if any(o["columns"] is None for o in p.objects)}
-    found = yield from _infer(case, untold, extent.told)
-    if isinstance(found, Decision):
-        return {} if found.status == "failed" else found
-    return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, found))]}
+    inferred = yield from _infer(case, untold, extent.partitions)
+    if isinstance(inferred, Decision):
+        return {} if inferred.status == "failed" else inferred
+    return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, inferred))]}
 
 
 def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, names: Own) -> Deciding[Pin | Decision]:
@@ -166,16 +166,16 @@ def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, na
     if not unknown and not fields and not empty:
         return pin
     parts = yield from every_part(case, extent)
-    found = yield from _infer(case, _having(parts, frozenset((*unknown, *fields, *empty))), extent.told)
-    if isinstance(found, Decision):
-        return found
-    found, without = with_values(_named(node, schema, found), node.read.format)
-    before, new = types(schema), types(found)
+    new_schema = yield from _infer(case, _having(parts, frozenset((*unknown, *fields, *empty))), extent.partitions)
+    if isinstance(new_schema, Decision):
+        return new_schema
+    new_schema, without = with_values(_named(node, schema, new_schema), node.read.format)
+    before, new = types(schema), types(new_schema)
     for column in dict.fromkeys(map(_column, fields)):
         kind = new.get(column, before[column])
         before[column], _ = grow(column, before[column], kind, is_text=_is_text(node))
     before |= {name: new[name] for name in empty if name in new}
-    grown = append_columns(struct(before.items()), unknown, found)
+    grown = append_columns(struct(before.items()), unknown, new_schema)
     if is_fixed and grown != schema:
         return Decision(node.dataset, "failed", error=_changed([*unknown, *fields], names, nested))
     still = (history.empty - (empty & new.keys())) | (without & {*unknown, *empty})
@@ -192,9 +192,9 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
     if not unclaimed or drops:
         return Fitting(schema)
     _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
-    found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
-    texts = yield from _texts(case, found)
-    grown, conflicts = _grown(node, schema, found, texts)
+    schemas = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
+    texts = yield from _texts(case, schemas)
+    grown, conflicts = _grown(node, schema, schemas, texts)
     grown = placed(node, pin._replace(schema=grown)).schema
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
     if grown == schema and worst is None:
@@ -203,49 +203,51 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
         case "sync":
             return (yield from _anew(case, extent, pin, worst))
         case "fail" if grown != schema:
-            return Decision(node.dataset, "failed", error=_retyped(texts, schema, grown, found))
+            return Decision(node.dataset, "failed", error=_retyped(texts, schema, grown, schemas))
         case _:
-            sources = (yield from parts_at(case, sorted(found))) if grown != schema else {}
-            return Fitting(grown, _unfit(*worst) if worst else None, _widened(texts, schema, grown, found, sources))
+            sources = (yield from parts_at(case, sorted(schemas))) if grown != schema else {}
+            return Fitting(grown, _unfit(*worst) if worst else None, _widened(texts, schema, grown, schemas, sources))
 
 
-def _texts(case: ReadCase, found: Mapping[str, Schema]) -> Deciding[Texts]:
+def _texts(case: ReadCase, schemas: Mapping[str, Schema]) -> Deciding[Texts]:
     """The columns of each partition whose values stand as text: in files of text all of them, else those of folders."""
     if _is_text(case.node):
-        return {partition: frozenset(types(schema)) for partition, schema in found.items()}
-    parts = yield from parts_at(case, sorted(found))
+        return {partition: frozenset(types(schema)) for partition, schema in schemas.items()}
+    parts = yield from parts_at(case, sorted(schemas))
     return {partition: folder_columns(part.objects) for partition, part in parts.items()}
 
 
 def _widened(
-    texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Schema], sources: Parts
+    texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, Schema], sources: Parts
 ) -> tuple[Widening, ...]:
     """Columns that became wider, with the partitions that needed it; without columns that very many needed."""
     wide, widened = types(grown), list[Widening]()
     for name, kind in types(schema).items():
         if wide[name] == kind:
             continue
-        needing = [p for p in sorted(found) if _needs_more(kind, types(found[p]).get(name), is_text=name in texts[p])]
+        needing = [
+            p for p in sorted(schemas) if _needs_more(kind, types(schemas[p]).get(name), is_text=name in texts[p])
+        ]
         causes = tuple((p, sources[p].source) for p in needing)
         if len(causes) <= MOST_CAUSES:
             widened.append(Widening(name, in_words(kind), in_words(wide[name]), causes))
     return tuple(widened)
 
 
-def _needs_more(have: Type, found: Type | None, *, is_text: bool) -> bool:
-    if found is None:
+def _needs_more(have: Type, kind: Type | None, *, is_text: bool) -> bool:
+    if kind is None:
         return False
-    grown, _ = grow("", have, found, is_text=is_text)
+    grown, _ = grow("", have, kind, is_text=is_text)
     return not is_held(grown, have, is_text=is_text)
 
 
 def _grown(
-    node: Source, schema: Schema, found: Mapping[str, Schema], texts: Texts
+    node: Source, schema: Schema, schemas: Mapping[str, Schema], texts: Texts
 ) -> tuple[Schema, Mapping[str, tuple[Conflict, ...]]]:
     """With the least types that hold what is found in each partition; and what no type holds. Declared types stay."""
     kinds, fixed = types(schema), types(node.declared or struct(()))
     conflicts: dict[str, tuple[Conflict, ...]] = {}
-    for partition, new in found.items():
+    for partition, new in schemas.items():
         for name, kind in types(new).items():
             if name in kinds and name not in fixed:
                 kinds[name], bad = grow(name, kinds[name], kind, is_text=name in texts[partition])
@@ -258,12 +260,12 @@ def _anew(
 ) -> Deciding[Fitting | Decision]:
     """The types of all that there is now, as if it were read for the first time."""
     schema = pin.schema
-    found = yield from _infer(case, (yield from all_parts(case)), extent.told)
-    if isinstance(found, Decision):
-        return Fitting(schema, _unfit(*worst)) if worst and found.status == "failed" else found
+    inferred = yield from _infer(case, (yield from all_parts(case)), extent.partitions)
+    if isinstance(inferred, Decision):
+        return Fitting(schema, _unfit(*worst)) if worst and inferred.status == "failed" else inferred
     fixed, new = (
         types(case.node.declared or struct(())),
-        types(with_values(_named(case.node, schema, found), case.node.read.format)[0]),
+        types(with_values(_named(case.node, schema, inferred), case.node.read.format)[0]),
     )
     kinds = {n: t if n in fixed else new.get(n, t) for n, t in types(schema).items()}
     anew = placed(case.node, pin._replace(schema=struct(kinds.items())))
@@ -290,7 +292,7 @@ def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
 
 def _kinds(case: ReadCase, extent: ReadExtent) -> Deciding[Kinds]:
     """Of very many partitions only what the listing says."""
-    if (extent.parts is None or extent.telling != extent.told) and case.listing.all_columns:
+    if (extent.parts is None or extent.described != extent.partitions) and case.listing.all_columns:
         return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
     parts = yield from every_part(case, extent)  # where there are too many kinds, they are looked at one by one
     return {key: [columns_of(o) for o in part.objects] for key, part in parts.items()}
@@ -313,21 +315,23 @@ def _having(parts: Parts, names: frozenset[str]) -> Parts:
     } or parts
 
 
-def _named(node: Source, schema: Schema, found: Schema) -> Schema:
+def _named(node: Source, schema: Schema, inferred: Schema) -> Schema:
     """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
     if not node.positional:
-        return found
-    return struct(zip(names_by_place(list(types(found)), list(types(schema))), types(found).values(), strict=True))
+        return inferred
+    return struct(
+        zip(names_by_place(list(types(inferred)), list(types(schema))), types(inferred).values(), strict=True)
+    )
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
     """Two columns that differ in case only, where that tells no columns apart; or two fields of a struct: the tables
     that hold them never tell these apart."""
-    seen: dict[tuple[str, str], str] = {}
+    paths: dict[tuple[str, str], str] = {}
     for path in widening.own_paths(schema):
         parent, _, name = path.rpartition(NESTED)
         is_apart = not parent and node.spark["case_sensitive"]
-        other = seen.setdefault((parent, name if is_apart else name.lower()), path)
+        other = paths.setdefault((parent, name if is_apart else name.lower()), path)
         if other != path:
             return other, path
     return None
@@ -348,8 +352,8 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     _, memos = yield from lookups.remembered([], [key])
     if key in memos:
         return known_schema_in(memos[key])
-    told = connectors.reading_job(node.read, node.location)
-    job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
+    reading = connectors.reading_job(node.read, node.location)
+    job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **reading}
     spec: InferSpec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
     status, error = windows.learning(task, (yield from lookups.tasks([key])))
@@ -379,24 +383,24 @@ def _mismatch(absent: tuple[str, ...], own: Own) -> TaskError:
 
 def _changed(unknown: Sequence[str], own: Own, nested: Own) -> TaskError:
     where = [k for k, names in own.items() if set(unknown) & {*names, *nested[k]}]
-    told = ", ".join(name.replace(NESTED, ".") for name in unknown)
-    message = f"new column(s) {told} in {', '.join(where[:5])}, and schema_change is fail"
+    columns = ", ".join(name.replace(NESTED, ".") for name in unknown)
+    message = f"new column(s) {columns} in {', '.join(where[:5])}, and schema_change is fail"
     return user_error("schema-changed", message)
 
 
 def _clashing(clash: tuple[str, str], kinds: Own) -> TaskError:
     where = next((f" (in {k})" for k, names in kinds.items() if clash[1] in names), "")
-    one, other = (path.replace(NESTED, ".") for path in clash)
+    first, second = (path.replace(NESTED, ".") for path in clash)
     remedy = "rename one" if NESTED in clash[0] else "rename one, or set spark: {case_sensitive: true}"
-    return user_error("schema-clash", f"columns {one} and {other}{where} differ in case only: {remedy}")
+    return user_error("schema-clash", f"columns {first} and {second}{where} differ in case only: {remedy}")
 
 
-def _retyped(texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
+def _retyped(texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, Schema]) -> TaskError:
     """Under `fail`: a wider type is a change, too."""
     kinds, wider = types(schema), types(grown)
     name = next(n for n in kinds if kinds[n] != wider[n])
     needing = (
-        p for p, new in found.items() if _needs_more(kinds[name], types(new).get(name), is_text=name in texts[p])
+        p for p, new in schemas.items() if _needs_more(kinds[name], types(new).get(name), is_text=name in texts[p])
     )
     where = next(needing)
     message = f"column {name} is {in_words(kinds[name])}, and needs to be {in_words(wider[name])} for {where}; "
@@ -404,9 +408,9 @@ def _retyped(texts: Texts, schema: Schema, grown: Schema, found: Mapping[str, Sc
 
 
 def _unfit(where: str, conflict: Conflict) -> TaskError:
-    have, found = in_words(conflict.have), in_words(conflict.found)
+    have, actual = in_words(conflict.have), in_words(conflict.found)
     message = (
-        f"{where}: column {conflict.name} is {found} there, and {have} in the dataset; no type safely holds both. "
+        f"{where}: column {conflict.name} is {actual} there, and {have} in the dataset; no type safely holds both. "
         "Correct the file, give the column a type in `schema:`, or let the dataset follow with `schema_change: sync`"
     )
     return user_error("schema-retyped", message)

@@ -93,11 +93,11 @@ def cut(case: Case) -> dict[str, bytes]:
 
 def consumed(case: Case) -> dict[str, Consumed]:
     """What a state remembers of its inputs, and of partial results."""
-    found: dict[str, Consumed] = {}
+    inputs: dict[str, Consumed] = {}
     for i in case.inputs:
-        found.update(i.remembered)
-    found.update(case.parts)
-    return found
+        inputs.update(i.remembered)
+    inputs.update(case.parts)
+    return inputs
 
 
 def cause_of(case: Case) -> Cause:

@@ -42,15 +42,15 @@ def _not_given_again(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
     """Partitions that are gone because the one task, of those that give many partitions, has not given them again."""
     if case.parted or not case.node.key:
         return ()
-    [gone] = yield from lookups.missing_keys([(root, case.root)])
-    return tuple(gone)
+    [missing] = yield from lookups.missing_keys([(root, case.root)])
+    return tuple(missing)
 
 
 def _common_schema(case: Case, window: windows.Window) -> Deciding[Schema | None]:
     """The schema of Python results that could not be analysed: that of all fragments, if they are equal."""
-    wanted = [entry.fragment for _, entry in window.entries.values()]
-    found = yield from lookups.fragments(wanted)
-    schemas = [found[fragment].schema for fragment in found.keys() & set(wanted)]
+    ids = [entry.fragment for _, entry in window.entries.values()]
+    stored = yield from lookups.fragments(ids)
+    schemas = [stored[fragment].schema for fragment in stored.keys() & set(ids)]
     # Nothing new came out.
     if not schemas:
         return case.state.schema if case.state is not None else EMPTY_SCHEMA

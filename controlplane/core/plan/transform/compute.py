@@ -104,7 +104,7 @@ def _missing(
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
     # What was asked for is finished in the way that it was begun.
-    is_asked = any(task.state != "done" for task in window.known.values())
+    is_asked = any(task.state != "done" for task in window.queued.values())
     if is_asked:
         return (yield from _compute(case, extent, window, job, schema))
     parts = yield from partials.follow(case)
@@ -127,7 +127,7 @@ def _before_merging(
     merging = yield from merges.follow(parts, schema)
     if not merging.is_whole:
         return merges.compute(merging)
-    return partials.whole(parts, job, merging.schema, merging.root) or job
+    return partials.merge_job(parts, job, merging.schema, merging.root) or job
 
 
 def _missing_parts(

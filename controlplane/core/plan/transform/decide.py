@@ -184,7 +184,7 @@ def _key_fault(case: Case) -> str | None:
 
 
 def _build_key(case: Case) -> bytes:
-    return ids.build_key(case.node.logic, _basis(case), salts.whole(case.planning, case.node))
+    return ids.build_key(case.node.logic, _basis(case), salts.of_output(case.planning, case.node))
 
 
 def _basis(case: Case) -> dict[str, object]:
@@ -202,7 +202,7 @@ def _basis_of(case: Case, i: Input) -> dict[str, object]:
 
 def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
-    case = replace(case, parts=dict(partials.kept(case)))
+    case = replace(case, parts=dict(partials.carried(case)))
     yield from lookups.nodes([(root, ())])
     keys = Keys()
     if root != case.root:
@@ -220,8 +220,8 @@ def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
     dataset, job = case.node.dataset, logic_job(case.node, case.schemas)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    known = yield from lookups.tasks([key])
-    status, error = windows.learning(task, known)
+    queued = yield from lookups.tasks([key])
+    status, error = windows.learning(task, queued)
     items = yield from _work_after(case, build)
     pending = union(item.keys for item in items)
     return Decision(dataset, status, Learn(task, job), items, "analysis", error=error, pending=pending)
@@ -273,18 +273,18 @@ def _with_indexes(case: Case) -> Deciding[tuple[Case, IndexFollowing | None]]:
         if i.slot.mode != "by":
             inputs.append(i)
             continue
-        found = yield from follow(case.planning, case.node, i.slot, i.schema, i.of.root, used)
-        inputs.append(replace(i, index=found.index))
-        if lagging is None and not found.is_whole:
-            lagging = found
+        following = yield from follow(case.planning, case.node, i.slot, i.schema, i.of.root, used)
+        inputs.append(replace(i, index=following.index))
+        if lagging is None and not following.is_whole:
+            lagging = following
     return replace(case, inputs=tuple(inputs)), lagging
 
 
 def _index(case: Case, lagging: IndexFollowing) -> Deciding[Decision]:
     """Ask for what an index lacks. Which partitions of the output follow from it is not known yet."""
     nodes, window = case.planning.world.nodes, lagging.window
-    known = union([lacking(nodes, root) for root in (case.root, *(i.root for i in case.parted))])
-    keys = _or_whole(known)
+    missing = union([lacking(nodes, root) for root in (case.root, *(i.root for i in case.parted))])
+    keys = _or_whole(missing)
     tasks = len(window.tasks) if window.is_whole else lagging.count
     item = uncertain(item_of(case, "compute", tasks, keys), "once it is known which keys the changed partitions have")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=keys)

@@ -96,8 +96,8 @@ def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
     """In what the inputs that are read by partition differ from those that were used."""
     pairs = [(used.inputs[i.tree_name].root, i.root) for i in case.parted]
-    found = yield from lookups.diffs(pairs)
-    return list(chain.from_iterable(found))
+    changes = yield from lookups.diffs(pairs)
+    return list(chain.from_iterable(changes))
 
 
 def _changed(case: Case, state: State) -> Deciding[Extent]:
@@ -109,13 +109,13 @@ def _changed(case: Case, state: State) -> Deciding[Extent]:
     present: set[str] = set()
     for i in case.parted:
         present |= tree.lookup(nodes, i.root, keys).keys()
-    wanted = [key for key in keys if key in present]
+    present_keys = [key for key in keys if key in present]
     removed = tuple(key for key in keys if key not in present)
     base = state.root
     # Many are computed in windows: then the base is a partial root, whose holes they are.
-    if len(wanted) > case.planning.exact:
+    if len(present_keys) > case.planning.exact:
         base = _without(nodes, base, keys)
-    return Extent(base, len(wanted), wanted, listed(wanted), removed)
+    return Extent(base, len(present_keys), present_keys, listed(present_keys), removed)
 
 
 def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
@@ -123,9 +123,9 @@ def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
     changes = yield from differences(case, used)
     # With several inputs, a key that is new to one of them may be there because of another one.
     several = len(case.parted) > 1
-    gone = sorted({change.key for change in changes if several or change.before is not None})
-    yield from lookups.nodes([(used.root, gone)])
-    return _without(case.planning.world.nodes, used.root, gone)
+    changed_keys = sorted({change.key for change in changes if several or change.before is not None})
+    yield from lookups.nodes([(used.root, changed_keys)])
+    return _without(case.planning.world.nodes, used.root, changed_keys)
 
 
 def _without(nodes: tree.NodeStore, root: bytes, keys: Iterable[str]) -> bytes:

@@ -164,8 +164,8 @@ def _first_hole(case: Case, building: PartialState) -> str | None:
     return _least(_first_missing(case, building.root, root) for root in roots)
 
 
-def _first_missing(case: Case, have: bytes, wanted: bytes) -> str | None:
-    for change in tree.diff_keys(case.planning.world.nodes, have, wanted, window=NARROW):
+def _first_missing(case: Case, have: bytes, root: bytes) -> str | None:
+    for change in tree.diff_keys(case.planning.world.nodes, have, root, window=NARROW):
         if change.after:
             return change.key
     return None
@@ -278,10 +278,10 @@ def _passing_over(chain: _Chain, place: _Place, key: str) -> _Place:
     """On the way to a key: what lies before it stays as it is in the old chain."""
     if place.is_moved:
         return place  # then the key is the one that follows
-    kept = tree.before(chain.nodes, chain.old, key)
-    if kept is None or kept.key < place.at:
+    entry = tree.before(chain.nodes, chain.old, key)
+    if entry is None or entry.key < place.at:
         return place
-    return replace(place, last=kept, was=kept)
+    return replace(place, last=entry, was=entry)
 
 
 def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
@@ -291,10 +291,10 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
         yield from lookups.nodes([])
         return {key: task}
 
-    found = yield from windows.look([key], tasks_of, 1)
-    walk.window.missing |= found.missing
-    walk.window.known |= found.known
-    if key not in found.hits:
+    window = yield from windows.look([key], tasks_of, 1)
+    walk.window.missing |= window.missing
+    walk.window.queued |= window.queued
+    if key not in window.hits:
         return None
     run = ids.run_key(task.key)
     _, memos = yield from lookups.remembered([], [run])
@@ -302,7 +302,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
         together = run_in(memos[run])
         traces = yield from lookups.traces(together)
         walk.ahead.update(traces)
-    _, trace = found.hits[key]
+    _, trace = window.hits[key]
     return trace
 
 
@@ -346,10 +346,10 @@ def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:
 def _offer_run(chain: _Chain, walk: _Walk, key: str, task: Task) -> Deciding[None]:
     """Let the driver of the task that is missing go on to the partitions after it."""
     # It was asked for already, with the partitions that came after it then.
-    if task.key in walk.window.known:
+    if task.key in walk.window.queued:
         return
     # Only the planner knows salts.
-    if chain.case.node.is_volatile or salts.whole(chain.case.planning, chain.case.node) is not None:
+    if chain.case.node.is_volatile or salts.of_output(chain.case.planning, chain.case.node) is not None:
         return
     walk.window.missing[key] = yield from _with_run(chain, walk.place, key, task)
 
@@ -362,13 +362,13 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
     state_rows = _content(place.last).rows  # about as many as each of them reads of the partition before it
     then: list[FollowingSpec] = []
     size_bytes = 0
-    for one in keys[1 : RUN + 1]:
-        reads = _reads(chain.case, one)
+    for partition in keys[1 : RUN + 1]:
+        reads = _reads(chain.case, partition)
         rows = sum(_content(entry).rows for entry in reads.values())
         size_bytes += (rows + state_rows) * ROW_COST
         if size_bytes > RUN_BYTES:
             break
-        then.append(_follower(chain.case, one, reads, was.get(one)))
+        then.append(_follower(chain.case, partition, reads, was.get(partition)))
     if not then:
         return task
     spec = task.spec
@@ -380,8 +380,8 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
 def _keys_after(chain: _Chain, key: str) -> Iterator[str]:
     """Of all inputs, in order, each once."""
     start = tree.after(key)
-    found = [_keys_from(chain.nodes, root, start) for root in chain.inputs]
-    for each, _ in groupby(merge(*found)):
+    keys_of_inputs = [_keys_from(chain.nodes, root, start) for root in chain.inputs]
+    for each, _ in groupby(merge(*keys_of_inputs)):
         yield each
 
 

@@ -96,11 +96,11 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialS
 def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, bytes]:
     """The part of an input's schema that this logic can see, and its id."""
     fields = ((f["name"], str(f["type"])) for f in schema["fields"])
-    found = _kept_reading(node.logic, slot.columns, *fields)
-    if not found:
-        seen = node.read_schema(slot, schema)
-        found.append((seen, schema_id(seen)))
-    return found[0]
+    reading = _kept_reading(node.logic, slot.columns, *fields)
+    if not reading:
+        read_schema = node.read_schema(slot, schema)
+        reading.append((read_schema, schema_id(read_schema)))
+    return reading[0]
 
 
 @lru_cache(maxsize=50_000)
@@ -115,7 +115,7 @@ def _kept_reading(*_name: object) -> list[tuple[Schema, bytes]]:
 
 def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, ...] | Decision:
     """The newest that each input has to offer, made by the desired code; or why there is none."""
-    found: list[State | PartialState] = []
+    states: list[State | PartialState] = []
     for slot in node.slots:
         offer = _offer(planning, slot)
         if offer is None:
@@ -123,8 +123,8 @@ def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, .
         # Keys that a partial root lacks would come in between the partitions of a fold.
         if node.fold is not None and isinstance(offer, PartialState):
             return not_ready(planning, node, slot)
-        found.append(offer)
-    return tuple(found)
+        states.append(offer)
+    return tuple(states)
 
 
 def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
@@ -315,11 +315,11 @@ def _joined(candidates: Sequence[Sequence[State]]) -> Iterator[tuple[State, ...]
     """Combinations that have the same of every source that all states of two inputs tell, the first inputs' newest
     first."""
     steps: list[_JoinStep] = []
-    known: set[str] = set()
+    sources: set[str] = set()
     for states in candidates:
         own = _common_sources(states)
-        steps.append(_join_step(states, sorted(known & own)))
-        known |= own
+        steps.append(_join_step(states, sorted(sources & own)))
+        sources |= own
     return _further(steps, (), {})
 
 
@@ -356,10 +356,10 @@ def _agree(planning: Planning, node: Transform, states: Sequence[State | Partial
     inputs = [(slot.dataset, state) for slot, state in zip(node.slots, states, strict=True)]
     if not salts.agree(planning, inputs):
         return False
-    seen: dict[str, bytes] = {}
+    roots: dict[str, bytes] = {}
     for state in states:
         for source, root in state.cut.items():
-            if seen.setdefault(source, root) != root:
+            if roots.setdefault(source, root) != root:
                 return False
     return True
 

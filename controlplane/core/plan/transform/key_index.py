@@ -67,20 +67,20 @@ class Index:
 
 @dataclass(slots=True)
 class IndexFollowing:
-    """An index on its way to `wanted`. `window` holds the tasks that it misses; `count` partitions differed."""
+    """An index on its way to `input_root`. `window` holds the tasks that it misses; `count` partitions differed."""
 
     planning: Planning
     node: Transform
     schema: Schema  # that the input is read with
     job: IndexJob
     index: Index
-    wanted: bytes
+    input_root: bytes
     count: int = 0
     window: windows.Window = field(default_factory=windows.Window)
 
     @property
     def is_whole(self) -> bool:
-        return self.index.done == self.wanted
+        return self.index.done == self.input_root
 
 
 def key_fault(node: Transform, slot: Slot, schema: Schema) -> str | None:
@@ -125,23 +125,23 @@ def follow(
     parts = slot_parts(node, slot, schema)
     timezone = str(node.spark["timezone"])
     mark = ids.index_id(schema, parts, timezone)
-    index = _first_known(used, slot.name, mark) or Index(mark)
+    index = _first_indexed(used, slot.name, mark) or Index(mark)
     job: IndexJob = {"schema": schema, "key": parts, "timezone": timezone}
-    found = IndexFollowing(planning, node, schema, job, index, root)
-    if not found.is_whole:
-        yield from _advance(found)
-    return found
+    following = IndexFollowing(planning, node, schema, job, index, root)
+    if not following.is_whole:
+        yield from _advance(following)
+    return following
 
 
-def _first_known(used: Iterable[Mapping[str, Consumed]], slot: str, mark: bytes) -> Index | None:
+def _first_indexed(used: Iterable[Mapping[str, Consumed]], slot: str, mark: bytes) -> Index | None:
     for inputs in used:
-        known = _known(inputs, slot, mark)
-        if known is not None:
-            return known
+        indexed = _indexed(inputs, slot, mark)
+        if indexed is not None:
+            return indexed
     return None
 
 
-def _known(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | None:
+def _indexed(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | None:
     """The index that a state or half-built dataset remembers, if it was made in the same way."""
     keys = inputs.get(f"{slot}/keys")
     pairs = inputs.get(f"{slot}/pairs")
@@ -150,41 +150,41 @@ def _known(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | No
     return Index(mark, inputs[slot].root, keys.root, pairs.root)
 
 
-def _advance(found: IndexFollowing) -> Deciding[None]:
+def _advance(following: IndexFollowing) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
-    changes = iter((yield from _changes(found)))
-    limit = windows.limit(found.planning, found.count)
+    changes = iter((yield from _changes(following)))
+    limit = windows.limit(following.planning, following.count)
     if limit == 0:
-        found.window.is_whole = False
+        following.window.is_whole = False
         return
     for _ in range(windows.CHUNKS):
         chunk = list(islice(changes, CHUNK))
         if not chunk:
             return
-        yield from _take(found, chunk)
-        if found.window.open >= limit:
+        yield from _take(following, chunk)
+        if following.window.open >= limit:
             break
-    found.window.is_whole = next(changes, None) is None
+    following.window.is_whole = next(changes, None) is None
 
 
-def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
+def _changes(following: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
     """The partitions in which the input differs from what is indexed; of many, one after the other."""
-    old, new = found.index.done, found.wanted
-    nodes = found.planning.world.nodes
+    old, new = following.index.done, following.input_root
+    nodes = following.planning.world.nodes
     yield from lookups.nodes([(old, ()), (new, ())])
-    found.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
-    if found.count > found.planning.exact:
+    following.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
+    if following.count > following.planning.exact:
         return tree.diff(nodes, old, new)
     [changes] = yield from lookups.diffs([(old, new)])
-    found.count = len(changes)
+    following.count = len(changes)
     return changes
 
 
-def _take(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
+def _take(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
     """Edit the trees by the changes whose answers are known; the other partitions need a task."""
-    keys = _memo_keys(found, chunk)
+    keys = _memo_keys(following, chunk)
     _, memos = yield from lookups.remembered([], list(keys.values()))
-    job = ids.job_id(found.job)
+    job = ids.job_id(following.job)
     missing: dict[str, Task] = {}
     ready: list[tree.EntryChange] = []
     for change in chunk:
@@ -193,29 +193,29 @@ def _take(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[
         if after is None or after.content not in keys or keys[after.content] in memos:
             ready.append(change)
         else:
-            missing[change.key] = _task(found, job, keys[after.content], after)
+            missing[change.key] = _task(following, job, keys[after.content], after)
     if missing:
-        yield from found.window.lack(missing)
+        yield from following.window.lack(missing)
     if ready:
-        found.index = yield from _edited(found, ready, memos)
+        following.index = yield from _edited(following, ready, memos)
 
 
-def _memo_keys(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
+def _memo_keys(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
     """Under which answers are remembered, of what the partitions held before and of what they hold now."""
     keys: dict[Content, bytes] = {}
     for change in chunk:
         for entry in (change.before, change.after):
             if entry is not None and entry.content.rows:
-                keys[entry.content] = _memo(found, entry)
+                keys[entry.content] = _memo(following, entry)
     return keys
 
 
-def _memo(found: IndexFollowing, entry: tree.Entry) -> bytes:
-    return ids.index_key(found.index.mark, entry.content)
+def _memo(following: IndexFollowing, entry: tree.Entry) -> bytes:
+    return ids.index_key(following.index.mark, entry.content)
 
 
-def _task(found: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> Task:
-    node = found.node
+def _task(following: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> Task:
+    node = following.node
     of = node.component
     spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
     return Task(
@@ -234,10 +234,10 @@ def _task(found: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> T
 # --- the trees ------------------------------------------------------------------------------------
 
 
-def _edited(found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos) -> Deciding[Index]:
+def _edited(following: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos) -> Deciding[Index]:
     """The index with these changes of its input taken in."""
-    index, nodes = found.index, found.planning.world.nodes
-    pairs, moved = _moved(found, changes, memos)
+    index, nodes = following.index, following.planning.world.nodes
+    pairs, moved = _moved(following, changes, memos)
     pair_names, keys = sorted(pairs), sorted(moved)
     partitions = [change.key for change in changes]
     yield from lookups.nodes([(index.pairs, pair_names), (index.keys, keys), (index.done, partitions)])
@@ -247,7 +247,7 @@ def _edited(found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: M
         content = moved[key]
         if key in present:
             content = present[key].content.plus(content)
-        sums.append((key, _entry(found.schema, key, content)))
+        sums.append((key, _entry(following.schema, key, content)))
     return Index(
         index.mark,
         tree.edit(nodes, index.done, [(change.key, change.after) for change in changes]),
@@ -257,17 +257,17 @@ def _edited(found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: M
 
 
 def _moved(
-    found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos
+    following: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos
 ) -> tuple[dict[str, tree.Entry | None], dict[str, Content]]:
     """Edits of pairs, and by how much the content of each key changes."""
     pairs: dict[str, tree.Entry | None] = {}
     moved: dict[str, Content] = {}
     for change in changes:
         # First what the partition held is taken away, then what it holds is added.
-        for key, content in _before(found, change, memos):
+        for key, content in _before(following, change, memos):
             pairs[pair_key(key, change.key)] = None
             moved[key] = moved.get(key, EMPTY).minus(content)
-        for key, content in _held(found, change.after, memos) or ():
+        for key, content in _held(following, change.after, memos) or ():
             pair = pair_key(key, change.key)
             assert change.after is not None
             pairs[pair] = tree.Entry(pair, change.after.fragment, content)
@@ -275,28 +275,28 @@ def _moved(
     return pairs, moved
 
 
-def _before(found: IndexFollowing, change: tree.EntryChange, memos: Memos) -> Iterable[tuple[str, Content]]:
+def _before(following: IndexFollowing, change: tree.EntryChange, memos: Memos) -> Iterable[tuple[str, Content]]:
     """The keys that the partition held."""
-    remembered = _held(found, change.before, memos)
+    remembered = _held(following, change.before, memos)
     if remembered is not None:
         return remembered
-    return _searched(found, change.key)
+    return _searched(following, change.key)
 
 
-def _searched(found: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
+def _searched(following: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
     """The same from the tree of pairs, all of which is read: where the answer is not remembered any more."""
     end = pair_key("", partition)
-    for entry in tree.scan(found.planning.world.nodes, found.index.pairs):
+    for entry in tree.scan(following.planning.world.nodes, following.index.pairs):
         _, _, of = entry.key.partition(" ")
         if of == partition:
             yield entry.key.removesuffix(end), entry.content
 
 
-def _held(found: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> list[tuple[str, Content]] | None:
+def _held(following: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> list[tuple[str, Content]] | None:
     """The keys of a partition's rows, with the content of each; None where that is not remembered."""
     if entry is None or not entry.content.rows:
         return []
-    memo = memos.get(_memo(found, entry))
+    memo = memos.get(_memo(following, entry))
     if memo is None:
         return None
     return contents_in(memo)

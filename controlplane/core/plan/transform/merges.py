@@ -40,7 +40,7 @@ AT_A_TIME = 256  # merges that are asked for together: each names all that it re
 class Merging:
     """`root`: a tree of what is merged at last, once nothing is missing in `window`."""
 
-    found: PartialsFollowing
+    following: PartialsFollowing
     schema: Schema
     root: bytes
     between: StoredSqlJob | None = None  # the job of a level; none where all parts are merged at once
@@ -48,7 +48,7 @@ class Merging:
 
     @property
     def nodes(self) -> tree.NodeStore:
-        return self.found.case.planning.world.nodes
+        return self.following.case.planning.world.nodes
 
     @property
     def job(self) -> StoredSqlJob:
@@ -66,15 +66,15 @@ class Merging:
         return not self.window.missing
 
 
-def follow(found: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
+def follow(following: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first level that lacks any."""
-    merging = Merging(found, schema, found.root)
-    widest = found.case.planning.widest
+    merging = Merging(following, schema, following.root)
+    widest = following.case.planning.widest
     count = merging.count
     if count <= widest:
         return merging
     try:
-        merging.between = between_job(found.case.node, found.query, schema)
+        merging.between = between_job(following.case.node, following.query, schema)
     except Unproven:
         return merging  # all at once
     while count > widest:
@@ -120,13 +120,13 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
 
 def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[str]) -> dict[str, Task]:
     job = ids.job_id(merging.job)
-    logic = _logic(merging.found, merging.job)
+    logic = _logic(merging.following, merging.job)
     return {last: _task(merging, logic, job, leaves[last]) for last in lasts}
 
 
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
     """Without what it reads: `_with_parts` adds that where the task is asked for."""
-    node = merging.found.case.node
+    node = merging.following.case.node
     of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
     cost = cost_of(totals.content.rows, is_batched=True)
@@ -143,9 +143,9 @@ def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Ta
     )
 
 
-def _logic(found: PartialsFollowing, job: StoredSqlJob) -> bytes:
-    node = found.case.node
-    salt = salts.whole(found.case.planning, node)
+def _logic(following: PartialsFollowing, job: StoredSqlJob) -> bytes:
+    node = following.case.node
+    salt = salts.of_output(following.case.planning, node)
     others = {"/salt": salt} if salt else {}
     return ids.part_logic(sql.analyse(job["sql"]).digest, {}, node.spark, node.semantics, others)
 
@@ -153,22 +153,22 @@ def _logic(found: PartialsFollowing, job: StoredSqlJob) -> bytes:
 def _with_parts(merging: Merging) -> dict[str, Task]:
     """The first of the missing tasks, with what they read."""
     missing = merging.window.missing
-    asked = dict(islice(missing.items(), AT_A_TIME))
+    requested = dict(islice(missing.items(), AT_A_TIME))
     tasks: dict[str, Task] = {}
     below = ""
     for last, _ in tree.leaf_totals(merging.nodes, merging.root):
         end = tree.after(last)
-        if last in asked:
+        if last in requested:
             entries = tree.scan(merging.nodes, merging.root, below, end)
             parts = [entry.fragment.hex() for entry in entries]
-            tasks[last] = replace(asked[last], spec={"slots": {PARTS: parts}})
+            tasks[last] = replace(requested[last], spec={"slots": {PARTS: parts}})
         below = end
     return tasks
 
 
 def compute(merging: Merging) -> Decision:
     """Ask for what is missing; levels above, and the task of the whole, come after."""
-    case = merging.found.case
+    case = merging.following.case
     item = item_of(case, "compute", len(merging.window.tasks) + 1, listed(("",)))
     item = uncertain(item, "further merges follow from what these give")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)

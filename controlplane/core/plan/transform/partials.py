@@ -8,7 +8,7 @@ them: what it is to compute does not change, only how, and where memory knows it
       | input and query
     _types        parts of these types do not come together    -> None
       |
-    _known        no parts are right any more, for another
+    _present        no parts are right any more, for another
                   input has changed                            -> None
       | parts that are there
     _advance      memory has all of the others                 -> is_whole: they can be merged
@@ -79,15 +79,15 @@ def follow(case: Case) -> Deciding[PartialsFollowing | None]:
     if types is not None and not query.split.comes_together(types):
         return None
     logic = _logic(case, of, query)
-    known = _known(case, of, logic)
+    present = _present(case, of, logic)
     # All parts are outdated: then one query costs less.
-    if known is None and _has_moved_beside(case, of):
+    if present is None and _has_moved_beside(case, of):
         return None
-    root = yield from _still_right(case, of, known)
+    root = yield from _still_right(case, of, present)
     is_typed = types is not None or not query.split.depends_on_types
-    found = PartialsFollowing(case, of, query, logic, root, is_typed=is_typed)
-    yield from _advance(found)
-    return found
+    following = PartialsFollowing(case, of, query, logic, root, is_typed=is_typed)
+    yield from _advance(following)
+    return following
 
 
 def _may_be_parted(case: Case) -> bool:
@@ -109,7 +109,7 @@ def _chosen(case: Case) -> tuple[Input, Divided] | None:
         totals = tree.totals(case.planning.world.nodes, i.of.root)
         if i.slot.name.lower() in mergeable and totals.partitions >= case.planning.fewest:
             candidates.append((totals.content.rows, i))
-    for _, i in sorted(candidates, key=lambda one: -one[0]):
+    for _, i in sorted(candidates, key=lambda candidate: -candidate[0]):
         query = divided(case.node, i.slot.name)
         if query is not None:
             return i, query
@@ -141,7 +141,7 @@ def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> byte
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
     """Of the tasks of parts, all that they read beside the partition with it."""
     others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
-    salt = salts.whole(case.planning, case.node)
+    salt = salts.of_output(case.planning, case.node)
     if salt:
         others["/salt"] = salt
     return _part_logic(case, query, others)
@@ -166,16 +166,16 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
 # --- what is remembered -----------------------------------------------------------------------------
 
 
-def remembered(found: PartialsFollowing) -> dict[str, Consumed]:
+def remembered(following: PartialsFollowing) -> dict[str, Consumed]:
     """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
-    of = found.of
+    of = following.of
     return {
-        f"{of.slot.name}{PARTS}": Consumed(of.slot.dataset, found.root, found.logic),
+        f"{of.slot.name}{PARTS}": Consumed(of.slot.dataset, following.root, following.logic),
         f"{of.slot.name}{PARTED}": Consumed(of.slot.dataset, of.of.root, of.consumed.schema),
     }
 
 
-def _known(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
+def _present(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
     """The tree of parts, and the root of the input for which it holds."""
     building = case.planning.building(case.node.dataset)
     for made in (building, case.state):
@@ -190,55 +190,55 @@ def _known(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
     return None
 
 
-def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> Deciding[bytes]:
+def _still_right(case: Case, of: Input, present: tuple[bytes, bytes] | None) -> Deciding[bytes]:
     """The parts of partitions that have not changed."""
-    if known is None:
+    if present is None:
         return tree.EMPTY_ROOT
-    root, parted = known
+    root, parted = present
     [changes] = yield from lookups.diffs([(parted, of.of.root)])
-    gone = [c.key for c in changes if c.before is not None]
-    yield from lookups.nodes([(root, gone)])
-    return tree.edit(case.planning.world.nodes, root, [(key, None) for key in gone])
+    changed_keys = [c.key for c in changes if c.before is not None]
+    yield from lookups.nodes([(root, changed_keys)])
+    return tree.edit(case.planning.world.nodes, root, [(key, None) for key in changed_keys])
 
 
 # --- tasks ------------------------------------------------------------------------------------------
 
 
-def _advance(found: PartialsFollowing) -> Deciding[None]:
+def _advance(following: PartialsFollowing) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
-    planning, wanted = found.case.planning, found.of.of.root
-    yield from lookups.nodes([(wanted, ()), (found.root, ())])
-    missing = lacking(planning.world.nodes, wanted, found.root)
-    found.count = missing.count
+    planning, input_root = following.case.planning, following.of.of.root
+    yield from lookups.nodes([(input_root, ()), (following.root, ())])
+    missing = lacking(planning.world.nodes, input_root, following.root)
+    following.count = missing.count
     if missing.count == 0:
         return
     limit = windows.limit(planning, missing.count)
     if limit == 0:
-        found.window.is_whole = False
+        following.window.is_whole = False
         return
-    keys = yield from windows.hole_keys(planning, [wanted], found.root, missing.count)
+    keys = yield from windows.hole_keys(planning, [input_root], following.root, missing.count)
 
     def tasks(some: Sequence[str]) -> Deciding[dict[str, Task]]:
-        return (yield from _tasks(found, some))
+        return (yield from _tasks(following, some))
 
-    found.window = yield from windows.look(keys, tasks, limit)
-    found.root = yield from windows.edited(planning, found.root, found.window, ())
+    following.window = yield from windows.look(keys, tasks, limit)
+    following.root = yield from windows.edited(planning, following.root, following.window, ())
 
 
-def _tasks(found: PartialsFollowing, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
-    of = found.of
+def _tasks(following: PartialsFollowing, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+    of = following.of
     yield from lookups.nodes([(of.of.root, keys)])
-    entries = tree.lookup(found.case.planning.world.nodes, of.of.root, keys)
-    job = ids.job_id(found.job)
-    return {key: _task(found, job, entry) for key, entry in entries.items()}
+    entries = tree.lookup(following.case.planning.world.nodes, of.of.root, keys)
+    job = ids.job_id(following.job)
+    return {key: _task(following, job, entry) for key, entry in entries.items()}
 
 
-def _task(found: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
-    node, slot = found.case.node, found.of.slot.name
+def _task(following: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
+    node, slot = following.case.node, following.of.slot.name
     of = node.component
-    key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
+    key = task_key(following.logic, {slot: slot_id(entry.content, following.of.schema)})
     spec: FragmentsSpec = {"slots": {slot: [entry.fragment.hex()]}}
-    is_batched = found.query.split.labelled is not None
+    is_batched = following.query.split.labelled is not None
     cost = cost_of(entry.content.rows, is_batched=is_batched)
     return Task(
         key,
@@ -253,60 +253,62 @@ def _task(found: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
     )
 
 
-def compute(found: PartialsFollowing) -> Decision:
+def compute(following: PartialsFollowing) -> Decision:
     """Ask for missing parts; the task that merges them comes after."""
-    case, window = found.case, found.window
-    parts = tree.totals(case.planning.world.nodes, found.of.of.root).partitions
+    case, window = following.case, following.window
+    parts = tree.totals(case.planning.world.nodes, following.of.of.root).partitions
     is_merged_at_once = parts <= case.planning.widest
-    missing = len(window.tasks) if window.is_whole else found.count
+    missing = len(window.tasks) if window.is_whole else following.count
     item = item_of(case, "compute", missing + 1, listed(("",)))
     if not window.is_whole:
         item = uncertain(item, NOT_LOOKED_UP)
     elif not is_merged_at_once:
         item = uncertain(item, "parts are merged in steps, and equal steps are one")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
-    if windows.limit(case.planning, found.count) == 0:
+    if windows.limit(case.planning, following.count) == 0:
         return decision  # the tasks are only counted
     # Parts are collected over several passes: a partial root remembers those that are there.
     building = None
-    if found.count > case.planning.exact:
-        case = replace(case, parts=remembered(found))
+    if following.count > case.planning.exact:
+        case = replace(case, parts=remembered(following))
         building = half_built(case, tree.EMPTY_ROOT, None)
-    return windows.computing(decision, window, found.job, building)
+    return windows.computing(decision, window, following.job, building)
 
 
-def analyse(found: PartialsFollowing) -> Deciding[Decision | None]:
+def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
     """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
-    case = found.case
-    key = _analysis(case, found.query)
-    job = part_job(case.node, case.schemas, found.of.slot.name, found.query)
+    case = following.case
+    key = _analysis(case, following.query)
+    job = part_job(case.node, case.schemas, following.of.slot.name, following.query)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    known = yield from lookups.tasks([key])
-    status, error = windows.learning(task, known)
+    queued = yield from lookups.tasks([key])
+    status, error = windows.learning(task, queued)
     if error is not None:
         return None
-    return replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
+    return replace(compute(following), status=status, step=Learn(task, job), reason="analysis")
 
 
-def schema_of(found: PartialsFollowing) -> Deciding[Schema]:
+def schema_of(following: PartialsFollowing) -> Deciding[Schema]:
     """Of parts that are there."""
-    first = next(iter(tree.scan(found.case.planning.world.nodes, found.root)))
+    first = next(iter(tree.scan(following.case.planning.world.nodes, following.root)))
     fragments = yield from lookups.fragments([first.fragment])
     return fragments[first.fragment].schema
 
 
-def whole(found: PartialsFollowing, job: StoredTransformJob, schema: Schema, root: bytes) -> StoredSqlJob | None:
+def merge_job(
+    following: PartialsFollowing, job: StoredTransformJob, schema: Schema, root: bytes
+) -> StoredSqlJob | None:
     """The job of the whole over a tree of parts with this schema; None where their types do not come together
     exactly."""
     try:
-        edits = found.query.split.whole(column_types(schema))
+        edits = following.query.split.whole(column_types(schema))
     except Unproven:
         return None
     assert job["language"] == "sql"
-    return whole_job(job, found.of.slot.name, found.query, edits, schema, root)
+    return whole_job(job, following.of.slot.name, following.query, edits, schema, root)
 
 
-def kept(case: Case) -> Iterator[tuple[str, Consumed]]:
+def carried(case: Case) -> Iterator[tuple[str, Consumed]]:
     """What the present state remembers of parts, for the next one: they may be of use again."""
     if case.state is None:
         return

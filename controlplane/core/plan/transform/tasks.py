@@ -38,7 +38,7 @@ def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Decidi
     """The task of each of these partitions; those that wait for an input are left out."""
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
-    found = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
+    entries_of = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
     schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
@@ -55,7 +55,7 @@ def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Decidi
         )
         for key in keys
         if key not in waiting
-        for reads in ({name: entries.get(key) for name, entries in found.items()},)
+        for reads in ({name: entries.get(key) for name, entries in entries_of.items()},)
     }
 
 
@@ -65,8 +65,8 @@ def _waiting(case: Case, i: Input, keys: Sequence[str]) -> set[str]:
         return set()
     nodes = case.planning.world.nodes
     waiting = set(i.pending.listed).intersection(keys)
-    for wanted, have in i.pending.trees.values():
-        waiting |= tree.lookup(nodes, wanted, keys).keys() - tree.lookup(nodes, have, keys).keys()
+    for root, have in i.pending.trees.values():
+        waiting |= tree.lookup(nodes, root, keys).keys() - tree.lookup(nodes, have, keys).keys()
     return waiting - tree.lookup(nodes, i.of.root, keys).keys()
 
 
