@@ -48,8 +48,8 @@ class Check:
         """The part of the dataset's schema that it looks at."""
         names = [f["name"] for f in schema["fields"]]
         if self.predicate is None:
-            wanted = {n.casefold() for n in self.of.unique}
-            return select_columns(schema, [n for n in names if n.casefold() in wanted])
+            unique = {n.casefold() for n in self.of.unique}
+            return select_columns(schema, [n for n in names if n.casefold() in unique])
         named = self.predicate.named_columns(names)
         return schema if named is None else select_columns(schema, named)
 
@@ -59,18 +59,18 @@ def compiled(component: Component, spark: SparkSettings, semantics: int, problem
     return tuple(c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None)
 
 
-def _compiled(one: Expectation, spark: SparkSettings, semantics: int, problems: list[Problem]) -> Check | None:
+def _compiled(expectation: Expectation, spark: SparkSettings, semantics: int, problems: list[Problem]) -> Check | None:
     common = {"spark": spark, "line": SPARK_LINE, "semantics": semantics}
-    if not one.check:
-        columns = sorted(one.unique)
-        return Check(one, digest("unique/1", columns=columns, **common), None)
+    if not expectation.check:
+        columns = sorted(expectation.unique)
+        return Check(expectation, digest("unique/1", columns=columns, **common), None)
     try:
-        found = sql.predicate(one.check)
+        condition = sql.predicate(expectation.check)
     except sql.SqlProblem as e:
-        at = one.text.at(e.line, e.column)
+        at = expectation.text.at(e.line, e.column)
         problems.append(Problem(at.file, at.line, at.column, e.code, e.message, e.hint))
         return None
-    return Check(one, digest("condition/1", condition=found.digest, **common), found)
+    return Check(expectation, digest("condition/1", condition=condition.digest, **common), condition)
 
 
 def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
@@ -128,10 +128,10 @@ def place_of(
 ) -> tuple[str, int, int] | None:
     """(file, line, column) in the blueprint of an error in an expectation; None if it is about none."""
     name = file.removeprefix(EXPECTATION) if file and file.startswith(EXPECTATION) else None
-    one = next((e for e in component.expect if e.name == name), None)
-    if one is None:
+    expectation = next((e for e in component.expect if e.name == name), None)
+    if expectation is None:
         return None
-    place = one.text.at(line, column or 1) if one.check and line is not None else one.place
+    place = expectation.text.at(line, column or 1) if expectation.check and line is not None else expectation.place
     return place.file, place.line, place.column
 
 

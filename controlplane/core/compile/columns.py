@@ -27,20 +27,20 @@ _GIVEN = frozenset({"params", "spark"})  # to every function, if it takes them
 
 def problems(nodes: Mapping[str, Node], dataflows: Container[str]) -> Iterator[Problem]:
     """Of the components of these dataflows that were compiled."""
-    known = Columns(nodes)
+    tables = Columns(nodes)
     for dataset, node in nodes.items():
         if dataset.partition(".")[0] in dataflows and not isinstance(node, Sink) and not node.output:
-            yield from _of(node, known)
+            yield from _of(node, tables)
 
 
-def _of(node: Source | Transform, known: Columns) -> Iterator[Problem]:
-    names = known.of(node.dataset)
+def _of(node: Source | Transform, tables: Columns) -> Iterator[Problem]:
+    names = tables.of(node.dataset)
     if isinstance(node, Transform):
-        yield from _twice(node, known)
+        yield from _twice(node, tables)
         yield from _untaken(node)
     if names is None:
         return
-    look = Look(names, known.is_case_sensitive(node))
+    look = Look(names, tables.is_case_sensitive(node))
     yield from look.at_checks(node.checks)
     yield from look.at_names(node.component.sort_by, node.component.sort_places)
     if isinstance(node, Transform):
@@ -76,8 +76,8 @@ class Columns:
             inputs = {slot.name: names for slot in node.slots if (names := self.found[slot.dataset]) is not None}
             if node.fold is not None:
                 inputs[node.fold.name] = _names(node.fold.schema)
-            found = node.query.output_columns(inputs, case_sensitive=node.is_case_sensitive)
-            self.selected[node.dataset] = found
+            columns = node.query.output_columns(inputs, case_sensitive=node.is_case_sensitive)
+            self.selected[node.dataset] = columns
         return self.selected[node.dataset]
 
     def is_case_sensitive(self, node: Source | Transform) -> bool:
@@ -124,11 +124,11 @@ class Look:
 
     def at_condition(self, condition: sql.Predicate, text: TextPlace) -> Iterator[Problem]:
         """`text`: where the condition stands."""
-        seen: set[str] = set()
+        reported: set[str] = set()
         for word, line, column, is_all in condition.mentioned_columns():
-            if word in seen or self._has(word) or not is_all:
+            if word in reported or self._has(word) or not is_all:
                 continue
-            seen.add(word)
+            reported.add(word)
             yield self._unknown(word, text.at(line, column))
 
     def _has(self, word: str) -> bool:
@@ -140,21 +140,21 @@ class Look:
         return _problem(place, "unknown-column", f"there is no column {word[:40]!r}", hint)
 
 
-def _twice(node: Transform, known: Columns) -> Iterator[Problem]:
+def _twice(node: Transform, tables: Columns) -> Iterator[Problem]:
     """Output columns of one name: no table can have both."""
-    outputs = known.outputs(node)
+    outputs = tables.outputs(node)
     if outputs is None or not isinstance(node.body, SqlTransform):
         return
-    seen: set[str] = set()
-    told: set[str] = set()
+    first_names: set[str] = set()
+    reported: set[str] = set()
     for column in outputs.columns:
         name = column.name if node.is_case_sensitive else column.name.lower()
-        if not name or name not in seen:
-            seen.add(name)
+        if not name or name not in first_names:
+            first_names.add(name)
             continue
-        if name in told:
+        if name in reported:
             continue
-        told.add(name)
+        reported.add(name)
         place = node.body.text.at(column.line, column.column)
         hint = "give it another name" if column.is_written else "name the columns that you want, in place of *"
         yield _problem(place, "duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint)

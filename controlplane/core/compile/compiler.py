@@ -38,10 +38,10 @@ def compile_revisions(
 ) -> Desired:
     """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem: one that is
     found early hides none of other components."""
-    found = attempt(revisions, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
-    if found.problems:
-        raise InvalidBlueprint(found.problems)
-    return found.desired
+    outcome = attempt(revisions, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
+    if outcome.problems:
+        raise InvalidBlueprint(outcome.problems)
+    return outcome.desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +78,27 @@ def attempt(
             by_flow.setdefault(text.blueprint.dataflow, text)
     doubtful = _Doubtful.of(by_flow, frozenset(unreadable))
     blueprints = [text.blueprint for text in by_flow.values()]
-    found, unlinked = graph.link(
+    linked, unlinked = graph.link(
         blueprints, lambda b, c: names.references(by_flow[b.dataflow], c), doubtful, doubtful.datasets
     )
     problems.extend(unlinked)
     nodes: dict[str, Node] = {}
-    for dataset in (*found.order, *found.circular):
-        blueprint, component = found.component(dataset)
+    for dataset in (*linked.order, *linked.circular):
+        blueprint, component = linked.component(dataset)
         text = by_flow[blueprint.dataflow]
-        if _is_kept(before, dataset, text, found, nodes):
+        if _is_kept(before, dataset, text, linked, nodes):
             nodes[dataset] = before.nodes[dataset]
         elif dataset.endswith(QUARANTINE):  # its maker's name comes first among equals
             nodes |= _quarantine(dataset, nodes.get(dataset.removesuffix(QUARANTINE)))
         else:
-            step = _Step(Named(dataset, component, text, namespace, semantics), found.inputs(dataset), nodes, problems)
+            step = _Step(Named(dataset, component, text, namespace, semantics), linked.inputs(dataset), nodes, problems)
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
     problems.extend(columns.problems(nodes, parsed.keys()))
-    depths = {} if problems else _depths(found)
-    late = tuple(d for d in found.order if isinstance(node := nodes.get(d), Transform) and node.by_key is not None)
-    return Attempt(Desired(nodes, found.order, found, depths, by_flow, undecided=late), tuple(sorted(set(problems))))
+    depths = {} if problems else _depths(linked)
+    late = tuple(d for d in linked.order if isinstance(node := nodes.get(d), Transform) and node.by_key is not None)
+    return Attempt(Desired(nodes, linked.order, linked, depths, by_flow, undecided=late), tuple(sorted(set(problems))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,11 @@ def _compiled_from(revision: Revision) -> tuple[object, ...]:
     return revision.number, revision.file, revision.text, dict(revision.files), dict(revision.uids)
 
 
-def _is_kept(before: Desired, dataset: str, text: NodeText, found: Graph, nodes: Mapping[str, Node]) -> bool:
+def _is_kept(before: Desired, dataset: str, text: NodeText, linked: Graph, nodes: Mapping[str, Node]) -> bool:
     """Whether its text and everything upstream are the same as they were."""
     if before.texts.get(text.blueprint.dataflow) is not text:
         return False
-    inputs = found.inputs(dataset)
+    inputs = linked.inputs(dataset)
     return before.graph.inputs(dataset) == inputs and all(nodes.get(i) is before.nodes[i] for i in inputs.values())
 
 
@@ -153,10 +153,10 @@ def _quarantine(dataset: str, maker: Node | None) -> dict[str, Node]:
     return {dataset: replace(twin, work=maker.logic) if isinstance(twin, Transform) else twin}
 
 
-def _depths(found: Graph) -> dict[str, int]:
+def _depths(linked: Graph) -> dict[str, int]:
     depths: dict[str, int] = {}
-    for dataset in found.order:
-        depths[dataset] = 1 + max((depths[i] for i in found.inputs(dataset).values()), default=-1)
+    for dataset in linked.order:
+        depths[dataset] = 1 + max((depths[i] for i in linked.inputs(dataset).values()), default=-1)
     return depths
 
 
@@ -171,9 +171,9 @@ class _Step:
 
     def compile(self) -> Node | None:
         """None where something is wrong with it, or with what it reads."""
-        known = len(self.problems)
+        count = len(self.problems)
         node = self._compiled()
-        self.problems[known:] = [names.of_use(self.named.component, problem) for problem in self.problems[known:]]
+        self.problems[count:] = [names.of_use(self.named.component, problem) for problem in self.problems[count:]]
         return node
 
     def _compiled(self) -> Node | None:
@@ -210,33 +210,33 @@ class _Step:
         checks = self._checks()
         if query is None:
             return None
-        found = modes.of_sql(component, body, query, self._inputs())
+        chosen = modes.of_sql(component, body, query, self._inputs())
         self._refuse_zone(query)
-        if not self._is_sound(body, found, checks):
+        if not self._is_sound(body, chosen, checks):
             return None
-        return identity.transform(self.named, body, query, found, checks, self.nodes)
+        return identity.transform(self.named, body, query, chosen, checks, self.nodes)
 
     def _python(self, body: PythonTransform) -> Transform | None:
         component, bundle = self.named.component, self.named.text.bundles.get(self.named.component.name)
         checks = self._checks()
         if bundle is None:
             return None
-        found = modes.of_python(component, body, bundle, self._inputs())
+        chosen = modes.of_python(component, body, bundle, self._inputs())
         self._refuse_zone(None)
-        if not self._is_sound(body, found, checks):
+        if not self._is_sound(body, chosen, checks):
             return None
-        return identity.transform(self.named, body, bundle, found, checks, self.nodes)
+        return identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
     def _inputs(self) -> Inputs:
         return Inputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
 
-    def _is_sound(self, body: SqlTransform | PythonTransform, found: Modes, checks: tuple[Check, ...]) -> bool:
+    def _is_sound(self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[Check, ...]) -> bool:
         """Notes what is wrong. Whether all that it reads was compiled."""
-        self.problems.extend(found.problems)
-        is_read_by_key = any(slot.mode == "by" for slot in found.slots)
+        self.problems.extend(chosen.problems)
+        is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(of_checks.not_quarantined(checks))
-        return all(slot.dataset in self.nodes for slot in found.slots)
+        return all(slot.dataset in self.nodes for slot in chosen.slots)
 
     def _checks(self) -> tuple[Check, ...]:
         named = self.named
@@ -250,11 +250,11 @@ class _Step:
             return None
 
     def _located(self, path: str) -> str | None:
-        found = names.absolute(path, self.named.text.revision.file)
-        if found is None:
+        location = names.absolute(path, self.named.text.revision.file)
+        if location is None:
             hint = "write an absolute path, or send the blueprint with its own absolute file name"
             self._refuse("relative-path", f"{path!r} is relative to nothing that the server knows", hint)
-        return found
+        return location
 
     def _refuse_zone(self, query: sql.Query | None) -> None:
         if fault := zone_fault(self.named.component, query, self.named.timezone):

@@ -61,10 +61,10 @@ def logic_options(read: Read) -> dict[str, str]:
 def listing_id(read: Read, location: str) -> bytes:
     """Whoever lists the same place in the same way shares the listing."""
     if is_files(read):
-        found = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
-        return digest("files-listing/1", listing=found, settings=dict(read.settings)) if read.settings else found
-    told = {"location": location, "settings": _identifying(read.settings), "options": dict(read.options)}
-    return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
+        files = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
+        return digest("files-listing/1", listing=files, settings=dict(read.settings)) if read.settings else files
+    place = {"location": location, "settings": _identifying(read.settings), "options": dict(read.options)}
+    return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **place)
 
 
 def feed_of(read: Read, namespace: str) -> FeedAddress | None:
@@ -99,12 +99,12 @@ def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
 def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:
     """Where and how a copy is kept. Another one is written anew; `uid` is that of the component."""
     if is_files(write):
-        found = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
+        files = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
         endpoint = dict(write.settings).get("storage.endpoint")
-        return digest("files-target/1", target=found, endpoint=endpoint) if endpoint else found
-    told = {"path": path, "settings": _identifying(write.settings), "keyed": list(keyed)}
+        return digest("files-target/1", target=files, endpoint=endpoint) if endpoint else files
+    place = {"path": path, "settings": _identifying(write.settings), "keyed": list(keyed)}
     return digest(
-        "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **told
+        "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **place
     )
 
 

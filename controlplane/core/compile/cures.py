@@ -14,11 +14,11 @@ from dataplane.contract.jobs import Mode
 
 def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]) -> str:
     """Of an input of a query, by what is proven about it and by what is declared."""
-    whole = [other for other, mode in declared.items() if mode != "each"]
-    if name in whole:
+    unsplit = [other for other, mode in declared.items() if mode != "each"]
+    if name in unsplit:
         return f"to be read in part, leave `{name}` out of `inputs:`, so that its mode is inferred"
-    if verdict.mode == "each" and whole:
-        return f"to be read in part, leave `{whole[0]}` out of `inputs:`, so that its mode is inferred"
+    if verdict.mode == "each" and unsplit:
+        return f"to be read in part, leave `{unsplit[0]}` out of `inputs:`, so that its mode is inferred"
     if not body.partition_by:
         return "to be read by a key, name in `partition_by:` the columns that its rows are grouped or joined by"
     key = ", ".join(part.column for part in body.partition_by)

@@ -51,12 +51,12 @@ def fold(
     component: Component, previous: Previous, modes: Iterable[tuple[str, str]], read: Iterable[str] | None
 ) -> tuple[Fold | None, list[Problem]]:
     """The fold, and all that is wrong with it. `modes` of the other inputs by name; `read`: what the SQL names."""
-    found, problems = None, list(_problems(component, previous, list(modes), read))
+    previous_fold, problems = None, list(_problems(component, previous, list(modes), read))
     try:
-        found = Fold(previous.name, parse_ddl(previous.schema))
+        previous_fold = Fold(previous.name, parse_ddl(previous.schema))
     except InvalidSchema as e:
         problems.append(_problem(previous.schema_place, e.code, str(e), "for example: day STRING, total BIGINT"))
-    return found, problems
+    return previous_fold, problems
 
 
 def _problems(
@@ -72,9 +72,9 @@ def _problems(
         message = f"no input says which partitions there are: {how}"
         hint = f"declare one: inputs: {{{previous.name}: previous, {modes[0][0] if modes else 'events'}: each}}"
         yield _problem(previous.place, "missing-input", message, hint)
-    for one in (e for e in component.expect if e.on_fail == "quarantine"):
+    for expectation in (e for e in component.expect if e.on_fail == "quarantine"):
         hint = "on_fail: drop, or quarantine the rows of what it reads"
-        yield _problem(one.place, "not-supported", "a fold cannot keep rows that it takes out", hint)
+        yield _problem(expectation.place, "not-supported", "a fold cannot keep rows that it takes out", hint)
 
 
 def _problem(at: Position, code: str, message: str, hint: str) -> Problem:

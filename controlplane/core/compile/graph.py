@@ -63,31 +63,31 @@ class Graph:
 
 
 def _reached(start: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = list(start)
     while waiting:
-        new = set(following(waiting.pop())) - found
-        found |= new
+        new = set(following(waiting.pop())) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
-def build(blueprints: Iterable[Blueprint], references: References, known: Container[str] = ()) -> Graph:
+def build(blueprints: Iterable[Blueprint], references: References, elsewhere: Container[str] = ()) -> Graph:
     """Link components by the references that `references` finds in each, in order.
 
-    `known` holds datasets of dataflows that are not among `blueprints`. Raises InvalidBlueprint with every problem:
+    `elsewhere` holds datasets of dataflows that are not among `blueprints`. Raises InvalidBlueprint with every problem:
     missing inputs, self-references, inputs that are write components, cycles.
     """
-    found, problems = link(blueprints, references, known)
+    linked, problems = link(blueprints, references, elsewhere)
     if problems:
         raise InvalidBlueprint(problems)
-    return found
+    return linked
 
 
 def link(
     blueprints: Iterable[Blueprint],
     references: References,
-    known: Container[str] = (),
+    elsewhere: Container[str] = (),
     also_named: Iterable[str] = (),
 ) -> tuple[Graph, tuple[Problem, ...]]:
     """As `build`; problems are part of the answer. Inputs that could not be resolved are left out of the graph.
@@ -96,7 +96,7 @@ def link(
     """
     problems = Problems()
     owners = _owners(blueprints, problems)
-    resolver = _Resolver(owners, known, tuple(also_named), problems)
+    resolver = _Resolver(owners, elsewhere, tuple(also_named), problems)
     makers = {dataset: owned for dataset, owned in owners.items() if not dataset.endswith(QUARANTINE)}
     inputs = {dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in makers.items()}
     inputs |= {dataset: inputs[dataset.removesuffix(QUARANTINE)] for dataset in owners.keys() - makers.keys()}
@@ -124,7 +124,7 @@ def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Ow
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     owners: Mapping[str, Owned]
-    known: Container[str]
+    elsewhere: Container[str]
     also_named: tuple[str, ...]
     problems: Problems
 
@@ -132,8 +132,8 @@ class _Resolver:
         """Slots that could be resolved. A name that is read several times is one slot, reported once."""
         first = {r.name: r for r in reversed(references)}
         names = dict.fromkeys(r.name for r in references)
-        found = {name: self._resolve(dataset, first[name]) for name in names}
-        return {name: source for name, source in found.items() if source}
+        resolved = {name: self._resolve(dataset, first[name]) for name in names}
+        return {name: source for name, source in resolved.items() if source}
 
     def _resolve(self, dataset: str, reference: Reference) -> str | None:
         source, place, add = self._find(self.owners[dataset][0], reference.name), reference.place, self.problems.add
@@ -152,7 +152,7 @@ class _Resolver:
         """A bare name is of the own dataflow. Names are found without regard to case where Spark has none."""
         written = name if blueprint.spark.case_sensitive else name.lower()
         source = written if "." in written else f"{blueprint.dataflow}.{written}"
-        return source if source in self.owners or source in self.known else None
+        return source if source in self.owners or source in self.elsewhere else None
 
     def _hint(self, dataset: str, reference: Reference) -> str:
         if reference.name.lower() == SELF:
@@ -163,11 +163,11 @@ class _Resolver:
 
 
 def _readers(inputs: Edges) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    readers_of: dict[str, list[str]] = {}
     for dataset, slots in inputs.items():
         for source in dict.fromkeys(slots.values()):
-            found.setdefault(source, []).append(dataset)
-    return {source: tuple(sorted(readers)) for source, readers in found.items()}
+            readers_of.setdefault(source, []).append(dataset)
+    return {source: tuple(sorted(readers)) for source, readers in readers_of.items()}
 
 
 def _order(inputs: Edges, readers: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -215,26 +215,26 @@ def _knots(edges: Mapping[str, list[str]]) -> list[set[str]]:
     for node, following in edges.items():
         for other in following:
             backward[other].append(node)
-    seen: set[str] = set()
-    finished = [node for start in edges for node in _finished(start, edges, seen)]
-    seen = set()
-    found = (set(_finished(start, backward, seen)) for start in reversed(finished))
-    return [knot for knot in found if len(knot) > 1]
+    visited: set[str] = set()
+    finished = [node for start in edges for node in _finished(start, edges, visited)]
+    visited = set()
+    components = (set(_finished(start, backward, visited)) for start in reversed(finished))
+    return [knot for knot in components if len(knot) > 1]
 
 
-def _finished(start: str, edges: Mapping[str, list[str]], seen: set[str]) -> list[str]:
+def _finished(start: str, edges: Mapping[str, list[str]], visited: set[str]) -> list[str]:
     """Nodes reached from `start` and not seen before, in the order in which a depth-first search leaves them."""
-    if start in seen:
+    if start in visited:
         return []
-    seen.add(start)
-    found, trail = [], [(start, iter(edges[start]))]
+    visited.add(start)
+    finished, trail = [], [(start, iter(edges[start]))]
     while trail:
         node, following = trail[-1]
-        new = next((n for n in following if n not in seen), None)
+        new = next((n for n in following if n not in visited), None)
         if new is None:
-            found.append(node)
+            finished.append(node)
             trail.pop()
         else:
-            seen.add(new)
+            visited.add(new)
             trail.append((new, iter(edges[new])))
-    return found
+    return finished

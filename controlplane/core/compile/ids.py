@@ -68,8 +68,8 @@ def footers_key(task: bytes) -> bytes:
 def read_logic(parse: bytes, declared: Schema | None, schema_change: str, *, folders: bool = False) -> bytes:
     """Logic of a read component as a whole: its parse logic and how its schema comes about. `folders`: those named
     `key=value` are columns. Their values are part of what identifies the objects, so the parse logic is the same."""
-    more = {"folders": True} if folders else {}
-    return digest("read/1", parse=parse, declared=declared, schema_change=schema_change, **more)
+    optional = {"folders": True} if folders else {}
+    return digest("read/1", parse=parse, declared=declared, schema_change=schema_change, **optional)
 
 
 def transform_logic(
@@ -88,13 +88,13 @@ def transform_logic(
     """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
     output is partitioned by columns, how (`keyed`); the packages that it requires, if any; where it reads its own
     partition before, as what (`fold`); the driver's libraries that it imports, if any, by their major versions."""
-    more: dict[str, object] = {} if keyed is None else {"keyed": keyed}
+    optional: dict[str, object] = {} if keyed is None else {"keyed": keyed}
     if requirements:
-        more["requirements"] = list(requirements)
+        optional["requirements"] = list(requirements)
     if fold is not None:
-        more["fold"] = fold
+        optional["fold"] = fold
     if libraries:
-        more["libraries"] = dict(libraries)
+        optional["libraries"] = dict(libraries)
     return digest(
         "transform/1",
         language=language,
@@ -105,7 +105,7 @@ def transform_logic(
         spark=spark,
         line=SPARK_LINE,
         semantics=semantics,
-        **more,
+        **optional,
     )
 
 
@@ -122,8 +122,8 @@ def volatile_logic(logic: bytes, uid: str) -> bytes:
 def salt(uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False) -> bytes:
     """What tells apart the frozen results of one component's partitions, of one period, since they were last forced.
     `is_pinned`: other code than the logic says gave them."""
-    more = {"pinned": True} if is_pinned else {}
-    return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **more)
+    optional = {"pinned": True} if is_pinned else {}
+    return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **optional)
 
 
 def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:

@@ -74,9 +74,9 @@ def all_decided(desired: Desired, schema_of: Callable[[str], Schema | None]) -> 
     for dataset in desired.undecided:
         node = desired.nodes[dataset]
         assert isinstance(node, Transform)
-        found = {slot.name: schema_of(slot.dataset) for slot in node.slots}
-        schemas = {name: schema for name, schema in found.items() if schema is not None}
-        if len(schemas) == len(found):
+        schema_by_slot = {slot.name: schema_of(slot.dataset) for slot in node.slots}
+        schemas = {name: schema for name, schema in schema_by_slot.items() if schema is not None}
+        if len(schemas) == len(schema_by_slot):
             nodes[dataset] = decided(node, schemas)
     return replace(desired, nodes={**desired.nodes, **nodes}) if nodes else desired
 

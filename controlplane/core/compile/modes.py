@@ -71,27 +71,27 @@ def _sql_slots(
     parts = [
         sql.KeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets)) for key in body.partition_by
     ]
-    found = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
-    found.pop(fold.name_of(component), None)
+    verdicts = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
+    verdicts.pop(fold.name_of(component), None)
     renamed = names.renamed(component)
-    datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in found}
+    datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in verdicts}
     slots = []
-    for name, mode, reason in _chosen({name: verdict.planned for name, verdict in found.items()}, declared):
-        cure = cures.of_sql(body, name, found[name], declared) if mode == "all" else ""
-        if mode == "all" and found[name].mode == "by" and not declared:
+    for name, mode, reason in _chosen({name: verdict.planned for name, verdict in verdicts.items()}, declared):
+        cure = cures.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
+        if mode == "all" and verdicts[name].mode == "by" and not declared:
             reason = "`all`: a part of the key is an expression of columns, in one of its inputs"
         slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
-    keyed = {} if declared else _proven_keys(found)
+    keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
         return tuple(slots), ()
-    return _by_types(body, slots, [_by(slot, found, keyed) for slot in slots], inputs)
+    return _by_types(body, slots, [_by(slot, verdicts, keyed) for slot in slots], inputs)
 
 
-def _by(slot: Slot, found: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]) -> Slot:
+def _by(slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]) -> Slot:
     """The input as it is read where the key is proven."""
     if slot.name not in keyed:
         return slot
-    return Slot(slot.name, slot.dataset, "by", found[slot.name].reason, keyed[slot.name], is_proven=True)
+    return Slot(slot.name, slot.dataset, "by", verdicts[slot.name].reason, keyed[slot.name], is_proven=True)
 
 
 def _by_types(
@@ -131,9 +131,9 @@ def _python_slot(component: Component, body: PythonTransform, name: str, mode: M
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode), cure=cure)
 
 
-def _proven_keys(found: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ...]]:
+def _proven_keys(verdicts: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ...]]:
     """The columns of the key in inputs that are proven to be read by it; none where one of them has no such columns."""
-    by = {name: tuple(k.column for k in verdict.keys) for name, verdict in found.items() if verdict.mode == "by"}
+    by = {name: tuple(k.column for k in verdict.keys) for name, verdict in verdicts.items() if verdict.mode == "by"}
     return by if all(all(columns) for columns in by.values()) else {}
 
 
@@ -146,14 +146,14 @@ def _declared(dataset: str, inputs: Inputs) -> Schema | None:
 def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]) -> Iterator[tuple[str, Mode, str]]:
     """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise, none of them is."""
     other = [n for n, m in inferred.items() if m.mode == "each" and hints.get(n, "each") != "each"]
-    for name, found in inferred.items():
+    for name, inferred_mode in inferred.items():
         hint = hints.get(name)
-        if hint is not None and hint != found.mode:
-            yield name, hint, f"declared {hint}; inferred {found.reason}"
-        elif hint is None and found.mode == "each" and other:
-            yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {found.reason}"
+        if hint is not None and hint != inferred_mode.mode:
+            yield name, hint, f"declared {hint}; inferred {inferred_mode.reason}"
+        elif hint is None and inferred_mode.mode == "each" and other:
+            yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {inferred_mode.reason}"
         else:
-            yield name, found.mode, found.reason
+            yield name, inferred_mode.mode, inferred_mode.reason
 
 
 def _columns(body: SqlTransform | PythonTransform, mode: str) -> tuple[str, ...]:
@@ -166,8 +166,8 @@ def _folded(
 ) -> tuple[Fold | None, tuple[Problem, ...]]:
     if body.previous is None:
         return None, ()
-    found, problems = fold.fold(component, body.previous, ((s.name, s.mode) for s in slots), read)
-    return found, tuple(problems)
+    previous_fold, problems = fold.fold(component, body.previous, ((s.name, s.mode) for s in slots), read)
+    return previous_fold, tuple(problems)
 
 
 # --- problems -----------------------------------------------------------------------------------
@@ -188,9 +188,9 @@ def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterat
 
 def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -> Iterator[Problem]:
     """Arguments of the function that are neither inputs nor what Headgate hands in."""
-    given = {hint.name for hint in body.inputs} | {"params", "spark", fold.name_of(component)}
+    available = {hint.name for hint in body.inputs} | {"params", "spark", fold.name_of(component)}
     for name, place in zip(bundle.arguments, bundle.places, strict=True):
-        if name not in given:
+        if name not in available:
             hint = _argument_hint(name, body)
             yield problem_at(
                 body.text.at(*place), "missing-input", f"the function takes {name!r}, which is no input", hint

@@ -23,9 +23,9 @@ def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> N
 
     Code that is refused has no query or bundle.
     """
-    found = parsed or draft(revision.text, file=revision.file, files=revision.files)
-    problems.extend(found.problems)
-    blueprint = found.blueprint
+    parsed_draft = parsed or draft(revision.text, file=revision.file, files=revision.files)
+    problems.extend(parsed_draft.problems)
+    blueprint = parsed_draft.blueprint
     if blueprint is None:
         return None
     queries: dict[str, sql.Query] = {}
@@ -43,7 +43,7 @@ def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> N
             problems.append(_located(component, Problem("", e.line, e.column, e.code, e.message, e.hint)))
         except code.CodeProblem as e:
             problems.append(_located(component, Problem(e.file, e.line, e.column, e.code, e.message, e.hint)))
-    return NodeText(blueprint, revision, queries, bundles, found.unsound)
+    return NodeText(blueprint, revision, queries, bundles, parsed_draft.unsound)
 
 
 def _located(component: Component, problem: Problem) -> Problem:
@@ -61,8 +61,8 @@ def _located(component: Component, problem: Problem) -> Problem:
         )
     if isinstance(body, SqlTransform | PythonTransform):
         place = body.text.at(problem.line, problem.column)
-    found = Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
-    return of_use(component, found)
+    placed = Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
+    return of_use(component, placed)
 
 
 def of_use(component: Component, problem: Problem) -> Problem:

@@ -118,8 +118,8 @@ class Source:
 
     def with_metadata(self, schema: Schema) -> Schema:
         extra = struct(metadata_fields(self.read.metadata).items())
-        whole = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
-        return expectations.with_reason(whole) if self.output else whole
+        extended = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
+        return expectations.with_reason(extended) if self.output else extended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +221,8 @@ class Desired:
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
         """The datasets and sinks of these dataflows and everything upstream of them."""
-        wanted = set(flows)
-        own = {d for d in self.order if d.partition(".")[0] in wanted}
+        names = set(flows)
+        own = {d for d in self.order if d.partition(".")[0] in names}
         return frozenset(own | set(self.graph.upstream(own)))
 
 

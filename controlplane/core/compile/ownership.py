@@ -20,18 +20,18 @@ def own(
 ) -> frozenset[str]:
     """Datasets and write components of a branch that are not main's. `forces`: how often each was forced, in both.
     `held`: datasets that were rolled back in the branch itself."""
-    found: set[str] = set()
+    owned: set[str] = set()
     for dataset in desired.order:  # inputs first
         is_forced = forces.get(dataset) != of_main.get(dataset)
-        if is_forced or dataset in held or _differs(desired.nodes[dataset], main.nodes.get(dataset), found):
-            found.add(dataset)
-    return frozenset(found)
+        if is_forced or dataset in held or _differs(desired.nodes[dataset], main.nodes.get(dataset), owned):
+            owned.add(dataset)
+    return frozenset(owned)
 
 
-def decided(desired: Desired, found: Collection[str], off: Container[str] = ()) -> frozenset[str]:
+def decided(desired: Desired, owned: Collection[str], off: Container[str] = ()) -> frozenset[str]:
     """Those of a branch's own that anything is decided about there: write components are off, unless they were
     redirected. `off`: those that are off nevertheless."""
-    return frozenset(d for d in found if d not in off and not is_off(desired.nodes[d]))
+    return frozenset(d for d in owned if d not in off and not is_off(desired.nodes[d]))
 
 
 def is_off(node: Node) -> bool:
@@ -54,14 +54,14 @@ def ends_hold(before: Node | None, after: Node | None) -> bool:
     return is_edited(after, before)
 
 
-def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:
+def _differs(node: Node, in_main: Node | None, owned: Collection[str]) -> bool:
     if isinstance(node, Sink) or in_main is None or isinstance(in_main, Sink):
         return True
     if (node.uid, node.lineage) != (in_main.uid, in_main.lineage):
         return True
     if _gate(node) != _gate(in_main):
         return True
-    return isinstance(node, Transform) and any(slot.dataset in found for slot in node.slots)
+    return isinstance(node, Transform) and any(slot.dataset in owned for slot in node.slots)
 
 
 def _gate(node: Source | Transform) -> tuple[object, ...]:

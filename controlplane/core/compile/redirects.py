@@ -51,14 +51,14 @@ def resolved(sink: Sink, name: str) -> str:
     part of the component's own. Raises BadRedirect."""
     kind, own = _kind(sink.write), _own_name(sink)
     if kind == "path" and "/" not in name:
-        found = f"{own.rstrip('/').rpartition('/')[0]}/{name}"
+        place = f"{own.rstrip('/').rpartition('/')[0]}/{name}"
     elif kind == "table" and "." in own and "." not in name:
-        found = f"{own.rpartition('.')[0]}.{name}"
+        place = f"{own.rpartition('.')[0]}.{name}"
     else:
-        found = name
-    if fault := _fault(sink, found):
+        place = name
+    if fault := _fault(sink, place):
         raise BadRedirect(sink.dataset, fault)
-    return found
+    return place
 
 
 def applied(desired: Desired, branch: Branch | None) -> Desired:
@@ -79,19 +79,19 @@ def taken(desired: Desired, main: Desired, branch: Branch | None, others: Iterab
     moved = [node for node in desired.nodes.values() if isinstance(node, Sink) and node.branch]
     if not moved or branch is None:
         return {}
-    known = [*_places(main), *_places(desired)]
+    places = [*_places(main), *_places(desired)]
     older = [other for other in others if (other.at, other.name) < (branch.at, branch.name)]
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for node in moved:
-        reason = _taken(node, known, older)
+        reason = _taken(node, places, older)
         if reason:
-            found[node.dataset] = reason
-    return found
+            reasons[node.dataset] = reason
+    return reasons
 
 
-def _taken(node: Sink, known: Iterable[tuple[str, Place]], older: Iterable[Branch]) -> str:
+def _taken(node: Sink, places: Iterable[tuple[str, Place]], older: Iterable[Branch]) -> str:
     place = _place(node)
-    for name, other in known:
+    for name, other in places:
         if name != f"{node.dataset}@{node.branch}" and place.meets(other):
             return f"its redirect leads to the place of {name.partition('@')[0]}"
     for branch in older:
@@ -114,9 +114,9 @@ def _elsewhere(write: Write, path: str, place: str) -> tuple[Write, str]:
     kind = _kind(write)
     if kind == "path":
         return replace(write, path=place), place
-    told = tuple((key, place if key == kind else value) for key, value in write.settings)
+    settings = tuple((key, place if key == kind else value) for key, value in write.settings)
     there = path.removesuffix(_text(write)) + place
-    return replace(write, path=there, settings=told), there
+    return replace(write, path=there, settings=settings), there
 
 
 def _text(write: Write) -> str:
@@ -197,8 +197,8 @@ def _fault(sink: Sink, place: str) -> str:
 
 def _scheme(path: str) -> str:
     """With the bucket."""
-    scheme, found, rest = path.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}" if found and scheme != "file" else ""
+    scheme, separator, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme != "file" else ""
 
 
 def _refused(kind: Kind[str], text: str) -> str:
@@ -207,12 +207,12 @@ def _refused(kind: Kind[str], text: str) -> str:
     return next((fault.message for fault in faults if fault is not None), "")
 
 
-def named(desired: Desired, wanted: Mapping[str, str]) -> dict[str, str]:
+def named(desired: Desired, redirects: Mapping[str, str]) -> dict[str, str]:
     """The places that redirects name, by component. Raises BadRedirect."""
-    found: dict[str, str] = {}
-    for name, text in wanted.items():
+    places: dict[str, str] = {}
+    for name, text in redirects.items():
         node: Node | None = desired.nodes.get(name)
         if not isinstance(node, Sink):
             raise BadRedirect(name, "there is no write component of this name: write FLOW.COMPONENT")
-        found[name] = resolved(node, text)
-    return found
+        places[name] = resolved(node, text)
+    return places

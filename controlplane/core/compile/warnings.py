@@ -21,25 +21,25 @@ _DECLARE = "declare `volatile: true | daily | hourly`"
 
 def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
     """Of Python transforms (all, or those named) that do not say that they are volatile, in order of place."""
-    wanted = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
-    nodes = (node for node in wanted if isinstance(node, Transform) and not node.component.volatile)
+    chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
+    nodes = (node for node in chosen if isinstance(node, Transform) and not node.component.volatile)
     return tuple(sorted({notice for node in nodes for notice in _of(node)}))
 
 
 def _of(node: Transform) -> Iterator[Problem]:
     if isinstance(node.body, PythonTransform) and node.bundle is not None:
-        yield from (_notice(node.body, found) for found in node.bundle.volatile)
+        yield from (_notice(node.body, construct) for construct in node.bundle.volatile)
 
 
-def _notice(body: PythonTransform, found: VolatileCode) -> Problem:
-    file, line, column = found.file, found.line, 1
-    if found.file == body.main:
-        place = body.text.at(found.line, 1)
+def _notice(body: PythonTransform, code: VolatileCode) -> Problem:
+    file, line, column = code.file, code.line, 1
+    if code.file == body.main:
+        place = body.text.at(code.line, 1)
         file, line, column = place.file, place.line, place.column
-    message = f"{found.construct}: {_CLOCK if found.is_clock else _FOLLOWS}"
-    return Problem(file, line, column, CODE, message, _hint(found.construct))
+    message = f"{code.construct}: {_CLOCK if code.is_clock else _FOLLOWS}"
+    return Problem(file, line, column, CODE, message, _hint(code.construct))
 
 
 def _hint(construct: str) -> str:
-    known = cure(construct)
-    return f"{known}; or {_DECLARE}" if known else f"hand the value in by `params:`, or {_DECLARE}"
+    remedy = cure(construct)
+    return f"{remedy}; or {_DECLARE}" if remedy else f"hand the value in by `params:`, or {_DECLARE}"

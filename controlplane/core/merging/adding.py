@@ -31,6 +31,6 @@ def with_transform(text: str, name: str, sql: str) -> str | None:
     indents = parts.indents
     if len(indents) != 1:
         return None
-    whole = text if text.endswith("\n") else text + "\n"
-    before = whole[: len(whole) - len(parts.tail.text)].rstrip("\n")
+    ended = text if text.endswith("\n") else text + "\n"
+    before = ended[: len(ended) - len(parts.tail.text)].rstrip("\n")
     return f"{before}\n\n{sql_component(name, sql, min(indents) - 1)}{parts.tail.text}"

@@ -15,25 +15,25 @@ from controlplane.core.model.revisions import edition_of, without_edition
 def assigned(
     names: Iterable[str],
     live: Mapping[str, str],
-    known: Mapping[str, str],
+    earlier: Mapping[str, str],
     renames: Mapping[str, str],
     *,
     brought: Mapping[str, str],
     new: Callable[[], str],
 ) -> dict[str, str]:
-    """Uids by name. `live`: of the revision before; `known`: of all that there ever were; `renames`: new names to old
+    """Uids by name. `live`: of the revision before; `earlier`: of all that there ever were; `renames`: new names to old
     ones; `brought`: those that a merge has told. No two components have the same."""
-    wanted = list(names)
-    found = {name: brought.get(name) or live.get(name, "") for name in wanted}
-    for name in wanted:
-        uid = known.get(name, "")
-        if not found[name] and uid not in found.values():
-            found[name] = uid
-    for name in wanted:
+    components = list(names)
+    uids = {name: brought.get(name) or live.get(name, "") for name in components}
+    for name in components:
+        uid = earlier.get(name, "")
+        if not uids[name] and uid not in uids.values():
+            uids[name] = uid
+    for name in components:
         uid = live.get(renames.get(name, ""), "")
-        if not found[name] and uid not in found.values():
-            found[name] = uid
-    return {name: uid or new() for name, uid in found.items()}
+        if not uids[name] and uid not in uids.values():
+            uids[name] = uid
+    return {name: uid or new() for name, uid in uids.items()}
 
 
 def is_raised(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
@@ -50,10 +50,10 @@ def newest(*sides: Mapping[str, str]) -> dict[str, str]:
 
 def renames(before: Mapping[str, Meaning], after: Mapping[str, Meaning]) -> dict[str, str]:
     """New names to old ones, of components that say the same under both. What could be two renames is none."""
-    gone = {name: meaning for name, meaning in before.items() if name not in after}
+    removed = {name: meaning for name, meaning in before.items() if name not in after}
     come = {name: meaning for name, meaning in after.items() if name not in before}
-    if not gone or not come:
+    if not removed or not come:
         return {}
-    pairs = [(new, old) for new, meaning in come.items() for old, other in gone.items() if meaning == other]
+    pairs = [(new, old) for new, meaning in come.items() for old, other in removed.items() if meaning == other]
     olds, news = [old for _, old in pairs], [new for new, _ in pairs]
     return {new: old for new, old in pairs if olds.count(old) == 1 and news.count(new) == 1}

@@ -86,9 +86,9 @@ class Parts:
 
 def split(text: str, files: Mapping[str, str] = NO_FILES) -> Parts | None:
     """None where components do not begin lines of their own, or the text is no blueprint."""
-    whole = text if text.endswith("\n") else text + "\n"
-    lines = whole.splitlines(keepends=True)
-    root = _root(whole)
+    ended = text if text.endswith("\n") else text + "\n"
+    lines = ended.splitlines(keepends=True)
+    root = _root(ended)
     entries = _components(root)
     if root is None or not entries or not _begin_lines(entries, lines):
         return None
@@ -187,13 +187,13 @@ class _Component:
 
     def _starts(self, least: int) -> list[int]:
         """The lines where keys begin; none if they do not each begin a line."""
-        found: list[int] = []
+        starts: list[int] = []
         for key, _ in self._entries:
             line = key.place.line - 1 - self._first
             if line < least or self._lines[line][: key.place.column - 1].strip():
                 return []
-            found.append(_above(self._lines, line, key.place.column - 1, found[-1] + 1 if found else least))
-        return found
+            starts.append(_above(self._lines, line, key.place.column - 1, starts[-1] + 1 if starts else least))
+        return starts
 
     def _keys(self, starts: Sequence[int]) -> Iterator[tuple[str, Unit]]:
         ends = [*starts[1:], len(self._lines)]

@@ -68,16 +68,16 @@ def merge_dataflow(
         return Merged(theirs.text, theirs.files, theirs.uids, _other_in(theirs, ours))
     if _is_same(theirs, ours) or (base is not None and _is_same(theirs, base)):
         return Merged(ours.text, ours.files, ours.uids)
-    parts = [split(one.text, one.files) for one in (ours, theirs)]
+    parts = [split(revision.text, revision.files) for revision in (ours, theirs)]
     before = NO_PARTS if base is None else split(base.text, base.files)
     if before is None or parts[0] is None or parts[1] is None or len(parts[0].indents | parts[1].indents) > 1:
         return Merged(ours.text, conflicts=(_whole("not_mergeable", base, ours, theirs),))
-    found = _Merge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
-    return found.merged()
+    merge_of = _Merge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
+    return merge_of.merged()
 
 
-def _is_same(one: Revision, other: Revision) -> bool:
-    return (one.text.rstrip(), dict(one.files), dict(one.uids)) == (
+def _is_same(revision: Revision, other: Revision) -> bool:
+    return (revision.text.rstrip(), dict(revision.files), dict(revision.uids)) == (
         other.text.rstrip(),
         dict(other.files),
         dict(other.uids),
@@ -118,23 +118,23 @@ class _Merge:
 
     def merged(self) -> Merged:
         base, ours = _by_uid(self._before, self._base), _by_uid(self._mine, self._ours)
-        found = merge(base, ours, _by_uid(self._other, self._theirs), self._take)
+        outcome = merge(base, ours, _by_uid(self._other, self._theirs), self._take)
         self._conflicts += [
-            Conflict(_name(one), one.kind, _version(one.base), _version(one.ours), _version(one.theirs))
-            for one in found.conflicts
+            Conflict(_name(clash), clash.kind, _version(clash.base), _version(clash.ours), _version(clash.theirs))
+            for clash in outcome.conflicts
         ]
         head = self._around(self._before.head, self._mine.head, self._other.head)
         tail = self._around(self._before.tail, self._mine.tail, self._other.tail)
         files = dict(self._files())
-        components = {part.name: part for part in found.components.values()}
+        components = {part.name: part for part in outcome.components.values()}
         text = Parts(head, components, tail).text
-        taken = tuple(_taken(found, ours))
+        imported = tuple(_taken(outcome, ours))
         if not self._conflicts and definitions(text, files) != _expected(components):
-            whole = _whole("not_mergeable", self._base, self._ours, self._theirs)
-            self._conflicts.append(whole)
+            conflict = _whole("not_mergeable", self._base, self._ours, self._theirs)
+            self._conflicts.append(conflict)
         newest = identities.newest(self._ours.uids, self._theirs.uids)
-        uids = {part.name: newest.get(uid, uid) for uid, part in found.components.items()}
-        return Merged(text, files, uids, taken, tuple(self._conflicts))
+        uids = {part.name: newest.get(uid, uid) for uid, part in outcome.components.items()}
+        return Merged(text, files, uids, imported, tuple(self._conflicts))
 
     def _around(self, base: Unit, ours: Unit, theirs: Unit) -> Unit:
         """What stands before the components, or after them."""
@@ -150,10 +150,10 @@ class _Merge:
         base = {} if self._base is None else self._base.files
         for path in order([*self._ours.files], [*self._theirs.files]):
             sides = (_file(base, path), _file(self._ours.files, path), _file(self._theirs.files, path))
-            told = self._told(path)
-            side = told.pop() if len(told) == 1 else pick(*sides)
-            if side is None or told:
-                versions = [Version(1, 1, one.text) if one else None for one in sides]
+            sides_chosen = self._told(path)
+            side = sides_chosen.pop() if len(sides_chosen) == 1 else pick(*sides)
+            if side is None or sides_chosen:
+                versions = [Version(1, 1, version.text) if version else None for version in sides]
                 self._conflicts.append(Conflict(path, "both_edited", *versions))
                 continue
             files = self._ours.files if side == "ours" else self._theirs.files
@@ -185,9 +185,9 @@ def _version(part: Part | None) -> Version | None:
     return None if part is None else Version(part.line, part.column, part.text)
 
 
-def _taken(found: Outcome, ours: Components) -> Iterator[str]:
+def _taken(outcome: Outcome, ours: Components) -> Iterator[str]:
     """Names of components that ours has not, or has otherwise."""
-    for uid, part in found.components.items():
+    for uid, part in outcome.components.items():
         mine = ours.get(uid)
         if mine is None or (mine.name, mine.meaning) != (part.name, part.meaning):
             yield part.name

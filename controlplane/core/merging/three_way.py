@@ -61,17 +61,17 @@ def pick(base: Unit | None, ours: Unit | None, theirs: Unit | None) -> Side | No
     return "theirs" if _means_same(ours, base) else None
 
 
-def _is_same(one: Unit | None, other: Unit | None) -> bool:
+def _is_same(unit: Unit | None, other: Unit | None) -> bool:
     """Trailing blank lines say nothing."""
-    if one is None or other is None:
-        return one is other
-    return one.text.rstrip() == other.text.rstrip() and one.meaning == other.meaning
+    if unit is None or other is None:
+        return unit is other
+    return unit.text.rstrip() == other.text.rstrip() and unit.meaning == other.meaning
 
 
-def _means_same(one: Unit | None, other: Unit | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.meaning == other.meaning
+def _means_same(unit: Unit | None, other: Unit | None) -> bool:
+    if unit is None or other is None:
+        return unit is other
+    return unit.meaning == other.meaning
 
 
 class _Merge:
@@ -82,13 +82,13 @@ class _Merge:
         self._twins = dict(_twins(base, ours, theirs))  # uid of ours -> uid of theirs
 
     def outcome(self) -> Outcome:
-        found: dict[str, Part] = {}
+        components: dict[str, Part] = {}
         for uid in self._uids():
             merged = self._component(uid)
             if merged is not None:
-                found[merged[0]] = merged[1]
-        self._find_taken_names(found)
-        return Outcome(found, tuple(self._conflicts))
+                components[merged[0]] = merged[1]
+        self._find_taken_names(components)
+        return Outcome(components, tuple(self._conflicts))
 
     def _uids(self) -> list[str]:
         twins = {theirs: ours for ours, theirs in self._twins.items()}
@@ -123,9 +123,9 @@ class _Merge:
         return (uid, ours) if side == "ours" else (other, theirs)
 
     def _together(self, uid: str, base: Part | None, ours: Part, theirs: Part) -> Part:
-        found = _by_keys(base, ours, theirs)
-        if found is not None:
-            return found
+        by_keys = _by_keys(base, ours, theirs)
+        if by_keys is not None:
+            return by_keys
         side = self._settled(uid, "both_edited" if base else "both_added", base, ours, theirs)
         return ours if side == "ours" else theirs
 
@@ -138,19 +138,19 @@ class _Merge:
         self._conflicts.append(Clash(uid, kind, base, ours, theirs))
         return "ours"
 
-    def _find_taken_names(self, found: Components) -> None:
+    def _find_taken_names(self, components: Components) -> None:
         """Two components under one name: no side can win, since both stay."""
         first: dict[str, str] = {}
-        for uid, part in found.items():
+        for uid, part in components.items():
             other = first.setdefault(part.name, uid)
             if other != uid:
                 pair = self._pair(other, uid, part.name)
                 self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
 
-    def _pair(self, one: str, other: str, name: str) -> tuple[Part | None, Part | None]:
+    def _pair(self, first: str, second: str, name: str) -> tuple[Part | None, Part | None]:
         """Who has the name in ours, and who in theirs."""
-        mine = [self._ours[uid] for uid in (one, other) if uid in self._ours and self._ours[uid].name == name]
-        their = [self._theirs[uid] for uid in (one, other) if uid in self._theirs and self._theirs[uid].name == name]
+        mine = [self._ours[uid] for uid in (first, second) if uid in self._ours and self._ours[uid].name == name]
+        their = [self._theirs[uid] for uid in (first, second) if uid in self._theirs and self._theirs[uid].name == name]
         return (mine[0] if mine else None), (their[0] if their else None)
 
 
@@ -162,8 +162,8 @@ def _twins(base: Components, ours: Components, theirs: Components) -> Iterator[t
             yield mine[part.name], uid
 
 
-def _says_same(one: Part, other: Part) -> bool:
-    return (one.name, one.meaning) == (other.name, other.meaning)
+def _says_same(part: Part, other: Part) -> bool:
+    return (part.name, part.meaning) == (other.name, other.meaning)
 
 
 # --- the keys of one component
@@ -175,8 +175,8 @@ def _by_keys(base: Part | None, ours: Part, theirs: Part) -> Part | None:
     if head is None:
         return None
     named = ours if head == "ours" else theirs
-    known = (ours, theirs) if base is None else (base, ours, theirs)
-    if ours.indent < 0 or len({part.indent for part in known}) > 1:
+    versions = (ours, theirs) if base is None else (base, ours, theirs)
+    if ours.indent < 0 or len({part.indent for part in versions}) > 1:
         side = pick(base.body if base else None, ours.body, theirs.body)
         body = {None: None, "ours": ours, "theirs": theirs}[side]
         return None if body is None else replace(body, name=named.name, head=named.head)
@@ -190,18 +190,18 @@ def _by_keys(base: Part | None, ours: Part, theirs: Part) -> Part | None:
 
 def _keys(base: Mapping[str, Unit], ours: Mapping[str, Unit], theirs: Mapping[str, Unit]) -> Mapping[str, Unit] | None:
     """None if there is a conflict."""
-    wanted: dict[str, Mapping[str, Unit]] = {}
+    keys_of_unit: dict[str, Mapping[str, Unit]] = {}
     for unit in {*map(_unit_of, base), *map(_unit_of, ours), *map(_unit_of, theirs)}:
         side = pick(_grouped(base, unit), _grouped(ours, unit), _grouped(theirs, unit))
         if side is None:
             return None
-        wanted[unit] = ours if side == "ours" else theirs
-    found: dict[str, Unit] = {}
+        keys_of_unit[unit] = ours if side == "ours" else theirs
+    keys: dict[str, Unit] = {}
     for key in order([*ours], [*theirs]):
-        side_keys = wanted[_unit_of(key)]
+        side_keys = keys_of_unit[_unit_of(key)]
         if key in side_keys:
-            found[key] = side_keys[key]
-    return found
+            keys[key] = side_keys[key]
+    return keys
 
 
 def _unit_of(key: str) -> str:
@@ -210,19 +210,19 @@ def _unit_of(key: str) -> str:
 
 def _grouped(keys: Mapping[str, Unit], unit: str) -> Unit | None:
     """The keys of one unit together; None if there are none."""
-    found = {name: key for name, key in sorted(keys.items()) if _unit_of(name) == unit}
-    if not found:
+    group = {name: key for name, key in sorted(keys.items()) if _unit_of(name) == unit}
+    if not group:
         return None
-    text = "".join(key.text.rstrip() + "\n" for key in found.values())
-    return Unit(text, tuple((name, key.meaning) for name, key in found.items()))
+    text = "".join(key.text.rstrip() + "\n" for key in group.values())
+    return Unit(text, tuple((name, key.meaning) for name, key in group.items()))
 
 
 def order(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """The names of ours in their order; those of theirs alone come after the one before them there."""
-    found = list(ours)
+    names = list(ours)
     for i, name in enumerate(theirs):
-        if name in found:
+        if name in names:
             continue
-        before = next((found.index(known) for known in reversed(theirs[:i]) if known in found), -1)
-        found.insert(before + 1, name)
-    return found
+        before = next((names.index(earlier) for earlier in reversed(theirs[:i]) if earlier in names), -1)
+        names.insert(before + 1, name)
+    return names

@@ -51,14 +51,14 @@ def of_node(node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], 
 def _of_transform(
     node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool
 ) -> Iterator[Break]:
-    known = schemas.of(node.dataset)
+    columns = schemas.of(node.dataset)
     error = schemas.errors.get(node.dataset)
-    mentions = [] if known.origin == "spark" else list(_mentions(node, schemas, changes))
+    mentions = [] if columns.origin == "spark" else list(_mentions(node, schemas, changes))
     yield from mentions
     if error is not None and not mentions:
         yield _refused(node, error, changes, is_edited=is_edited)
-    if known.is_exact and known.schema is not None:
-        yield from _of_key(node, known.schema)
+    if columns.is_exact and columns.schema is not None:
+        yield from _of_key(node, columns.schema)
 
 
 def _refused(node: Transform, error: TaskError, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Break:
@@ -96,12 +96,12 @@ def _mentions(node: Transform, schemas: Schemas, changes: Mapping[str, ColumnCha
 
 
 def _columns_before(node: Transform, earlier: Schemas) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    by_input: dict[str, dict[str, str]] = {}
     for slot in node.slots:
         schema = earlier.of(slot.dataset).schema
         if schema is not None:
-            found[slot.name] = as_ddl(schema)
-    return found
+            by_input[slot.name] = as_ddl(schema)
+    return by_input
 
 
 def _of_use(node: Transform, slot: Slot, use: ColumnUse, changes: ColumnChanges) -> Iterator[Break]:
@@ -112,12 +112,14 @@ def _of_use(node: Transform, slot: Slot, use: ColumnUse, changes: ColumnChanges)
     if removed is not None:
         message = f"{node.dataset} reads {_in_call(use, removed)} of {slot.dataset}, which has it no more"
         yield _break(slot.dataset, node, "reader", place, message, _hint(slot.dataset, node))
-    for one in changes.narrowed:
-        is_meant = fold(one.name, case_sensitive=is_exact) == fold(use.name, case_sensitive=is_exact)
-        if is_meant and _is_other_kind(one):
-            message = f"{node.dataset} reads {_in_call(use, one.name)} of {slot.dataset}, which becomes {one.after}"
+    for retyped in changes.narrowed:
+        is_meant = fold(retyped.name, case_sensitive=is_exact) == fold(use.name, case_sensitive=is_exact)
+        if is_meant and _is_other_kind(retyped):
+            message = (
+                f"{node.dataset} reads {_in_call(use, retyped.name)} of {slot.dataset}, which becomes {retyped.after}"
+            )
             yield _break(
-                slot.dataset, node, "reader", place, f"{message} (was {one.before})", _hint(slot.dataset, node)
+                slot.dataset, node, "reader", place, f"{message} (was {retyped.before})", _hint(slot.dataset, node)
             )
 
 
@@ -128,13 +130,13 @@ def _in_call(use: ColumnUse, name: str) -> str:
 
 
 def _named(names: tuple[str, ...], name: str, *, case_sensitive: bool) -> str | None:
-    wanted = fold(name, case_sensitive=case_sensitive)
-    return next((n for n in names if fold(n, case_sensitive=case_sensitive) == wanted), None)
+    folded = fold(name, case_sensitive=case_sensitive)
+    return next((n for n in names if fold(n, case_sensitive=case_sensitive) == folded), None)
 
 
-def _is_other_kind(one: Retyped) -> bool:
+def _is_other_kind(retyped: Retyped) -> bool:
     """A number that becomes a text, for example. Between numbers Spark converts."""
-    return _family(one.before) != _family(one.after)
+    return _family(retyped.before) != _family(retyped.after)
 
 
 def _family(ddl: str) -> str:
@@ -147,11 +149,11 @@ def _family(ddl: str) -> str:
 
 def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
     """What is expected of columns that the dataset itself does not have any more."""
-    gone = changes[node.dataset].removed if node.dataset in changes else ()
+    removed = changes[node.dataset].removed if node.dataset in changes else ()
     if node.output:
         return
     for check in node.checks:
-        for name in _looked_at(check, gone):
+        for name in _looked_at(check, removed):
             message = f"the check {check.name!r} of {node.dataset} looks at {name}, which is no column any more"
             place = _place_in(check, name)
             yield _break(node.dataset, node, "check", place, message, "keep the column, or change the check")
@@ -160,30 +162,30 @@ def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -
 def _looked_at(check: Check, names: tuple[str, ...]) -> tuple[str, ...]:
     if check.predicate is not None:
         return check.predicate.named_columns(names) or ()
-    wanted = {name.casefold() for name in check.of.unique}
-    return tuple(name for name in names if name.casefold() in wanted)
+    unique = {name.casefold() for name in check.of.unique}
+    return tuple(name for name in names if name.casefold() in unique)
 
 
 def _place_in(check: Check, name: str) -> Position:
     if check.predicate is None:
         return check.of.place
-    wanted = name.casefold()
-    places = ((line, at) for word, line, at, _ in check.predicate.mentioned_columns() if word.casefold() == wanted)
+    folded = name.casefold()
+    places = ((line, at) for word, line, at, _ in check.predicate.mentioned_columns() if word.casefold() == folded)
     return check.of.text.at(*next(places, (1, 1)))
 
 
 def _of_sink(node: Sink, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
     """A table that people made, or that has to be kept, does not take other columns."""
-    found = changes.get(node.source)
-    if found is None:
+    column_changes = changes.get(node.source)
+    if column_changes is None:
         return
-    lost = _lost_key(node, found)
+    lost = _lost_key(node, column_changes)
     if lost is not None:
         message = f"{node.dataset} tells rows apart by {lost} of {node.source}, which has it no more"
         yield _break(node.source, node, "target", node.component.place, message, _hint(node.source, node))
         return
     policy = dict(node.write.settings).get("schema_change")
-    refused = _not_taken(found, str(policy)) if policy is not None else ""
+    refused = _not_taken(column_changes, str(policy)) if policy is not None else ""
     if refused:
         message = f"{node.dataset} does not take what {node.source} becomes: {refused}; schema_change is {policy}"
         hint = "`schema_change: recreate` makes the table anew"
@@ -205,7 +207,7 @@ def _not_taken(changes: ColumnChanges, policy: str) -> str:
     if policy not in ("fail", "alter"):
         return ""
     parts = [f"without {name}" for name in changes.removed]
-    parts += [f"{one.name} as {one.after}" for one in changes.retyped]
+    parts += [f"{retyped.name} as {retyped.after}" for retyped in changes.retyped]
     if policy == "fail":
         parts += [f"with {name}" for name in changes.added]
     return ", ".join(parts)

@@ -26,34 +26,34 @@ def logic_diff(before: Node, after: Node) -> tuple[str, ...]:
 
 
 def _of_sources(before: Source, after: Source) -> tuple[str, ...]:
-    found: list[str] = []
+    differences: list[str] = []
     if before.location != after.location:
-        found.append(f"location: {before.location} -> {after.location}")
+        differences.append(f"location: {before.location} -> {after.location}")
     if before.declared != after.declared:
-        found.append("schema")
+        differences.append("schema")
     old, new = dict(before.read.options), dict(after.read.options)
-    found += _settings("options.", old, new)
+    differences += _settings("options.", old, new)
     plain = {"format": before.read.format, "schema_change": before.read.schema_change}
-    found += _settings("", plain, {"format": after.read.format, "schema_change": after.read.schema_change})
+    differences += _settings("", plain, {"format": after.read.format, "schema_change": after.read.schema_change})
     if {c.id for c in before.checks if c.is_drop} != {c.id for c in after.checks if c.is_drop}:
-        found.append("the rows that are dropped")
-    return tuple(found) or ("how it is read",)
+        differences.append("the rows that are dropped")
+    return tuple(differences) or ("how it is read",)
 
 
 def _of_transforms(before: Transform, after: Transform) -> tuple[str, ...]:
-    found: list[str] = []
+    differences: list[str] = []
     if _code(before) != _code(after):
-        found.append("the query" if after.query else "the code")
-    found += _settings("params.", dict(before.body.params), dict(after.body.params))
-    found += _settings("inputs.", _modes(before), _modes(after))
+        differences.append("the query" if after.query else "the code")
+    differences += _settings("params.", dict(before.body.params), dict(after.body.params))
+    differences += _settings("inputs.", _modes(before), _modes(after))
     if before.key != after.key:
-        found.append("partition_by")
-    found += _settings("spark.", before.spark, after.spark)
+        differences.append("partition_by")
+    differences += _settings("spark.", before.spark, after.spark)
     if {c.id for c in before.checks if c.is_drop} != {c.id for c in after.checks if c.is_drop}:
-        found.append("the rows that are dropped")
+        differences.append("the rows that are dropped")
     if before.fold != after.fold:
-        found.append("the partition before that it reads")
-    return tuple(found) or ("what its logic is made of",)
+        differences.append("the partition before that it reads")
+    return tuple(differences) or ("what its logic is made of",)
 
 
 def _code(node: Transform) -> bytes:

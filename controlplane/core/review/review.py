@@ -35,8 +35,8 @@ def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str =
     changed = _changed_columns(before, after, earlier, later)
     broken = _breaks(before, after, later, changed)
     wishes = tuple(later.wishes.values())  # of what is edited, and what that reads: the rest needs no Spark
-    found = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
-    return Review(tuple(change for change in found if change is not None), wishes)
+    reviewed = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
+    return Review(tuple(change for change in reviewed if change is not None), wishes)
 
 
 def _names(before: Desired, after: Desired) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _is_touched(before: Node | None, after: Node) -> bool:
 
 def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: Schemas) -> dict[str, ColumnChanges]:
     """How the columns of datasets differ, of those that do."""
-    found: dict[str, ColumnChanges] = {}
+    changes_of: dict[str, ColumnChanges] = {}
     for dataset in after.order:
         node, old = after.nodes[dataset], before.nodes.get(dataset)
         if isinstance(node, Sink) or not _is_touched(old, node):
@@ -75,23 +75,23 @@ def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: S
         is_exact = isinstance(node, Transform) and node.is_case_sensitive
         changes = compare(had, new, case_sensitive=is_exact)
         if not changes.is_empty:
-            found[dataset] = changes
-    return found
+            changes_of[dataset] = changes
+    return changes_of
 
 
 def _breaks(
     before: Desired, after: Desired, later: Schemas, changed: dict[str, ColumnChanges]
 ) -> dict[str, list[Break]]:
     """By the dataset whose change breaks something."""
-    found: dict[str, list[Break]] = {}
+    by_cause: dict[str, list[Break]] = {}
     for dataset in after.order:
         node, old = after.nodes[dataset], before.nodes.get(dataset)
         if not _may_break(node, old, changed):
             continue
         is_edited = old is None or bool(logic_diff(old, node))
-        for one in breaks.of_node(node, later, changed, is_edited=is_edited):
-            found.setdefault(one.by, []).append(one)
-    return found
+        for effect in breaks.of_node(node, later, changed, is_edited=is_edited):
+            by_cause.setdefault(effect.by, []).append(effect)
+    return by_cause
 
 
 def _may_break(node: Node, old: Node | None, changed: Mapping[str, ColumnChanges]) -> bool:

@@ -59,12 +59,12 @@ class Schemas:
 
     def reads(self, node: Transform) -> dict[str, KnownSchema]:
         """What each input is read with, by its name in the text."""
-        found: dict[str, KnownSchema] = {}
+        by_slot: dict[str, KnownSchema] = {}
         for slot in node.slots:
             of = self.of(slot.dataset)
             schema = None if of.schema is None else node.read_schema(slot, of.schema)
-            found[slot.name] = KnownSchema(schema, of.origin, of.why)
-        return found
+            by_slot[slot.name] = KnownSchema(schema, of.origin, of.why)
+        return by_slot
 
     def _found(self, dataset: str) -> KnownSchema:
         node = self.desired.nodes.get(dataset)
@@ -83,11 +83,11 @@ class Schemas:
         if node.fold is not None:
             return KnownSchema(node.with_reason(node.fold.schema), "declared")
         reads = self.reads(node)
-        exact = {name: one.schema for name, one in reads.items() if one.is_exact and one.schema is not None}
+        exact = {name: read.schema for name, read in reads.items() if read.is_exact and read.schema is not None}
         if len(exact) == len(reads):
-            known = self._by_spark(node, state, exact)
-            if known is not None:
-                return known
+            by_spark = self._by_spark(node, state, exact)
+            if by_spark is not None:
+                return by_spark
         return self._by_sqlglot(node, reads)
 
     def _by_spark(self, node: Transform, state: State | None, reads: Mapping[str, Schema]) -> KnownSchema | None:
@@ -100,9 +100,9 @@ class Schemas:
         if memo is not None:
             schema = node.with_reason(schema_in(memo))
             return KnownSchema(schema, "spark" if schema else "unknown", "" if schema else "its code looks at data")
-        asked = self.facts.tasks((key,)).get(key)
-        if asked is not None and asked.error is not None and asked.state == "failed":
-            return self._failed(node, asked.error)
+        task = self.facts.tasks((key,)).get(key)
+        if task is not None and task.error is not None and task.state == "failed":
+            return self._failed(node, task.error)
         self.wishes[node.dataset] = _wish(node, key, reads)
         self._missing[node.dataset] = self.unanswered
         return None
@@ -122,19 +122,19 @@ class Schemas:
         for name, read in reads.items():
             if read.schema is None:
                 return KnownSchema(None, "unknown", f"the columns of {name} are not known: {read.why}")
-        found = _inferred(node, reads)
-        if found is None:
+        inferred = _inferred(node, reads)
+        if inferred is None:
             return _unknown("only Spark can tell the columns of this query", why)
-        return KnownSchema(node.with_reason(self._corrected(node, found)), "sqlglot", why)
+        return KnownSchema(node.with_reason(self._corrected(node, inferred)), "sqlglot", why)
 
-    def _corrected(self, node: Transform, found: Schema) -> Schema:
+    def _corrected(self, node: Transform, inferred: Schema) -> Schema:
         """With the types that Spark gave before, for columns of which sqlglot says the same before and after."""
         before = self._before(node.dataset)
         if before is None:
-            return found
+            return inferred
         guessed, real = before
         corrected: list[tuple[str, Type]] = []
-        for name, kind in types(found).items():
+        for name, kind in types(inferred).items():
             key = fold(name, case_sensitive=False)
             is_same = key in real and guessed.get(key) == kind
             corrected.append(real[key] if is_same else (name, kind))
@@ -146,12 +146,12 @@ class Schemas:
         node = earlier.desired.nodes.get(dataset) if earlier else None
         if earlier is None or not isinstance(node, Transform) or node.query is None:
             return None
-        known = earlier.of(dataset)
+        present = earlier.of(dataset)
         guessed = _inferred(node, earlier.reads(node))
-        if guessed is None or known.schema is None or known.origin != "spark":
+        if guessed is None or present.schema is None or present.origin != "spark":
             return None
         by_name = {fold(name, case_sensitive=False): kind for name, kind in types(guessed).items()}
-        real = {fold(name, case_sensitive=False): (name, kind) for name, kind in types(known.schema).items()}
+        real = {fold(name, case_sensitive=False): (name, kind) for name, kind in types(present.schema).items()}
         return by_name, real
 
 
@@ -171,8 +171,8 @@ def _why_inexact(reads: Mapping[str, KnownSchema]) -> str:
     return next((read.why for read in reads.values() if read.origin == "sqlglot" and read.why), "")
 
 
-def _unknown(told: str, why: str) -> KnownSchema:
-    return KnownSchema(None, "unknown", f"{told}; {why}" if why else told)
+def _unknown(reason: str, why: str) -> KnownSchema:
+    return KnownSchema(None, "unknown", f"{reason}; {why}" if why else reason)
 
 
 def first_line(message: str) -> str:
@@ -188,9 +188,9 @@ def _wish(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> Wish:
 def _inferred(node: Transform, reads: Mapping[str, KnownSchema]) -> Schema | None:
     """Of a query, by sqlglot."""
     assert node.query is not None
-    inputs = {name: as_ddl(one.schema) for name, one in reads.items() if one.schema is not None}
-    found = node.query.output_types(inputs)
-    return None if found is None else from_ddl(dict(found))
+    inputs = {name: as_ddl(read.schema) for name, read in reads.items() if read.schema is not None}
+    inferred = node.query.output_types(inputs)
+    return None if inferred is None else from_ddl(dict(inferred))
 
 
 # --- sources --------------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def _of_source(facts: KnownFacts, node: Source, state: State | None) -> KnownSch
     if node.declared is None:
         return KnownSchema(None, "unknown", "its columns are inferred from data when it is read")
     appended = _appended(node, facts.listing(node.listing), state)
-    whole = struct([*types(node.declared).items(), *appended.items()])
+    columns = struct([*types(node.declared).items(), *appended.items()])
     origin: SchemaOrigin = "sqlglot" if appended else "declared"
-    return KnownSchema(node.with_metadata(whole), origin)
+    return KnownSchema(node.with_metadata(columns), origin)
 
 
 def _appended(node: Source, listing: Listing | None, state: State | None) -> dict[str, Type]:
@@ -215,9 +215,9 @@ def _appended(node: Source, listing: Listing | None, state: State | None) -> dic
         return {}
     declared = types(node.declared or struct(()))
     had = types(state.schema) if state is not None else {}
-    found: dict[str, Type] = {}
+    appended: dict[str, Type] = {}
     for columns in listing.columns:
         for name in columns or ():
             if name not in declared and NESTED not in name:
-                found[name] = had.get(name, NOT_TOLD)
-    return found
+                appended[name] = had.get(name, NOT_TOLD)
+    return appended

@@ -26,10 +26,10 @@ def component_texts(desired: Desired, dataset: str) -> Mapping[str, tuple[int, s
         return NO_TEXTS
     component = node.component
     first = component.place.line
-    found = {component.place.file: (first, _block(of.revision.text, first))}
+    texts = {component.place.file: (first, _block(of.revision.text, first))}
     for path, text in _modules(component).items():
-        found[path] = (1, text)
-    return found
+        texts[path] = (1, text)
+    return texts
 
 
 def _modules(component: Component) -> dict[str, str]:
@@ -94,8 +94,8 @@ def _diff(file: str, before: tuple[int, str], after: tuple[int, str]) -> list[st
 
 def _moved(line: str, old: int, new: int) -> str:
     """A hunk's heading with line numbers of the whole file."""
-    found = _HUNK.match(line)
-    if found is None:
+    heading = _HUNK.match(line)
+    if heading is None:
         return line
-    start, size, begin, length = found.groups()
+    start, size, begin, length = heading.groups()
     return f"@@ -{int(start) + old}{size or ''} +{int(begin) + new}{length or ''} @@"

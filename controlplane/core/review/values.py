@@ -60,7 +60,7 @@ class ColumnChanges:
 
     @property
     def narrowed(self) -> tuple[Retyped, ...]:
-        return tuple(one for one in self.retyped if not one.is_wider)
+        return tuple(retyped for retyped in self.retyped if not retyped.is_wider)
 
     @property
     def is_empty(self) -> bool:
@@ -109,7 +109,7 @@ class Review:
 
     @property
     def breaks(self) -> tuple[Break, ...]:
-        return tuple(found for change in self.changes for found in change.breaks)
+        return tuple(broken for change in self.changes for broken in change.breaks)
 
 
 NOTHING_CHANGED = Review((), ())

@@ -18,57 +18,57 @@ from controlplane.core.tree.walk import UNKNOWN, WINDOW, Ref, all_children, load
 Found: TypeAlias = tuple[Entry, ...] | CorruptNode
 
 
-def spread(nodes: NodeStore, roots: Iterable[bytes], known: set[bytes]) -> None:
-    """Add the digests of all nodes of these trees to `known`. What is in it has all that is below it there, too.
+def spread(nodes: NodeStore, roots: Iterable[bytes], digests: set[bytes]) -> None:
+    """Add the digests of all nodes of these trees to `digests`. What is in it has all that is below it there, too.
 
-    Reads the roots and the inner nodes that are not known, of many trees at a time. Raises CorruptNode, and leaves
-    `known` half done then.
+    Reads the roots and the inner nodes that are not there, of many trees at a time. Raises CorruptNode, and leaves
+    `digests` half done then.
     """
-    _spread(nodes, (root for root in roots if root != EMPTY_ROOT), known)
+    _spread(nodes, (root for root in roots if root != EMPTY_ROOT), digests)
 
 
-def _spread(nodes: NodeStore, digests: Iterable[bytes], known: set[bytes]) -> None:
+def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -> None:
     """Of nodes that may be inner ones. Depth first by windows, so that memory stays bounded."""
-    fresh = (digest for digest in digests if digest not in known)
+    fresh = (digest for digest in digests if digest not in collected)
     while window := set(islice(fresh, WINDOW)):
         blobs = nodes.get_nodes(list(window))
-        known |= window
+        collected |= window
         inner: list[bytes] = []
         for digest in window:
             if digest not in blobs:
                 raise corrupt(digest, "it is missing")
             level, ids = row_ids(digest, blobs[digest])
             if level == 1:
-                known.update(ids)
+                collected.update(ids)
             elif level:
                 inner += ids
         del blobs
-        _spread(nodes, inner, known)
+        _spread(nodes, inner, collected)
 
 
-def audit(nodes: NodeStore, root: bytes, known: set[int]) -> Iterator[Found]:
-    """Check the tree as `verify` does, but for what is in `known`, and add the rest of it to `known`.
+def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found]:
+    """Check the tree as `verify` does, but for what is in `identities`, and add the rest of it to `identities`.
 
-    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read. `known` is
+    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read. `identities` is
     to be handed from tree to tree; it grows by a number for each node.
     """
     if root != EMPTY_ROOT:
-        yield from _audit(nodes, [root_ref(root)], known)
+        yield from _audit(nodes, [root_ref(root)], identities)
 
 
-def _audit(nodes: NodeStore, refs: Iterable[Ref], known: set[int]) -> Iterator[Found]:
+def _audit(nodes: NodeStore, refs: Iterable[Ref], identities: set[int]) -> Iterator[Found]:
     """Depth first, so that memory holds one window for each level."""
-    fresh = (ref for ref in refs if _identity(ref) not in known)
+    fresh = (ref for ref in refs if _identity(ref) not in identities)
     while window := list(islice(fresh, WINDOW)):
-        known.update(map(_identity, window))
-        for ref, found in zip(window, _loaded(nodes, window), strict=True):
-            wrong = found if isinstance(found, CorruptNode) else _wrong(ref, found)
+        identities.update(map(_identity, window))
+        for ref, node in zip(window, _loaded(nodes, window), strict=True):
+            wrong = node if isinstance(node, CorruptNode) else _wrong(ref, node)
             if wrong is not None:
                 yield wrong
-            elif isinstance(found, Node) and found.level:
-                yield from _audit(nodes, all_children(ref, found), known)
-            elif isinstance(found, Node):
-                yield tuple(found.columns.entries())
+            elif isinstance(node, Node) and node.level:
+                yield from _audit(nodes, all_children(ref, node), identities)
+            elif isinstance(node, Node):
+                yield tuple(node.columns.entries())
 
 
 def _identity(ref: Ref) -> int:
@@ -81,7 +81,7 @@ def _loaded(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node | CorruptNode]:
     try:
         return list(load(nodes, refs))
     except CorruptNode as error:
-        return [error] if len(refs) == 1 else [one for ref in refs for one in _loaded(nodes, [ref])]
+        return [error] if len(refs) == 1 else [node for ref in refs for node in _loaded(nodes, [ref])]
 
 
 def _wrong(ref: Ref, node: Node) -> CorruptNode | None:

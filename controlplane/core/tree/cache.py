@@ -31,10 +31,10 @@ class NodeCache:
     def find(self, digests: Iterable[bytes]) -> dict[bytes, Node]:
         """Those of the nodes that are here, which are the last to be forgotten now."""
         with self._lock:
-            found = {digest: self._nodes[digest] for digest in digests if digest in self._nodes}
-            for digest in found:
+            present = {digest: self._nodes[digest] for digest in digests if digest in self._nodes}
+            for digest in present:
                 self._nodes.move_to_end(digest)
-        return found
+        return present
 
     def add(self, nodes: Iterable[Node], reads: int = 0) -> None:
         with self._lock:
@@ -60,20 +60,20 @@ class CachedNodes:
 
     def get_decoded(self, digests: Sequence[bytes]) -> Mapping[bytes, Node]:
         """Raises CorruptNode."""
-        found = self._cache.find(digests)
-        missing = [digest for digest in digests if digest not in found]
+        decoded = self._cache.find(digests)
+        missing = [digest for digest in digests if digest not in decoded]
         if missing:
             read = fetch(self._below, missing)
             self._cache.add(read.values(), reads=len(missing))
-            found |= read
-        return found
+            decoded |= read
+        return decoded
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         return {digest: node.blob() for digest, node in self.get_decoded(digests).items()}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        found = self._cache.find(nodes)
-        unknown = {digest: blob for digest, blob in nodes.items() if digest not in found}
+        present = self._cache.find(nodes)
+        unknown = {digest: blob for digest, blob in nodes.items() if digest not in present}
         self.put_decoded(nodes, _decode(unknown).values())
 
     def put_decoded(self, nodes: Mapping[bytes, bytes], decoded: Iterable[Node]) -> None:

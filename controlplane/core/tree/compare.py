@@ -122,8 +122,8 @@ def _told(
         groups |= _by_tree(leaves, lambda pair: pair[0])
         for tree, group in groups.items():
             limit = place[1] if tree == place[0] else None
-            told, rest = _settle(group, carried.pop(tree, (NO_ROWS, NO_ROWS)), limit, rule)
-            yield from ((tree, change) for change in told)
+            changes, rest = _settle(group, carried.pop(tree, (NO_ROWS, NO_ROWS)), limit, rule)
+            yield from ((tree, change) for change in changes)
             if rest[0].keys or rest[1].keys:
                 carried[tree] = rest
     for tree, (old, new) in carried.items():

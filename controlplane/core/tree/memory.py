@@ -13,10 +13,10 @@ class MemoryNodes:
         self.reads = self.calls = self.writes = 0
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = {digest: self.blobs[digest] for digest in digests if digest in self.blobs}
+        present = {digest: self.blobs[digest] for digest in digests if digest in self.blobs}
         self.calls += 1
-        self.reads += len(found)
-        return found
+        self.reads += len(present)
+        return present
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.blobs.update(nodes)

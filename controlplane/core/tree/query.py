@@ -61,13 +61,13 @@ def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
 
 def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
     """The entries of those of the keys that are there."""
-    wanted = sorted(set(keys))
-    found: dict[str, Entry] = {}
-    if wanted:
-        for ref, leaf in leaves(nodes, root, lambda ref, node: routed(ref, node, wanted, beyond=False)):
-            mine = wanted[bisect_left(wanted, ref.low) : bisect_right(wanted, leaf.keys[-1])]
-            found.update((key, leaf.columns.entry(i)) for key, i in _positions(leaf.keys, mine))
-    return found
+    in_order = sorted(set(keys))
+    entries: dict[str, Entry] = {}
+    if in_order:
+        for ref, leaf in leaves(nodes, root, lambda ref, node: routed(ref, node, in_order, beyond=False)):
+            mine = in_order[bisect_left(in_order, ref.low) : bisect_right(in_order, leaf.keys[-1])]
+            entries.update((key, leaf.columns.entry(i)) for key, i in _positions(leaf.keys, mine))
+    return entries
 
 
 def before(nodes: NodeStore, root: bytes, key: str) -> Entry | None:
@@ -111,25 +111,25 @@ def keys_digest(nodes: NodeStore, root: bytes) -> bytes:
 
 def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
     """Totals and keys digests of many trees, by root. Reads their root nodes in batches."""
-    found = {EMPTY_ROOT: EMPTY_SUMMARY}
-    wanted = iter(dict.fromkeys(root for root in roots if root != EMPTY_ROOT))
-    while window := list(islice(wanted, WINDOW)):
+    by_root = {EMPTY_ROOT: EMPTY_SUMMARY}
+    distinct = iter(dict.fromkeys(root for root in roots if root != EMPTY_ROOT))
+    while window := list(islice(distinct, WINDOW)):
         loaded = load(nodes, [root_ref(root) for root in window])
-        found.update((node.digest, node.verify()) for node in loaded)
-    return found
+        by_root.update((node.digest, node.verify()) for node in loaded)
+    return by_root
 
 
-def reachable(nodes: NodeStore, root: bytes, known: Container[bytes] = frozenset()) -> Iterator[bytes]:
+def reachable(nodes: NodeStore, root: bytes, visited: Container[bytes] = frozenset()) -> Iterator[bytes]:
     """The digests of all nodes of the tree, each once, a node after what is above it; the empty tree has none.
 
-    Leaves are not read. Below a node in `known` nothing is read or told, nor the node itself: so the nodes of many
+    Leaves are not read. Below a node in `visited` nothing is read or told, nor the node itself: so the nodes of many
     generations of one dataset cost no more than what differs.
     """
-    if root == EMPTY_ROOT or root in known:
+    if root == EMPTY_ROOT or root in visited:
         return
     ref, top = load_root(nodes, root)
     yield root
-    yield from _descendants(nodes, iter([(ref, top)]), top.level, known)
+    yield from _descendants(nodes, iter([(ref, top)]), top.level, visited)
 
 
 def verify(nodes: NodeStore, root: bytes) -> None:
@@ -154,17 +154,17 @@ def verify_shape(ref: Ref, node: Node) -> None:
 
 
 def _descendants(
-    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], level: int, known: Container[bytes]
+    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], level: int, visited: Container[bytes]
 ) -> Iterator[bytes]:
     """Digests below nodes of one level. Depth first by windows, so that memory stays bounded."""
     if level == 0:
         return
-    below = (r for ref, node in above for r in all_children(ref, node) if r.digest not in known)
+    below = (r for ref, node in above for r in all_children(ref, node) if r.digest not in visited)
     while window := list(islice(below, WINDOW)):
         yield from (ref.digest for ref in window)
         if level > 1:
             loaded = zip(window, load(nodes, window), strict=True)
-            yield from _descendants(nodes, loaded, level - 1, known)
+            yield from _descendants(nodes, loaded, level - 1, visited)
 
 
 def _before(nodes: NodeStore, ref: Ref, node: Node, key: str) -> Entry | None:
@@ -173,8 +173,8 @@ def _before(nodes: NodeStore, ref: Ref, node: Node, key: str) -> Entry | None:
         return node.columns.entry(at - 1) if at else None
     for i in (i for i in (at, at - 1) if 0 <= i < len(node.keys)):  # the first may hold no key that is less
         below = child(ref, node, i)
-        [found] = load(nodes, [below])
-        if entry := _before(nodes, below, found, key):
+        [below_node] = load(nodes, [below])
+        if entry := _before(nodes, below, below_node, key):
             return entry
     return None
 
@@ -183,8 +183,8 @@ def _summary(nodes: NodeStore, root: bytes) -> Summary:
     return EMPTY_SUMMARY if root == EMPTY_ROOT else load_root(nodes, root)[1].verify()
 
 
-def _positions(keys: Sequence[str], wanted: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for key in wanted:
+def _positions(keys: Sequence[str], searched: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for key in searched:
         i = bisect_left(keys, key)
         if keys[i] == key:
             yield key, i

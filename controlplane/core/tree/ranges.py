@@ -148,22 +148,22 @@ def _share(new: _Side, old: _Side) -> None:
 
 
 def _told(new: _Side, old: _Side | None, cells: int) -> list[Range]:
-    found = [_merged(some) for some in _evenly(new.items, cells)]
+    ranges = [_merged(some) for some in _evenly(new.items, cells)]
     if old is None:
-        return [one._replace(differs=None) for one in found]
-    gone = iter(old.items)
-    lost = next(gone, None)
-    told = []
-    for one in found:
-        while lost is not None and (one.after is not None and lost.last <= one.after):
-            lost = next(gone, None)
-        is_touched = lost is not None and (lost.after is None or lost.after < one.last)
-        told.append(one._replace(differs=one.differs or is_touched))
-    last = told[-1].last if told else None
+        return [new_range._replace(differs=None) for new_range in ranges]
+    old_items = iter(old.items)
+    lost = next(old_items, None)
+    compared = []
+    for new_range in ranges:
+        while lost is not None and (new_range.after is not None and lost.last <= new_range.after):
+            lost = next(old_items, None)
+        is_touched = lost is not None and (lost.after is None or lost.after < new_range.last)
+        compared.append(new_range._replace(differs=new_range.differs or is_touched))
+    last = compared[-1].last if compared else None
     behind = [item.last for item in old.items if last is None or item.last > last]
     if behind:
-        told.append(Range(last, behind[-1], 0, 0, EMPTY_ROOT, differs=True))
-    return told
+        compared.append(Range(last, behind[-1], 0, 0, EMPTY_ROOT, differs=True))
+    return compared
 
 
 def _evenly(items: Sequence[_Item], cells: int) -> Iterator[Sequence[_Item]]:

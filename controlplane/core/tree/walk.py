@@ -60,12 +60,12 @@ def after(key: str) -> str:
 
 def load(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node]:
     """The nodes of these refs, in one call. Raises CorruptNode."""
-    found = fetch(nodes, list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
+    by_digest = fetch(nodes, list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
     for ref in refs:
-        if ref.digest not in found:
+        if ref.digest not in by_digest:
             raise corrupt(ref.digest, "it is missing")
-        _check(ref, found[ref.digest])
-    return [found[ref.digest] for ref in refs]
+        _check(ref, by_digest[ref.digest])
+    return [by_digest[ref.digest] for ref in refs]
 
 
 def load_root(nodes: NodeStore, root: bytes) -> tuple[Ref, Node]:
@@ -102,11 +102,11 @@ def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> It
     if root == EMPTY_ROOT:
         return
     ref, node = load_root(nodes, root)
-    found: Iterator[tuple[Ref, Node]] = iter([(ref, node)])
+    level: Iterator[tuple[Ref, Node]] = iter([(ref, node)])
     sizes = chain((8, 64), repeat(WINDOW))
     for _ in range(node.level - stop_level):
-        found = _below(nodes, found, pick, sizes)
-    yield from found
+        level = _below(nodes, level, pick, sizes)
+    yield from level
 
 
 def _below(

@@ -71,7 +71,7 @@ class Earlier:
     def unchecked(self, window: Window) -> Window | None:
         """The part of a window whose footers are to be looked at first; None where there is none."""
         looks = {p: task for p, task in window.missing.items() if task.kind == "footers"}
-        return replace(window, missing=looks, known=_of(window, looks)) if looks else None
+        return replace(window, missing=looks, queued=_of(window, looks)) if looks else None
 
     def _look(self, task: Task) -> Task:
         key = ids.footers_key(task.key)
