@@ -60,12 +60,12 @@ def input_dataset(text: str) -> Fault | None:
     return None if text == SELF else dataset(text)
 
 
-def matching(pattern: str, wanted: str) -> Check:
+def matching(pattern: str, expected: str) -> Check:
     compiled = re.compile(pattern)
 
     def check(text: str) -> Fault | None:
-        found = compiled.fullmatch(text)
-        return None if found else Fault("invalid-value", f"{shown(text)} is not {wanted}")
+        match = compiled.fullmatch(text)
+        return None if match else Fault("invalid-value", f"{shown(text)} is not {expected}")
 
     return check
 
@@ -132,5 +132,5 @@ def module_path(text: str) -> Fault | None:
 
 
 def partition(text: str) -> Fault | None:
-    found = partitioning.template_fault(text)
-    return Fault("invalid-partition", *found) if found else None
+    fault = partitioning.template_fault(text)
+    return Fault("invalid-partition", *fault) if fault else None

@@ -30,15 +30,15 @@ _NAME_OF_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def connections(section: Node | None, problems: Problems) -> dict[str, Entries]:
     """The connections of a blueprint. A key that none has is reported and left out."""
-    found: dict[str, Entries] = {}
+    by_name: dict[str, Entries] = {}
     for key, node in _named(section, "connections", problems):
         if isinstance(node, Entries):
             secrets.report(node, problems)
             _report_keys(node, problems)
-            found[key.text] = only(node, KEYS)
+            by_name[key.text] = only(node, KEYS)
         elif not isinstance(node, BrokenNode):
             problems.add(node.place, "wrong-type", f"expected the keys of a connection, found {described(node)}")
-    return found
+    return by_name
 
 
 def _report_keys(connection: Entries, problems: Problems) -> None:
@@ -53,14 +53,14 @@ def _report_keys(connection: Entries, problems: Problems) -> None:
 
 def schemas(section: Node | None, document: YamlDocument, problems: Problems) -> dict[str, Scalar]:
     """The schemas of a blueprint by name."""
-    found: dict[str, Scalar] = {}
+    by_name: dict[str, Scalar] = {}
     for key, node in _named(section, "schemas", problems):
         if isinstance(node, Scalar) and isinstance(node.value, str):
             report_columns(node, document, problems)
-            found[key.text] = node
+            by_name[key.text] = node
         elif not isinstance(node, BrokenNode):
             problems.add(node.place, "wrong-type", f"expected columns as DDL, found {described(node)}")
-    return found
+    return by_name
 
 
 def _named(section: Node | None, what: str, problems: Problems) -> tuple[tuple[Scalar, Node], ...]:
@@ -75,7 +75,7 @@ def _named(section: Node | None, what: str, problems: Problems) -> tuple[tuple[S
 
 
 def connected(
-    section: Entries, declared: Mapping[str, Entries], known: Mapping[str, Collection[str]], problems: Problems
+    section: Entries, declared: Mapping[str, Entries], keys_of: Mapping[str, Collection[str]], problems: Problems
 ) -> Entries:
     """A read or write with what its connection says, as far as the connector has such keys; its own keys win.
 
@@ -90,7 +90,7 @@ def connected(
     if isinstance(own, Scalar) and isinstance(connector, Scalar) and own.text != connector.text:
         message = f"the connection is one of {connector.text}, not of {shown(own.text)}"
         problems.add(own.place, "conflicting-keys", message, "leave the connector out")
-    keys = known.get(connector.text, KEYS) if isinstance(connector, Scalar) else KEYS
+    keys = keys_of.get(connector.text, KEYS) if isinstance(connector, Scalar) else KEYS
     return merged(without(section, (CONNECTION,)), only(connection, keys))
 
 

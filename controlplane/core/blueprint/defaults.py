@@ -22,7 +22,7 @@ BODIES = ("read", "write")
 Known = Mapping[str, Collection[str]]  # the keys of each connector
 
 
-def declared(section: Node | None, known: Mapping[str, Known], problems: Problems) -> Entries | None:
+def declared(section: Node | None, keys_of: Mapping[str, Known], problems: Problems) -> Entries | None:
     """The defaults, without keys that no component has: these are reported. `known`: of `read` and of `write`."""
     if section is None or isinstance(section, BrokenNode):
         return None
@@ -33,30 +33,30 @@ def declared(section: Node | None, known: Mapping[str, Known], problems: Problem
     for body in BODIES:
         node = section.get(body)
         if isinstance(node, Entries):
-            _report_unknown(node, sorted({key for keys in known[body].values() for key in keys}), problems)
+            _report_unknown(node, sorted({key for keys in keys_of[body].values() for key in keys}), problems)
         elif node is not None and not isinstance(node, BrokenNode):
             problems.add(node.place, "wrong-type", f"expected a mapping of keys to values, found {described(node)}")
     return only(section, (*KEYS, *BODIES))
 
 
-def _report_unknown(node: Entries, known: Collection[str], problems: Problems) -> None:
+def _report_unknown(node: Entries, names: Collection[str], problems: Problems) -> None:
     for key, _ in node.entries:
-        if key.text not in known:
-            hint = problems.guess(key.text, known) or f"known here: {', '.join(known)}"
+        if key.text not in names:
+            hint = problems.guess(key.text, names) or f"known here: {', '.join(names)}"
             problems.add(key.place, "unknown-key", f"there is no default of {shown(key.text)}", hint)
 
 
-def applied(component: Entries, defaults: Entries, known: Mapping[str, Known]) -> Entries:
+def applied(component: Entries, defaults: Entries, keys_of: Mapping[str, Known]) -> Entries:
     """A component with what the defaults say for it."""
-    found = merged(component, only(defaults, KEYS))
+    component_after = merged(component, only(defaults, KEYS))
     for body in BODIES:
-        own, default = found.get(body), defaults.get(body)
+        own, default = component_after.get(body), defaults.get(body)
         if isinstance(own, Entries) and isinstance(default, Entries):
-            found = replaced(found, body, merged(own, _fitting(own, default, known[body])))
-    return found
+            component_after = replaced(component_after, body, merged(own, _fitting(own, default, keys_of[body])))
+    return component_after
 
 
-def _fitting(own: Entries, default: Entries, known: Known) -> Entries:
+def _fitting(own: Entries, default: Entries, keys_of: Known) -> Entries:
     """The defaults that hold for a component of its connector."""
     named, usual = own.get("connector"), default.get("connector")
     connector = named if isinstance(named, Scalar) else usual
@@ -64,4 +64,4 @@ def _fitting(own: Entries, default: Entries, known: Known) -> Entries:
         return default
     if isinstance(usual, Scalar) and usual.text != connector.text:
         return nothing(default.place)
-    return only(default, known.get(connector.text, ()))
+    return only(default, keys_of.get(connector.text, ()))

@@ -295,17 +295,17 @@ class Examples:
     def read(self, node: Node, reading: Reading) -> tuple[Example, ...]:
         if not isinstance(node, Items):
             raise wrong_type(node, "a list of tests", reading, "begin each with a line `- name: ...`")
-        found: dict[str, Example] = {}
+        examples: dict[str, Example] = {}
         for item in node.items:
             try:
-                one = EXAMPLE.read(item, reading)
+                example = EXAMPLE.read(item, reading)
             except BlueprintRefused:
                 continue
-            if one.name in found:
-                message = f"two tests are called {shown(one.name)}"
-                reading.problems.add(one.place, "invalid-value", message, "give each a 'name' of its own")
-            found[one.name] = one
-        return tuple(found.values())
+            if example.name in examples:
+                message = f"two tests are called {shown(example.name)}"
+                reading.problems.add(example.place, "invalid-value", message, "give each a 'name' of its own")
+            examples[example.name] = example
+        return tuple(examples.values())
 
     def schema(self) -> JsonSchema:
         return {"type": "array", "items": EXAMPLE.schema()}

@@ -75,8 +75,8 @@ def expanded(document: YamlDocument, problems: Problems) -> Expansion:
         connections.schemas(root.get("schemas"), document, problems),
     )
     written, uses = _written_out(components, declared, problems)
-    whole = without(replaced(root, COMPONENTS, written), SECTIONS)
-    return Expansion(dataclasses.replace(document, root=whole), uses)
+    expanded_root = without(replaced(root, COMPONENTS, written), SECTIONS)
+    return Expansion(dataclasses.replace(document, root=expanded_root), uses)
 
 
 def _written_out(components: Entries, declared: _Declared, problems: Problems) -> tuple[Entries, dict[str, Use]]:
@@ -86,11 +86,11 @@ def _written_out(components: Entries, declared: _Declared, problems: Problems) -
     ends = (key.place for key, _ in components.entries[1:])
     for key, node in components.entries:
         end = next(ends, None)
-        found = _component(key, node, declared, problems)
-        if found is not node:
+        written = _component(key, node, declared, problems)
+        if written is not node:
             uses[key.text] = Use(key.text, key.place, end)
-            room.take(found, key.place)
-        pairs.append((key, found))
+            room.take(written, key.place)
+        pairs.append((key, written))
     return Entries(components.place, tuple(pairs)), uses
 
 
@@ -99,11 +99,11 @@ def _component(key: Scalar, node: Node, declared: _Declared, problems: Problems)
     if not isinstance(node, Entries):
         return node
     try:
-        found = _from_template(key, node, declared, problems)
-        found = _connected(found, declared, problems)
+        component = _from_template(key, node, declared, problems)
+        component = _connected(component, declared, problems)
         if declared.defaults is not None:
-            found = defaults.applied(found, declared.defaults, KNOWN)
-        return _with_schema(found, declared, problems)
+            component = defaults.applied(component, declared.defaults, KNOWN)
+        return _with_schema(component, declared, problems)
     except BlueprintRefused:
         return BrokenNode(node.place)
 
@@ -122,8 +122,8 @@ def _connected(node: Entries, declared: _Declared, problems: Problems) -> Entrie
     for body in ("read", "write"):
         section = node.get(body)
         if isinstance(section, Entries) and key_of(section, connections.CONNECTION):
-            found = connections.connected(section, declared.connections, KNOWN[body], problems)
-            node = replaced(node, body, found)
+            connected = connections.connected(section, declared.connections, KNOWN[body], problems)
+            node = replaced(node, body, connected)
     return node
 
 
@@ -131,8 +131,8 @@ def _with_schema(node: Entries, declared: _Declared, problems: Problems) -> Entr
     for body in ("read", "transform"):
         section = node.get(body)
         if isinstance(section, Entries):
-            found = connections.with_schema(section, declared.schemas, problems)
-            node = node if found is section else replaced(node, body, found)
+            with_columns = connections.with_schema(section, declared.schemas, problems)
+            node = node if with_columns is section else replaced(node, body, with_columns)
     return node
 
 
@@ -201,8 +201,8 @@ def _tag(scalar: Scalar) -> str:
     """Texts are marked as such, so that they are quoted where YAML 1.1 would take them for something else."""
     if isinstance(scalar.value, str):
         return _TEXT
-    found: str = yaml.SafeLoader("").resolve(yaml.ScalarNode, scalar.text, (True, False))  # type: ignore[no-untyped-call]
-    return found
+    tag: str = yaml.SafeLoader("").resolve(yaml.ScalarNode, scalar.text, (True, False))  # type: ignore[no-untyped-call]
+    return tag
 
 
 def _style(scalar: Scalar) -> str | None:

@@ -70,7 +70,7 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
         _report_no_columns(fields, reading)
         raise BlueprintRefused  # what it expects is missing or cannot be read, which has been reported
     _report_conflicts(fields, reading)
-    found = Expectation(
+    expectation = Expectation(
         "",
         fields.place,
         passage.text,
@@ -81,8 +81,8 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
         threshold=fields[THRESHOLD],
         unique_places=fields.item_places(UNIQUE),
     )
-    name = fields[NAME] or " ".join(found.in_words.split())[:LONGEST_NAME]
-    return replace(found, name=name)
+    name = fields[NAME] or " ".join(expectation.in_words.split())[:LONGEST_NAME]
+    return replace(expectation, name=name)
 
 
 def _report_no_columns(fields: Fields, reading: Reading) -> None:
@@ -115,14 +115,14 @@ class Expectations:
     """A list in which every expectation has a name of its own."""
 
     def read(self, node: Node, reading: Reading) -> tuple[Expectation, ...]:
-        found = ListOf(EXPECTATION).read(node, reading)
-        seen: set[str] = set()
-        for one in found:
-            if one.name in seen:
-                message = f"two expectations are called {shown(one.name)}"
-                reading.problems.add(one.place, "invalid-value", message, "give each a 'name' of its own")
-            seen.add(one.name)
-        return found
+        expectations = ListOf(EXPECTATION).read(node, reading)
+        names: set[str] = set()
+        for expectation in expectations:
+            if expectation.name in names:
+                message = f"two expectations are called {shown(expectation.name)}"
+                reading.problems.add(expectation.place, "invalid-value", message, "give each a 'name' of its own")
+            names.add(expectation.name)
+        return expectations
 
     def schema(self) -> JsonSchema:
         return ListOf(EXPECTATION).schema()

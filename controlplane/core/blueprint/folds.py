@@ -21,8 +21,8 @@ def split(hints: Sequence[InputHint], problems: Problems) -> tuple[tuple[InputHi
     """The inputs that are other datasets, and the one that is the partition before."""
     others = tuple(h for h in hints if h.mode != PREVIOUS and not _is_self(h))
     own = list(_own(hints, problems))
-    for more in own[1:]:
-        problems.add(more.place, "conflicting-keys", "the partition before has a name already", "remove this one")
+    for extra in own[1:]:
+        problems.add(extra.place, "conflicting-keys", "the partition before has a name already", "remove this one")
     return others, own[0] if own else None
 
 
@@ -43,23 +43,23 @@ def _own(hints: Sequence[InputHint], problems: Problems) -> Iterator[InputHint]:
 
 
 def previous(
-    own: InputHint | None, schema: str, at: Position, given: dict[str, Scalar], problems: Problems
+    own: InputHint | None, schema: str, at: Position, keys: dict[str, Scalar], problems: Problems
 ) -> Previous | None:
     """The fold, if it is one. `given`: the keys `schema` and `partition_by` where the transform has them; `at`: where
     the schema stands."""
     if own is None:
-        if "schema" in given:
+        if "schema" in keys:
             message = "'schema' is for transforms that read their own partition before"
             hint = "remove it, or add self: previous to the inputs"
-            problems.add(given["schema"].place, "not-supported", message, hint)
+            problems.add(keys["schema"].place, "not-supported", message, hint)
         return None
-    if "schema" not in given:
+    if "schema" not in keys:
         hint = (
             'the columns of each partition, such as schema: "day STRING, total BIGINT"; the first reads no rows of them'
         )
         problems.add(own.place, "missing-key", f"{own.name}: previous needs the key 'schema'", hint)
-    if "partition_by" in given:
+    if "partition_by" in keys:
         message = "the partitions of a fold are those of the inputs that it reads `each`"
         hint = "partition rows by the key in a component of their own, and read that one `each`"
-        problems.add(given["partition_by"].place, "not-supported", message, hint)
+        problems.add(keys["partition_by"].place, "not-supported", message, hint)
     return Previous(own.name, schema, own.place, at)

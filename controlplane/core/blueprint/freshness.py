@@ -21,10 +21,10 @@ class Duration:
 
     def read(self, node: Node, reading: Reading) -> float:
         text = node.text if isinstance(node, Scalar) else text_of(node, reading, WANTED)
-        found = seconds(text)
-        if found is None:
+        duration_s = seconds(text)
+        if duration_s is None:
             raise reading.refuse(node, "invalid-duration", f"expected {WANTED}, found {described(node)}")
-        return found
+        return duration_s
 
     def schema(self) -> JsonSchema:
         return {"type": "string", "pattern": f"^{DURATION}$"}

@@ -41,8 +41,8 @@ class _Part:
 
     def schema(self) -> JsonSchema:
         unit = {"type": "string", "pattern": f"^{_UNIT}$"}
-        one = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": unit}
-        return {"anyOf": [_COLUMN.schema(), one]}
+        derived = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": unit}
+        return {"anyOf": [_COLUMN.schema(), derived]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class KeyColumns:
     parts = ListOf(_Part())
 
     def read(self, node: Node, reading: Reading) -> tuple[KeyColumn, ...]:
-        found = self.parts.read(node, reading)
+        parts = self.parts.read(node, reading)
         if isinstance(node, Items) and not node.items:
             raise reading.refuse(node, "invalid-value", "no column is named", "name one, or remove the key")
-        names = [part.column.lower() for part in found]
+        names = [part.column.lower() for part in parts]
         if twice := next((n for n in names if names.count(n) > 1), None):
             raise reading.refuse(node, "invalid-value", f"{shown(twice)} is named twice", "one part for each column")
-        return found
+        return parts
 
     def schema(self) -> JsonSchema:
         return {**self.parts.schema(), "minItems": 1}

@@ -101,23 +101,23 @@ def described(node: Node) -> str:
             return "a mapping"
 
 
-def wrong_type(node: Node, wanted: str, reading: Reading, hint: str = "") -> BlueprintRefused:
+def wrong_type(node: Node, expected: str, reading: Reading, hint: str = "") -> BlueprintRefused:
     if isinstance(node, BrokenNode):
         return BlueprintRefused()
-    return reading.refuse(node, "wrong-type", f"expected {wanted}, found {described(node)}", hint)
+    return reading.refuse(node, "wrong-type", f"expected {expected}, found {described(node)}", hint)
 
 
-def text_of(node: Node, reading: Reading, wanted: str = "a text") -> str:
+def text_of(node: Node, reading: Reading, expected: str = "a text") -> str:
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
     hint = "put it in quotes" if isinstance(node, Scalar) and node.value is not None else ""
-    raise wrong_type(node, wanted, reading, hint)
+    raise wrong_type(node, expected, reading, hint)
 
 
-def entries_of(node: Node, reading: Reading, wanted: str = "a mapping of keys to values", hint: str = "") -> Entries:
+def entries_of(node: Node, reading: Reading, expected: str = "a mapping of keys to values", hint: str = "") -> Entries:
     if isinstance(node, Entries):
         return node
-    raise wrong_type(node, wanted, reading, hint)
+    raise wrong_type(node, expected, reading, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +232,11 @@ class Whole:
     most: int
 
     def read(self, node: Node, reading: Reading) -> int:
-        wanted = f"a whole number from {self.least} to {self.most}"
+        expected = f"a whole number from {self.least} to {self.most}"
         if not isinstance(node, Scalar) or not isinstance(node.value, int) or isinstance(node.value, bool):
-            raise wrong_type(node, wanted, reading)
+            raise wrong_type(node, expected, reading)
         if not self.least <= node.value <= self.most:
-            raise reading.refuse(node, "invalid-value", f"expected {wanted}, found {node.text}")
+            raise reading.refuse(node, "invalid-value", f"expected {expected}, found {node.text}")
         return node.value
 
     def schema(self) -> JsonSchema:
@@ -265,23 +265,23 @@ class Refresh:
     continuous_s: float | None = None
 
     def read(self, node: Node, reading: Reading) -> float | None:
-        wanted = "a duration such as 30s, 5m, 1h or 1d, or manual"
-        text = node.text if isinstance(node, Scalar) else text_of(node, reading, wanted)
+        expected = "a duration such as 30s, 5m, 1h or 1d, or manual"
+        text = node.text if isinstance(node, Scalar) else text_of(node, reading, expected)
         if text == "manual":
             return None
         if text == "continuous" and self.continuous_s is not None:
             return self.continuous_s
         if text == "continuous" or text.startswith("cron:"):
             message = f"refresh {shown(text)} comes with a later release"
-            raise reading.refuse(node, "not-supported", message, f"use {wanted}")
-        found = seconds(text)
-        if found is None:
-            raise reading.refuse(node, "invalid-duration", f"expected {wanted}, found {described(node)}")
-        return found
+            raise reading.refuse(node, "not-supported", message, f"use {expected}")
+        duration_s = seconds(text)
+        if duration_s is None:
+            raise reading.refuse(node, "invalid-duration", f"expected {expected}, found {described(node)}")
+        return duration_s
 
     def schema(self) -> JsonSchema:
-        more = "" if self.continuous_s is None else "|continuous"
-        return {"type": "string", "pattern": f"^({DURATION}|manual{more})$"}
+        continuous = "" if self.continuous_s is None else "|continuous"
+        return {"type": "string", "pattern": f"^({DURATION}|manual{continuous})$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,16 +293,16 @@ class ListOf(Generic[T]):
     def read(self, node: Node, reading: Reading) -> tuple[T, ...]:
         if not isinstance(node, Items):
             raise wrong_type(node, "a list", reading, "write [one, two], or a line with '- ' for each")
-        found: dict[T, None] = {}
+        values: dict[T, None] = {}
         for item in node.items:
             try:
                 value = self.item.read(item, reading)
             except BlueprintRefused:
                 continue
-            if value in found:
+            if value in values:
                 reading.problems.add(item.place, "invalid-value", f"{shown(str(value))} is listed twice")
-            found[value] = None
-        return tuple(found)
+            values[value] = None
+        return tuple(values)
 
     def schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(), "uniqueItems": True}
@@ -321,8 +321,8 @@ class Options:
         for key, _ in entries:
             if fault := next(filter(None, (check(key.text) for check in self.checks)), None):
                 reading.refuse(key, *fault)
-        found = ((key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries)
-        return tuple(sorted((name, text) for name, text in found if text is not None))
+        options = ((key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries)
+        return tuple(sorted((name, text) for name, text in options if text is not None))
 
     def schema(self) -> JsonSchema:
         return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
@@ -348,13 +348,13 @@ class Params:
     name: Text
 
     def read(self, node: Node, reading: Reading) -> tuple[tuple[str, ParamValue], ...]:
-        found: dict[str, ParamValue] = {}
+        params: dict[str, ParamValue] = {}
         for key, value in entries_of(node, reading, "a mapping of parameter names to values").entries:
             try:
-                found[self.name.read(as_text(key), reading)] = _param(value, reading)
+                params[self.name.read(as_text(key), reading)] = _param(value, reading)
             except BlueprintRefused:
                 continue
-        return tuple(sorted(found.items()))
+        return tuple(sorted(params.items()))
 
     def schema(self) -> JsonSchema:
         values = {"type": ["string", "number", "boolean", "null"]}

@@ -293,9 +293,9 @@ def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
 
 
 def _report_clashes(keys: list[Scalar], reading: Reading) -> None:
-    seen: dict[str, Scalar] = {}
+    first_keys: dict[str, Scalar] = {}
     for key in keys:
-        other = seen.setdefault(key.text.lower(), key)
+        other = first_keys.setdefault(key.text.lower(), key)
         if other is not key:
             message = f"{shown(key.text)} and {shown(other.text)} differ in case only"
             reading.problems.add(key.place, "name-clash", message, "datasets are found without regard to case")

@@ -147,8 +147,8 @@ def _block_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
     """A block scalar's text starts on the line after its header; its first full line shows the indent."""
     line = scalar.place.line + 1
     lines = re.split(r"\r\n?|\n", document.source[scalar.start : scalar.end])[1:]
-    found = ((source, text) for source, text in zip(lines, scalar.text.split("\n"), strict=False) if text.strip())
-    source, text = next(found, ("", ""))
+    full_lines = ((source, text) for source, text in zip(lines, scalar.text.split("\n"), strict=False) if text.strip())
+    source, text = next(full_lines, ("", ""))
     indent = _indent(source) - (_indent(text) if scalar.style == "|" else 0)
     return TextPlace(scalar.place.file, line, max(indent, 0) + 1, exact=scalar.style == "|")
 

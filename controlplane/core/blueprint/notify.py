@@ -108,9 +108,9 @@ def _channel(fields: Fields, reading: Reading) -> Channel:
     return Channel(to, fields[ON], after, settings)
 
 
-def _kind(kinds: tuple[ChannelKind, ...], more: tuple[Key[object], ...] = ()) -> Nested[Channel]:
+def _kind(kinds: tuple[ChannelKind, ...], keys: tuple[Key[object], ...] = ()) -> Nested[Channel]:
     to = Key("to", Choice(kinds), kinds[0], "webhook, slack or email.", is_required=True)
-    return Nested(Section((to, ON, AFTER, *OWN, *more), first="to", may_hold_secrets=True), _channel)
+    return Nested(Section((to, ON, AFTER, *OWN, *keys), first="to", may_hold_secrets=True), _channel)
 
 
 NO_CHANNELS: tuple[Channel, ...] = ()
@@ -135,9 +135,9 @@ _FILE = Section((_INSTALLATION,))
 def parse_channels(text: str | bytes, *, file: str) -> tuple[Channel, ...]:
     """The installation's own channels. Raises InvalidBlueprint with every problem of the file."""
     problems = Problems()
-    found = _parsed(text, file, problems)
+    channels = _parsed(text, file, problems)
     problems.raise_if_any()
-    return found
+    return channels
 
 
 def _parsed(text: str | bytes, file: str, problems: Problems) -> tuple[Channel, ...]:

@@ -46,11 +46,11 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
 
     Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the text.
     """
-    found = draft(text, file=file, files=files)
-    if found.problems:
-        raise InvalidBlueprint(found.problems)
-    assert found.blueprint is not None
-    return found.blueprint
+    parsed = draft(text, file=file, files=files)
+    if parsed.problems:
+        raise InvalidBlueprint(parsed.problems)
+    assert parsed.blueprint is not None
+    return parsed.blueprint
 
 
 def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Draft:
@@ -84,8 +84,8 @@ def _named(fields: Fields) -> tuple[str, Position]:
 def _name_line(text: str | bytes) -> str:
     """The dataflow's name, of a text that cannot be read as YAML."""
     source = text if isinstance(text, str) else text.decode(errors="replace")
-    found = _NAME_LINE.search(source)
-    return found[1] if found else ""
+    match = _NAME_LINE.search(source)
+    return match[1] if match else ""
 
 
 def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Problems) -> Fields | None:
@@ -93,8 +93,10 @@ def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Pr
     if document is None:
         return None
     try:
-        found = expanded(document, problems)
-        return BLUEPRINT.read(found.document.root, Reading(found.document, files, problems, uses=found.uses))
+        expansion = expanded(document, problems)
+        return BLUEPRINT.read(
+            expansion.document.root, Reading(expansion.document, files, problems, uses=expansion.uses)
+        )
     except BlueprintRefused:
         return None
 
@@ -102,8 +104,8 @@ def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Pr
 def file_references(text: str | bytes) -> tuple[str, ...]:
     """The relative Python files that a blueprint names, for a client to send along. Problems are left to `parse`."""
     document = _expanded(text, Problems())
-    found = _named_files(document.root) if document else ()
-    return tuple(sorted({path for path in found if checks.module_path(path) is None}))
+    paths = _named_files(document.root) if document else ()
+    return tuple(sorted({path for path in paths if checks.module_path(path) is None}))
 
 
 def written_out(text: str | bytes, *, file: str) -> str:

@@ -103,12 +103,12 @@ class Problems:
     @property
     def found(self) -> tuple[Problem, ...]:
         """In order of place; a last one counts those that were dropped."""
-        found = sorted(self._found)
+        in_order = sorted(self._found)
         if self._dropped:
-            last = found[-1]
+            last = in_order[-1]
             message = f"{self._dropped} more problems are not shown"
-            found.append(Problem(last.file, last.line, last.column, "too-many-problems", message, "fix these first"))
-        return tuple(found)
+            in_order.append(Problem(last.file, last.line, last.column, "too-many-problems", message, "fix these first"))
+        return tuple(in_order)
 
 
 class ProblemsOfUse(Problems):
@@ -117,9 +117,9 @@ class ProblemsOfUse(Problems):
     A problem of a part that several components use is told once, with the first of them.
     """
 
-    def __init__(self, whole: Problems, use: Use) -> None:
+    def __init__(self, problems: Problems, use: Use) -> None:
         super().__init__()
-        self._whole, self._use = whole, use
+        self._whole, self._use = problems, use
 
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
         if self._whole.holds(place, code, message):

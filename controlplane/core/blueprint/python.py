@@ -71,19 +71,19 @@ def _report_secrets(fields: Fields, reading: Reading) -> None:
 def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Reading) -> str:
     """Of the code, whatever its layout and comments."""
     try:
-        found = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
+        bundles = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
     except code.CodeProblem as e:
         at = place.at(e.line, e.column) if e.file == main else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
         hint = _FUNCTIONS if e.code == "missing-entrypoint" else e.hint
         raise reading.refuse(at, _code_of(e), e.message, hint) from e
-    return found[-1].digest.hex()
+    return bundles[-1].digest.hex()
 
 
 def _code_of(problem: code.CodeProblem) -> Code:
     """The same as for transforms."""
     match problem.code:
-        case "missing-entrypoint" | "unsupported-signature" as known:
-            return known
+        case "missing-entrypoint" | "unsupported-signature" as same_code:
+            return same_code
         case _:
             return "invalid-python"
 

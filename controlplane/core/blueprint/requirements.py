@@ -24,16 +24,16 @@ class Requirements:
     def read(self, node: Node, reading: Reading) -> tuple[str, ...]:
         if not isinstance(node, Items):
             raise reading.refuse(node, "wrong-type", "expected a list of packages", "write [humanize==4.9.0]")
-        found: dict[str, str] = {}
+        pinned: dict[str, str] = {}
         for item in node.items:
             try:
                 name, text = _pinned(item, reading)
             except BlueprintRefused:
                 continue
-            if name in found:
+            if name in pinned:
                 reading.problems.add(item.place, "invalid-value", f"{shown(name)} is listed twice")
-            found[name] = text
-        return tuple(text for _, text in sorted(found.items()))
+            pinned[name] = text
+        return tuple(text for _, text in sorted(pinned.items()))
 
     def schema(self) -> JsonSchema:
         return {"type": "array", "items": {"type": "string", "pattern": f"^{PINNED}$"}}

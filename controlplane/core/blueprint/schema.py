@@ -13,15 +13,15 @@ from controlplane.core.blueprint.transforms import NAME
 
 
 def json_schema() -> JsonSchema:
-    whole = BLUEPRINT.schema()
-    strict = whole["properties"]["components"]
+    blueprint = BLUEPRINT.schema()
+    strict = blueprint["properties"]["components"]
     loose = {"type": "object", "propertyNames": NAME.schema(), "description": strict["description"]}
-    whole["properties"]["components"] = loose
+    blueprint["properties"]["components"] = loose
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:headgate:schema:blueprint-v1",
         "title": "Headgate blueprint",
-        **whole,
+        **blueprint,
         "if": {"anyOf": [{"required": [key.name]} for key in SHARED]},
         "then": _components({**strict, "additionalProperties": _part()}),
         "else": _components(strict),
@@ -47,8 +47,8 @@ def _part() -> JsonSchema:
 
 def _of_any_connector(body: JsonSchema) -> JsonSchema:
     """The keys of all connectors. A value is checked only where they agree."""
-    found: JsonSchema = {"connection": {**NAME.schema(), "description": "The connection that it uses."}}
-    for one in body["oneOf"]:
-        for key, schema in one["properties"].items():
-            found[key] = schema if found.get(key, schema) == schema else {}
-    return {"type": "object", "properties": found, "additionalProperties": False}
+    properties: JsonSchema = {"connection": {**NAME.schema(), "description": "The connection that it uses."}}
+    for connector in body["oneOf"]:
+        for key, schema in connector["properties"].items():
+            properties[key] = schema if properties.get(key, schema) == schema else {}
+    return {"type": "object", "properties": properties, "additionalProperties": False}

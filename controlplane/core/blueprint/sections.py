@@ -72,11 +72,11 @@ class Section:
     def read(self, node: Node, reading: Reading) -> Fields:
         """Every key that can be read. Raises Refused where none can."""
         bodies = " or ".join(f"{{{name}: ...}}" for name in self.one_of)
-        given = entries_of(node, reading, hint=f"write {bodies}" if bodies else "")
+        entries = entries_of(node, reading, hint=f"write {bodies}" if bodies else "")
         if self.may_hold_secrets:
-            secrets.report(given, reading.problems)
-        fields = Fields(node.place, {key.text: (key, value) for key, value in given.entries})
-        self._report_keys(given, reading)
+            secrets.report(entries, reading.problems)
+        fields = Fields(node.place, {key.text: (key, value) for key, value in entries.entries})
+        self._report_keys(entries, reading)
         for key in sorted(self.keys, key=lambda k: k.name != self.first):
             self._read_key(key, fields, reading)
         return fields
@@ -92,32 +92,32 @@ class Section:
             if key.name == self.first:
                 raise
 
-    def _report_keys(self, given: Entries, reading: Reading) -> None:
-        if self._is_later(given):
+    def _report_keys(self, entries: Entries, reading: Reading) -> None:
+        if self._is_later(entries):
             return
-        known = {k.name for k in self.keys}
-        for key, _ in given.entries:
+        names = {k.name for k in self.keys}
+        for key, _ in entries.entries:
             if key.text in self.later:
                 message = f"{key.text!r} comes with a later release"
                 reading.problems.add(key.place, "not-supported", message, "remove it for now")
-            elif key.text not in known:
-                hint = reading.problems.guess(key.text, sorted(known)) or f"known here: {', '.join(sorted(known))}"
+            elif key.text not in names:
+                hint = reading.problems.guess(key.text, sorted(names)) or f"known here: {', '.join(sorted(names))}"
                 reading.problems.add(key.place, "unknown-key", f"there is no key {shown(key.text)} here", hint)
-        self._report_choice(given, reading)
+        self._report_choice(entries, reading)
 
-    def _is_later(self, given: Entries) -> bool:
+    def _is_later(self, entries: Entries) -> bool:
         """Whether the first key's value belongs to a later release: then nothing is known of the other keys."""
         later = next((getattr(k.kind, "later", ()) for k in self.keys if k.name == self.first), ())
-        node = given.get(self.first)
+        node = entries.get(self.first)
         return isinstance(node, BrokenNode) or (isinstance(node, Scalar) and node.text in later)
 
-    def _report_choice(self, given: Entries, reading: Reading) -> None:
-        found = [key for key, _ in given.entries if key.text in self.one_of]
+    def _report_choice(self, entries: Entries, reading: Reading) -> None:
+        chosen = [key for key, _ in entries.entries if key.text in self.one_of]
         names = ", ".join(self.one_of)
-        if self.one_of and not found:
-            reading.problems.add(given.place, "missing-key", f"one of the keys {names} is missing")
-        for extra in found[1:]:
-            message = f"{extra.text!r} cannot stand beside {found[0].text!r}"
+        if self.one_of and not chosen:
+            reading.problems.add(entries.place, "missing-key", f"one of the keys {names} is missing")
+        for extra in chosen[1:]:
+            message = f"{extra.text!r} cannot stand beside {chosen[0].text!r}"
             reading.problems.add(extra.place, "conflicting-keys", message, f"give exactly one of {names}")
 
     def schema(self) -> JsonSchema:
@@ -143,13 +143,13 @@ class Fields:
 
     def place_of(self, key: Key[object]) -> Position | None:
         """Where the key's value stands; None where it is not given."""
-        found = self.nodes.get(key.name)
-        return found[1].place if found else None
+        pair = self.nodes.get(key.name)
+        return pair[1].place if pair else None
 
     def item_places(self, key: Key[object]) -> tuple[Position, ...]:
         """Where the items of a list stand; none where the key is not given."""
-        found = self.nodes.get(key.name)
-        node = found[1] if found else None
+        pair = self.nodes.get(key.name)
+        node = pair[1] if pair else None
         return tuple(item.place for item in node.items) if isinstance(node, Items) else ()
 
     def given(self, keys: Iterable[Key[object]]) -> list[Scalar]:

@@ -37,6 +37,6 @@ DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "Whe
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True, example="delays")
 
 
-def section(keys: tuple[Key[object], ...], **more: tuple[str, ...]) -> Section:
+def section(keys: tuple[Key[object], ...], **options: tuple[str, ...]) -> Section:
     """The section of a connector."""
-    return Section(keys, first="connector", may_hold_secrets=True, **more)
+    return Section(keys, first="connector", may_hold_secrets=True, **options)

@@ -33,8 +33,8 @@ def _regex(text: str) -> Fault | None:
 
 
 def _words(error: Exception) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    reason = error.args[0] if error.args else ""
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _reference(text: str) -> Fault | None:
@@ -81,13 +81,13 @@ TOKEN: Key[str | None] = Key(
 
 def _storage(fields: Fields, reading: Reading) -> Settings:
     keys = (ENDPOINT, REGION, ACCESS_KEY, SECRET_KEY, TOKEN)
-    found = {key.name: value for key in keys if (value := fields[key]) is not None}
-    given = {key.name for key in keys if key.name in fields.nodes}
-    lone = "session_token" in given and "access_key_id" not in given
-    if lone or ("access_key_id" in given) != ("secret_access_key" in given):
+    settings = {key.name: value for key in keys if (value := fields[key]) is not None}
+    names = {key.name for key in keys if key.name in fields.nodes}
+    lone = "session_token" in names and "access_key_id" not in names
+    if lone or ("access_key_id" in names) != ("secret_access_key" in names):
         message = "access_key_id and secret_access_key go together"
         reading.problems.add(fields.place, "missing-key", message, "give both, or neither for those of the environment")
-    return tuple(sorted((f"storage.{name}", value) for name, value in found.items()))
+    return tuple(sorted((f"storage.{name}", value) for name, value in settings.items()))
 
 
 STORAGE: Key[Settings] = Key(

@@ -42,8 +42,8 @@ def declared(section: Node | None, problems: Problems) -> dict[str, Template]:
     if section is None or not _is_mapping(section, "a mapping of names to templates", problems):
         return {}
     assert isinstance(section, Entries)
-    found = (_template(key, node, problems) for key, node in section.entries)
-    return {template.name: template for template in found if template is not None}
+    templates = (_template(key, node, problems) for key, node in section.entries)
+    return {template.name: template for template in templates if template is not None}
 
 
 def _template(key: Scalar, node: Node, problems: Problems) -> Template | None:
@@ -66,16 +66,16 @@ def _params(node: Node | None, problems: Problems) -> dict[str, Scalar]:
     if node is None or not _is_mapping(node, "a mapping of parameter names to values", problems):
         return {}
     assert isinstance(node, Entries)
-    found: dict[str, Scalar] = {}
+    params: dict[str, Scalar] = {}
     for key, value in node.entries:
         if fault := checks.matching(checks.PARAMETER, "a parameter's name")(key.text):
             problems.add(key.place, *fault)
         elif isinstance(value, Scalar):
-            found[key.text] = value
+            params[key.text] = value
         elif not isinstance(value, BrokenNode):
             message = f"expected a text, a number, true or false, found {described(value)}"
             problems.add(value.place, "wrong-type", message, "parameters are single values")
-    return found
+    return params
 
 
 def _report_unknown(template: Template, problems: Problems) -> None:
@@ -133,14 +133,14 @@ def _named(node: Node | None, templates: Mapping[str, Template], problems: Probl
 
 
 def _values(name: str, template: Template, use: Entries, problems: Problems) -> dict[str, Scalar]:
-    given = _params(use.get(PARAMS), problems)
+    own = _params(use.get(PARAMS), problems)
     params = use.get(PARAMS)
     for key, _ in params.entries if isinstance(params, Entries) else ():
         if key.text not in template.params:
             message = f"the template {template.name} has no parameter {shown(key.text)}"
             hint = problems.guess(key.text, template.params) or f"known here: {', '.join(template.params) or 'none'}"
             problems.add(key.place, "unknown-key", message, hint)
-    values = {**template.params, **given}
+    values = {**template.params, **own}
     missing = [param for param, value in values.items() if value.value is None]
     for param in missing:
         message = f"{name} gives no value to {param!r}, a parameter of the template {template.name}"
@@ -163,25 +163,25 @@ def _substituted(node: Node, values: Mapping[str, Scalar], problems: Problems) -
 
 
 def _entries(node: Entries, values: Mapping[str, Scalar], problems: Problems) -> Entries:
-    found: dict[str, tuple[Scalar, Node]] = {}
+    entries: dict[str, tuple[Scalar, Node]] = {}
     for key, value in node.entries:
         name = as_text(_scalar(key, values))
-        if name.text in found:
+        if name.text in entries:
             message = f"the key {shown(name.text)} comes twice once the parameters are put in"
             problems.add(key.place, "duplicate-key", message, "give other parameters")
             continue
-        found[name.text] = (name, _substituted(value, values, problems))
-    return Entries(node.place, tuple(found.values()))
+        entries[name.text] = (name, _substituted(value, values, problems))
+    return Entries(node.place, tuple(entries.values()))
 
 
 def _scalar(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
     """With the values of the parameters that it names. Lines of a block stay lines of the file if none is added."""
     if "${" not in scalar.text:
         return scalar
-    whole = _REFERENCE.fullmatch(scalar.text)
-    if whole and whole[1] in values:
-        given = values[whole[1]]
-        return replace(scalar, text=given.text, value=given.value, style=given.style and '"')
+    reference = _REFERENCE.fullmatch(scalar.text)
+    if reference and reference[1] in values:
+        param = values[reference[1]]
+        return replace(scalar, text=param.text, value=param.value, style=param.style and '"')
     text = _REFERENCE.sub(lambda match: _text(match, values), scalar.text)
     is_moved = text.count("\n") != scalar.text.count("\n")
     style = ">" if is_moved and scalar.style == "|" else scalar.style or '"'
@@ -194,9 +194,9 @@ def _text(match: re.Match[str], values: Mapping[str, Scalar]) -> str:
     return values[match[1]].text if match[1] in values else match[0]
 
 
-def _is_mapping(node: Node, wanted: str, problems: Problems) -> bool:
+def _is_mapping(node: Node, expected: str, problems: Problems) -> bool:
     if isinstance(node, Entries):
         return True
     if not isinstance(node, BrokenNode):
-        problems.add(node.place, "wrong-type", f"expected {wanted}, found {described(node)}")
+        problems.add(node.place, "wrong-type", f"expected {expected}, found {described(node)}")
     return False

@@ -54,8 +54,8 @@ class Inputs:
     def read(self, node: Node, reading: Reading) -> tuple[InputHint, ...]:
         return tuple(self._hints(entries_of(node, reading, "a mapping of input names to modes"), reading))
 
-    def _hints(self, given: Entries, reading: Reading) -> Iterator[InputHint]:
-        for key, value in given.entries:
+    def _hints(self, entries: Entries, reading: Reading) -> Iterator[InputHint]:
+        for key, value in entries.entries:
             try:
                 yield _input(key, value, reading)
             except BlueprintRefused:  # the name is known all the same
@@ -188,9 +188,9 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
 def _inputs(fields: Fields, reading: Reading) -> tuple[tuple[InputHint, ...], Previous | None]:
     """The datasets that it reads, and the partition before."""
     others, own = folds.split(fields[INPUTS], reading.problems)
-    given = {key.text: key for key in fields.given((SCHEMA, PARTITION_BY))}
+    keys = {key.text: key for key in fields.given((SCHEMA, PARTITION_BY))}
     at = fields.nodes[SCHEMA.name][1].place if SCHEMA.name in fields.nodes else fields.place
-    return others, folds.previous(own, fields[SCHEMA], at, given, reading.problems)
+    return others, folds.previous(own, fields[SCHEMA], at, keys, reading.problems)
 
 
 def _python(fields: Fields, reading: Reading) -> PythonTransform:

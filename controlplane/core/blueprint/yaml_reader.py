@@ -59,13 +59,13 @@ def _source(text: str | bytes, file: str, problems: Problems) -> str:
     source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix("\ufeff")
     if byte := _ESCAPED_BYTE.search(source):
         raise _not_utf8(_place(source, byte.start(), file), ord(byte[0]) - 0xDC00, problems)
-    found = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
-    for match in found:
+    forbidden = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
+    for match in forbidden:
         message = f"the character U+{ord(match[0]):04X} is not allowed"
         problems.add(
             _place(source, match.start(), file), "invalid-character", message, "use an escape in double quotes"
         )
-    if found:
+    if forbidden:
         raise BlueprintRefused
     return source
 
@@ -211,18 +211,18 @@ class _Builder:
     def _closed(self, opened: _Open) -> Node:
         if not opened.is_mapping:
             return Items(opened.place, tuple(opened.nodes))
-        seen: dict[str, Position] = {}
+        places: dict[str, Position] = {}
         pairs = zip(opened.nodes[::2], opened.nodes[1::2], strict=True)
-        return Entries(opened.place, tuple((key, value) for k, value in pairs if (key := self._key(k, seen))))
+        return Entries(opened.place, tuple((key, value) for k, value in pairs if (key := self._key(k, places))))
 
-    def _key(self, key: Node, seen: dict[str, Position]) -> Scalar | None:
+    def _key(self, key: Node, places: dict[str, Position]) -> Scalar | None:
         if not isinstance(key, Scalar) or (key.value is None):
             if not isinstance(key, BrokenNode):
                 self._problems.add(key.place, "invalid-key", "a key must be a text", "put it in quotes")
             return None
-        if key.text in seen:
-            message = f"the key {shown(key.text)} was given on line {seen[key.text].line} already"
+        if key.text in places:
+            message = f"the key {shown(key.text)} was given on line {places[key.text].line} already"
             self._problems.add(key.place, "duplicate-key", message, "keep one of them")
             return None
-        seen[key.text] = key.place
+        places[key.text] = key.place
         return key

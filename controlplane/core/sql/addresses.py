@@ -32,7 +32,7 @@ class Addressed:
     def origin_of(self, line: int, column: int) -> int:
         """The same for a place that counts from 1."""
         lines = self.text.split("\n")[: line - 1]
-        return self.origin(sum(len(one) + 1 for one in lines) + column - 1)
+        return self.origin(sum(len(text) + 1 for text in lines) + column - 1)
 
 
 def addressed(sql: str) -> Addressed:
@@ -49,8 +49,8 @@ def _edits(sql: str, tokens: Sequence[SqlToken]) -> Iterator[Edit]:
     end = 0
     for at, token in enumerate(tokens[2:], 2):
         is_name = token.kind in ("word", "quoted") and tokens[at - 1].text == "." and token.start >= end
-        found = _POINT.match(sql, token.end) if is_name else None
-        if found is not None:
+        point = _POINT.match(sql, token.end) if is_name else None
+        if point is not None:
             name = token.text[1:-1] if token.kind == "quoted" else token.text
-            end = found.end()
-            yield Edit(token.start, end, f"`{name}@{found['point']}`")
+            end = point.end()
+            yield Edit(token.start, end, f"`{name}@{point['point']}`")

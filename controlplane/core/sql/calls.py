@@ -76,8 +76,8 @@ class Calls:
 
     def aggregates(self, scope: QueryScope) -> list[FunctionCall]:
         """In the order of the text."""
-        found = (c for c in self.of(scope) if c.name in functions.AGGREGATES and not c.is_windowed)
-        return sorted(found, key=lambda call: call.offset)
+        calls = (c for c in self.of(scope) if c.name in functions.AGGREGATES and not c.is_windowed)
+        return sorted(calls, key=lambda call: call.offset)
 
 
 def check_size(tree: exp.Expr) -> None:

@@ -43,18 +43,18 @@ def clauses_of(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> Clauses:
     opening = _select(lexemes, scope)
     end = _end(lexemes, opening)
     depth = lexemes[opening].depth
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for at in range(opening + 1, end):
         phrase = lexemes[at].phrase
         if lexemes[at].depth == depth and phrase in _PARTS:
-            found.setdefault(phrase, at)
-    _check(scope, found)
-    after = min((at for phrase, at in found.items() if phrase not in _SOURCE), default=end)
-    items = _items(lexemes, opening + len(lexemes[opening].phrase.split()), found["FROM"], depth)
+            positions.setdefault(phrase, at)
+    _check(scope, positions)
+    after = min((at for phrase, at in positions.items() if phrase not in _SOURCE), default=end)
+    items = _items(lexemes, opening + len(lexemes[opening].phrase.split()), positions["FROM"], depth)
     if len(items) != len(scope.select.expressions):
         raise Unproven("a select list that is not followed", scope.offset)
-    group = _group(lexemes, found, depth, end)
-    return Clauses(items, found["FROM"], after, group, tuple(_commons(lexemes, scope, opening)))
+    group = _group(lexemes, positions, depth, end)
+    return Clauses(items, positions["FROM"], after, group, tuple(_commons(lexemes, scope, opening)))
 
 
 def _select(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> int:
@@ -77,14 +77,14 @@ def _end(lexemes: tuple[Lexeme, ...], opening: int) -> int:
     return len(lexemes)
 
 
-def _check(scope: QueryScope, found: dict[str, int]) -> None:
+def _check(scope: QueryScope, positions: dict[str, int]) -> None:
     for phrase, part in _PARTS.items():
-        if bool(scope.select.args.get(part)) != (phrase in found):
+        if bool(scope.select.args.get(part)) != (phrase in positions):
             raise Unproven(f"{phrase} that cannot be followed", scope.offset)
-    if "FROM" not in found:
+    if "FROM" not in positions:
         raise Unproven("no FROM", scope.offset)
-    others = [at for phrase, at in found.items() if phrase not in _SOURCE]
-    if any(at < max(found[p] for p in _SOURCE & found.keys()) for at in others):
+    others = [at for phrase, at in positions.items() if phrase not in _SOURCE]
+    if any(at < max(positions[p] for p in _SOURCE & positions.keys()) for at in others):
         raise Unproven("clauses in an order that is not followed", scope.offset)
 
 
@@ -94,11 +94,11 @@ def _items(lexemes: tuple[Lexeme, ...], start: int, end: int, depth: int) -> tup
     return tuple(zip([start, *(at + 1 for at in commas)], [*commas, end], strict=True))
 
 
-def _group(lexemes: tuple[Lexeme, ...], found: dict[str, int], depth: int, end: int) -> tuple[Span, ...]:
-    if "GROUP BY" not in found:
+def _group(lexemes: tuple[Lexeme, ...], positions: dict[str, int], depth: int, end: int) -> tuple[Span, ...]:
+    if "GROUP BY" not in positions:
         return ()
-    start = found["GROUP BY"]
-    return _items(lexemes, start + 2, min((at for at in found.values() if at > start), default=end), depth)
+    start = positions["GROUP BY"]
+    return _items(lexemes, start + 2, min((at for at in positions.values() if at > start), default=end), depth)
 
 
 def _commons(lexemes: tuple[Lexeme, ...], scope: QueryScope, opening: int) -> Iterator[Span]:

@@ -66,16 +66,16 @@ def of_query(
         if scope is None:
             return None
         walk = _Walk(table_names(refs), inputs, is_either)
-        found = walk.of(scope)
+        outputs = walk.of(scope)
     except (SqlglotError, RecursionError, LookupError, AttributeError, ValueError):
         return None  # a tree of a kind that is not known here
     if has_right:
         walk.tracing.over_reported.add(USING)
     if walk.untold:
-        told = ", ".join(walk.untold[:_MOST_TOLD]) + (", ..." if len(walk.untold) > _MOST_TOLD else "")
-        walk.tracing.over_reported.add(UNTOLD.format(told))
-    names = columns if len(columns) == len(found) else tuple(found)
-    return walk.tracing.lineage(dict(zip(names, found.values(), strict=True)))
+        unresolved = ", ".join(walk.untold[:_MOST_TOLD]) + (", ..." if len(walk.untold) > _MOST_TOLD else "")
+        walk.tracing.over_reported.add(UNTOLD.format(unresolved))
+    names = columns if len(columns) == len(outputs) else tuple(outputs)
+    return walk.tracing.lineage(dict(zip(names, outputs.values(), strict=True)))
 
 
 def _has_right(tree: exp.Expr) -> bool:
@@ -126,7 +126,7 @@ class _Walk:
         if tree.args.get("by_name"):
             names = dict.fromkeys(name for side in sides for name in side)
             return {name: merged(side[name] for side in sides if name in side) for name in names}
-        columns = [merged(one) for one in zip(*(side.values() for side in sides), strict=True)]
+        columns = [merged(values) for values in zip(*(side.values() for side in sides), strict=True)]
         return dict(zip(sides[0], columns, strict=True))
 
     def _of_function(self, scope: Scope, tree: exp.Expr) -> Values:
@@ -212,22 +212,22 @@ class _Walk:
     def _column(self, scope: Scope, column: exp.Column, columns: Values | None = None) -> Value:
         name, table = column.name.lower(), column.table
         if not table:
-            found = (columns or {}).get(name)
-            return self._untold(column.name) if found is None else found
+            origin = (columns or {}).get(name)
+            return self._untold(column.name) if origin is None else origin
         source = _source(scope, table)
         if source is None:
             return self._untold(f"{table}.{column.name}")
         if isinstance(source, exp.Table):
             return self._of_input(source, name)
-        found = self.of(source).get(name)
-        return self._untold(f"{table}.{column.name}") if found is None else found
+        origin = self.of(source).get(name)
+        return self._untold(f"{table}.{column.name}") if origin is None else origin
 
     def _of_input(self, table: exp.Table, name: str) -> Value:
         of = self.names.get(table.name, table.name)
-        known = {column.lower(): column for column in self.inputs.get(of, {})}
-        if name not in known:
+        columns = {column.lower(): column for column in self.inputs.get(of, {})}
+        if name not in columns:
             return self._untold(f"{of}.{name}")
-        return Value({(of, known[name]): frozenset({"IDENTITY"})})
+        return Value({(of, columns[name]): frozenset({"IDENTITY"})})
 
     def _untold(self, name: str) -> Value:
         self.untold.append(name[:100])
@@ -256,8 +256,12 @@ class _Walk:
         results.append(node.args.get("default" if isinstance(node, exp.Case) else "false"))
         return merged(
             [
-                *(self.value(scope, one, columns).through("CONDITIONAL") for one in conditions),
-                *(self.value(scope, one, columns).through("TRANSFORMATION") for one in results if one is not None),
+                *(self.value(scope, operand_node, columns).through("CONDITIONAL") for operand_node in conditions),
+                *(
+                    self.value(scope, operand_node, columns).through("TRANSFORMATION")
+                    for operand_node in results
+                    if operand_node is not None
+                ),
             ]
         )
 
@@ -270,9 +274,9 @@ class _Walk:
     def _query(self, scope: Scope, node: exp.Expr) -> Value:
         """A query within an expression gives one column."""
         inner = node.unnest() if isinstance(node, exp.Subquery) else node
-        for one in scope.subquery_scopes:
-            if one.expression is inner or one.expression is node:
-                return merged(self.of(one).values()).through("TRANSFORMATION")
+        for subquery in scope.subquery_scopes:
+            if subquery.expression is inner or subquery.expression is node:
+                return merged(self.of(subquery).values()).through("TRANSFORMATION")
         return self._untold("a query within an expression")
 
     def _queries(self, scope: Scope, node: exp.Expr) -> None:
@@ -301,12 +305,12 @@ def _names(item: exp.Expr, at: int) -> list[str]:
 
 def _source(scope: Scope, table: str) -> exp.Table | Scope | None:
     """What a table's name stands for, here or in a query around."""
-    seen: Scope | None = scope
-    while seen is not None:
-        if table in seen.sources:
-            found: exp.Table | Scope = seen.sources[table]
-            return found
-        seen = seen.parent
+    around: Scope | None = scope
+    while around is not None:
+        if table in around.sources:
+            source: exp.Table | Scope = around.sources[table]
+            return source
+        around = around.parent
     return None
 
 
@@ -325,8 +329,8 @@ def _is_aggregate(node: exp.Expr) -> bool:
 def _specification(window: exp.Window, select: exp.Expr | None) -> list[exp.Expr]:
     """What rows are partitioned and ordered by; of a window with a name, as WINDOW says."""
     named = window
-    for one in (select.args.get("windows") or ()) if select is not None and window.alias else ():
-        if one.name == window.alias:
-            named = one
+    for definition in (select.args.get("windows") or ()) if select is not None and window.alias else ():
+        if definition.name == window.alias:
+            named = definition
     order = named.args.get("order")
     return [*(named.args.get("partition_by") or ()), *(order.expressions if isinstance(order, exp.Order) else ())]

@@ -65,15 +65,15 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...],
     return Decomposition(tuple(aggregates), scope)
 
 
-def _scopes(relation: Relation, seen: set[Relation]) -> Iterator[QueryScope]:
+def _scopes(relation: Relation, visited: set[Relation]) -> Iterator[QueryScope]:
     """Outer ones first, each once. Queries within expressions are left out: they may look at the row around them."""
-    if relation in seen:
+    if relation in visited:
         return
-    seen.add(relation)
+    visited.add(relation)
     if isinstance(relation, QueryScope):
         yield relation
     for part in _parts(relation):
-        yield from _scopes(part, seen)
+        yield from _scopes(part, visited)
 
 
 def _parts(relation: Relation) -> tuple[Relation, ...]:
@@ -92,16 +92,16 @@ def _reads(relation: Relation, name: str) -> bool:
     return any(ref.name.lower() == name for ref in relation.reads)
 
 
-def _reader_besides(relation: Relation, scope: QueryScope, name: str, seen: set[Relation]) -> Relation | None:
+def _reader_besides(relation: Relation, scope: QueryScope, name: str, visited: set[Relation]) -> Relation | None:
     """What reads the input although it is not part of the scope."""
-    if relation is scope or relation in seen or not _reads(relation, name):
+    if relation is scope or relation in visited or not _reads(relation, name):
         return None
-    seen.add(relation)
+    visited.add(relation)
     if isinstance(relation, Mention):
         return relation
     inner = relation.inner if isinstance(relation, QueryScope) else ()
-    found = (_reader_besides(part, scope, name, seen) for part in (*_parts(relation), *inner))
-    return next((part for part in found if part is not None), None)
+    readers = (_reader_besides(part, scope, name, visited) for part in (*_parts(relation), *inner))
+    return next((part for part in readers if part is not None), None)
 
 
 def _check_aggregate(call: FunctionCall) -> None:
@@ -119,9 +119,9 @@ def _check_groups(scope: QueryScope) -> None:
         raise Unproven(f"GROUP BY {_SETS[type(sets)]}", scope.offset)
 
 
-def _check_parts(scope: QueryScope, known: frozenset[str]) -> None:
+def _check_parts(scope: QueryScope, allowed: frozenset[str]) -> None:
     for part, value in scope.select.args.items():
-        if value and part not in known:
+        if value and part not in allowed:
             raise Unproven(part.strip("_").upper(), scope.offset)
 
 

@@ -22,8 +22,8 @@ def exchanged(expression: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr | 
     return replaced(expression, lambda c: new if c == old else c.copy())
 
 
-def holds(expression: exp.Expr, found: exp.Expr) -> bool:
-    return any(c == found for c in expression.find_all(exp.Column))
+def holds(expression: exp.Expr, column: exp.Expr) -> bool:
+    return any(c == column for c in expression.find_all(exp.Column))
 
 
 def equalities(condition: exp.Expr) -> Iterator[exp.EQ | exp.NullSafeEQ]:
@@ -45,8 +45,8 @@ def closed(key: Key, pairs: Pairs) -> Key:
 
 
 def _closure(part: Part, pairs: Pairs) -> Part:
-    while more := {b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part}:
-        part |= more
+    while equals := {b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part}:
+        part |= equals
     return part
 
 
@@ -55,13 +55,15 @@ def coalesced(key: Key, pairs: Pairs) -> Key:
     out = []
     for part in key:
         equal = [(a, b) for a, b in pairs for m in part if is_coalesce(m, a, b) or is_coalesce(m, b, a)]
-        out.append(part | {one for pair in equal for one in pair})
+        out.append(part | {side for pair in equal for side in pair})
     return tuple(out)
 
 
-def is_coalesce(expression: exp.Expr, one: exp.Expr, two: exp.Expr) -> bool:
-    return isinstance(expression, exp.Coalesce) and expression.this == one and list(expression.expressions) == [two]
+def is_coalesce(expression: exp.Expr, first: exp.Expr, second: exp.Expr) -> bool:
+    return (
+        isinstance(expression, exp.Coalesce) and expression.this == first and list(expression.expressions) == [second]
+    )
 
 
-def same_name(one: exp.Expr, two: exp.Expr) -> bool:
-    return one.name.lower() == two.name.lower()
+def same_name(first: exp.Expr, second: exp.Expr) -> bool:
+    return first.name.lower() == second.name.lower()

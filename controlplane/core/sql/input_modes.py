@@ -73,8 +73,8 @@ class Verdict:
         """What is carried out of it today: partitions of `each` inputs, everything else whole."""
         words = self.reason if self.mode != "by" else f"`all`: it could be read {self.reason}"
         if self.merge is not None:
-            found = ", ".join(self.merge.aggregates) or "groups"
-            words = f"{words}; decomposable: {found} of parts can be merged"
+            aggregates = ", ".join(self.merge.aggregates) or "groups"
+            words = f"{words}; decomposable: {aggregates} of parts can be merged"
         return Mode("each" if self.mode == "each" else "all", words)
 
 
@@ -89,7 +89,7 @@ class Analysis:
     volatile: tuple[VolatileCall, ...]
     shape: Shape
 
-    def verdicts(self, partition_by: tuple[KeyPart, ...], known: KnownNames) -> Mapping[str, Verdict]:
+    def verdicts(self, partition_by: tuple[KeyPart, ...], columns: KnownNames) -> Mapping[str, Verdict]:
         """By the names that the inputs have in the text."""
         names = tuple(dict.fromkeys(ref.name for ref in self.references))
         if not partition_by and self.shape.scopes:
@@ -101,12 +101,12 @@ class Analysis:
             relation = relation_of(self.tree, self.references)
         except Unproven as unproven:
             reason = self._words(unproven)
-            told = f"`all`: {reason}" if partition_by else self.shape.reason
-            return {name: Verdict("all", told, unmerged=reason) for name in names}
-        found = self._by(relation, calls, partition_by, known)
+            words = f"`all`: {reason}" if partition_by else self.shape.reason
+            return {name: Verdict("all", words, unmerged=reason) for name in names}
+        found = self._by(relation, calls, partition_by, columns)
         return {name: found.get(name) or self._all(relation, calls, name, found[""]) for name in names}
 
-    def outputs(self, known: KnownNames) -> tuple[str, ...] | None:
+    def outputs(self, columns: KnownNames) -> tuple[str, ...] | None:
         """Names of the output's columns in order; empty where an expression has none; None if it cannot be told."""
         if self.tree is None:
             return None
@@ -114,9 +114,9 @@ class Analysis:
             check_size(self.tree)
         except Unproven:
             return None
-        return known.outputs(relation_of(self.tree, self.references))
+        return columns.outputs(relation_of(self.tree, self.references))
 
-    def output_columns(self, known: KnownNames) -> OutputColumns:
+    def output_columns(self, columns: KnownNames) -> OutputColumns:
         """As `outputs`, with places, and with those that are known though others are not."""
         if self.tree is None:
             return NOTHING_KNOWN
@@ -124,34 +124,34 @@ class Analysis:
             check_size(self.tree)
         except Unproven:
             return NOTHING_KNOWN
-        return output_columns(self.text, relation_of(self.tree, self.references), known)
+        return output_columns(self.text, relation_of(self.tree, self.references), columns)
 
     def _by(
-        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], known: KnownNames
+        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], columns: KnownNames
     ) -> dict[str, Verdict]:
         """Verdicts of inputs that are read by the key; under the empty name, the reason why all others are not."""
         if not partition_by:
             return {"": Verdict("all", self.shape.reason)}
         try:
-            found = keyed.prove(relation, calls, known, [part.name for part in partition_by])
+            proof = keyed.prove(relation, calls, columns, [part.name for part in partition_by])
         except Unproven as unproven:
             return {"": Verdict("all", f"`all`: {self._words(unproven)}")}
-        by = {ref.name: found.by[ref.name.lower()] for ref in self.references if ref.name.lower() in found.by}
+        by = {ref.name: proof.by[ref.name.lower()] for ref in self.references if ref.name.lower() in proof.by}
         verdicts = {name: _keyed(partition_by, expressions) for name, expressions in by.items()}
         readers = ", ".join(by)
         return {**verdicts, "": Verdict("all", f"`all`: any row may meet any row of {readers}")}
 
     def _all(self, relation: Relation, calls: Calls, name: str, why: Verdict) -> Verdict:
         try:
-            found = decompose(relation, calls, self.volatile, name)
+            decomposed = decompose(relation, calls, self.volatile, name)
         except Unproven as unproven:
             return Verdict("all", why.reason, unmerged=self._words(unproven))
-        start = found.scope.offset
-        merge = Merge(found.aggregates, start, line_column(self.text, start)[0])
+        start = decomposed.scope.offset
+        merge = Merge(decomposed.aggregates, start, line_column(self.text, start)[0])
         return Verdict("all", why.reason, merge=merge)
 
-    def _words(self, found: Unproven) -> str:
-        return f"{found.what} at line {line_column(self.text, found.offset)[0]}"
+    def _words(self, unproven: Unproven) -> str:
+        return f"{unproven.what} at line {line_column(self.text, unproven.offset)[0]}"
 
 
 def _plain(mode: Mode) -> Verdict:
@@ -161,10 +161,10 @@ def _plain(mode: Mode) -> Verdict:
 
 def _keyed(partition_by: tuple[KeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:
     keys = tuple(
-        InputKey(part, found.name, found.name)
-        if isinstance(found, exp.Column)
-        else InputKey(part, found.sql("spark"), "")
-        for part, found in zip(partition_by, expressions, strict=True)
+        InputKey(part, expression.name, expression.name)
+        if isinstance(expression, exp.Column)
+        else InputKey(part, expression.sql("spark"), "")
+        for part, expression in zip(partition_by, expressions, strict=True)
     )
     words = ", ".join(f"{k.part.granule} of {k.expression}" if k.part.granule else k.expression for k in keys)
     return Verdict("by", f"`by` {words}: rows with one key make the rows of the output with it", keys)

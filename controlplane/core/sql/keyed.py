@@ -68,15 +68,15 @@ class Found:
         return both
 
 
-def prove(query: Relation, calls: Calls, known: KnownNames, names: Iterable[str]) -> Found:
+def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[str]) -> Found:
     """Inputs that may be read by the values of these output columns. Raises Unproven if there is none."""
-    key = tuple(frozenset({column(known.fold(name))}) for name in names)
-    whole: frozenset[str] = frozenset()
+    key = tuple(frozenset({column(columns.fold(name))}) for name in names)
+    unsplit: frozenset[str] = frozenset()
     while True:
         try:
-            return _Proof(calls, known, whole).push(query, key)
+            return _Proof(calls, columns, unsplit).push(query, key)
         except _MixedError as mixed:
-            whole |= {mixed.name}
+            unsplit |= {mixed.name}
         except _TooLargeError:
             raise Unproven("the query is too large to follow", query.offset) from None
 
@@ -125,8 +125,8 @@ class _Proof:
             raise Unproven("UNION ALL of columns that cannot be told", union.offset)
         places = {name: at for at, name in enumerate(ours) if ours.count(name) == 1}
 
-        def there(found: exp.Column) -> exp.Expr | None:
-            at = places.get(found.name)
+        def there(left_column: exp.Column) -> exp.Expr | None:
+            at = places.get(left_column.name)
             return column(theirs[at]) if at is not None and theirs[at] and theirs.count(theirs[at]) == 1 else None
 
         return self.push(left, key) | self.push(right, _changed(key, there, union.offset))
@@ -241,28 +241,28 @@ class _ScopeProof:
             lambda: self._join(at - 1, self._left(at, key, "the key comes from both sides of a join")),
             lambda: self._source(at, self._right(at, key, "the key comes from both sides of a join")),
         )
-        found, reasons = list[Found](), list[Unproven]()
+        proofs, reasons = list[Found](), list[Unproven]()
         for side, parts in zip(sides, self._parts(at), strict=True):
             try:
-                found.append(side())
+                proofs.append(side())
             except Unproven as reason:
                 reasons.append(reason)
-                found.append(_whole(parts))
-        if len(reasons) == len(found):
+                proofs.append(_whole(parts))
+        if len(reasons) == len(proofs):
             raise reasons[0]
-        return found[0] | found[1]
+        return proofs[0] | proofs[1]
 
     def _preserving_left(self, at: int, key: Key, pairs: Pairs) -> Found:
         left = self._left(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
-        found = self._join(at - 1, left)
-        return found | self._other_side(
+        preserved = self._join(at - 1, left)
+        return preserved | self._other_side(
             lambda: self._source(at, self._right(at, closed(left, pairs), "")), self._parts(at)[1]
         )
 
     def _preserving_right(self, at: int, key: Key, pairs: Pairs) -> Found:
         right = self._right(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
-        found = self._source(at, right)
-        return found | self._other_side(
+        preserved = self._source(at, right)
+        return preserved | self._other_side(
             lambda: self._join(at - 1, self._left(at, closed(right, pairs), "")), self._parts(at)[0]
         )
 
@@ -277,9 +277,9 @@ class _ScopeProof:
         """Both sides add rows of their own, so the key has to be made of both, and both are read by it."""
         offset = self.scope.sources[at].relation.offset
         both = [self._made_of_both(at, part, pairs) for part in key]
-        if any(one is None for one in both):
+        if any(pair is None for pair in both):
             raise Unproven("FULL JOIN whose key is not made of both sides", offset)
-        left, right = (tuple(frozenset({one[side]}) for one in both if one) for side in (0, 1))
+        left, right = (tuple(frozenset({pair[side]}) for pair in both if pair) for side in (0, 1))
         return self._join(at - 1, left) | self._source(at, self._right(at, right, ""))
 
     def _made_of_both(self, at: int, part: Part, pairs: Pairs) -> tuple[exp.Expr, exp.Expr] | None:
@@ -287,9 +287,9 @@ class _ScopeProof:
             if isinstance(member, exp.Column) and member.name in self.inside.using(at) and member.table == MERGED:
                 left = self._left_column(at, member.name)
                 return (left, column(member.name, str(at))) if left is not None else None
-            for one, two in pairs:
-                if is_coalesce(member, one, two) or is_coalesce(member, two, one):
-                    return one, two
+            for first, second in pairs:
+                if is_coalesce(member, first, second) or is_coalesce(member, second, first):
+                    return first, second
         return None
 
     # --- sides ---
@@ -300,12 +300,12 @@ class _ScopeProof:
         outer = tuple(map(self.inside.known.fold, source.columns))
         inner = self.inside.known.outputs(source.relation)
 
-        def own(found: exp.Column) -> exp.Expr | None:
-            if found.table != str(at):
+        def own(outer_column: exp.Column) -> exp.Expr | None:
+            if outer_column.table != str(at):
                 return None
             if not outer:
-                return column(found.name)
-            place = outer.index(found.name) if outer.count(found.name) == 1 else None
+                return column(outer_column.name)
+            place = outer.index(outer_column.name) if outer.count(outer_column.name) == 1 else None
             name = inner[place] if place is not None and inner is not None and len(inner) == len(outer) else ""
             return column(name) if name else None
 
@@ -322,19 +322,19 @@ class _ScopeProof:
         return self._of(key, {str(at)}, what, at)
 
     def _of(self, key: Key, tables: set[str], what: str, at: int) -> Key:
-        kept = tuple(frozenset(m for m in part if {c.table for c in m.find_all(exp.Column)} <= tables) for part in key)
-        return _complete(kept, what, self.scope.sources[at].relation.offset)
+        own = tuple(frozenset(m for m in part if {c.table for c in m.find_all(exp.Column)} <= tables) for part in key)
+        return _complete(own, what, self.scope.sources[at].relation.offset)
 
     # --- what is equal ---
 
     def _equalities(self, at: int, join: exp.Join) -> Pairs:
         """Of left and right, from ON and USING."""
         on = join.args.get("on")
-        found = self._pairs(on, [*(i for i in visible_sources(self.scope) if i < at), at]) if on else ()
-        ordered = (pair if self._is_right(pair[1], at) else (pair[1], pair[0]) for pair in found)
+        pairs = self._pairs(on, [*(i for i in visible_sources(self.scope) if i < at), at]) if on else ()
+        ordered = (pair if self._is_right(pair[1], at) else (pair[1], pair[0]) for pair in pairs)
         crossing = tuple(p for p in ordered if self._is_right(p[1], at) and not self._touches(p[0], at))
         merged = ((self._left_column(at, name), column(name, str(at))) for name in self.inside.using(at))
-        return crossing + tuple((one, two) for one, two in merged if one is not None)
+        return crossing + tuple((left, right) for left, right in merged if left is not None)
 
     def _is_right(self, expression: exp.Expr, at: int) -> bool:
         return {c.table for c in expression.find_all(exp.Column)} == {str(at)}
@@ -346,7 +346,7 @@ class _ScopeProof:
         values = (
             (self.inside.value(e.left, sources), self.inside.value(e.right, sources)) for e in equalities(condition)
         )
-        return tuple((one, two) for one, two in values if one is not None and two is not None)
+        return tuple((left, right) for left, right in values if left is not None and right is not None)
 
     def _left_column(self, at: int, name: str) -> exp.Expr | None:
         """What a column of USING is on the left: perhaps merged already."""

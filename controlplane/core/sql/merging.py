@@ -54,15 +54,15 @@ class Partial:
     def combined(self, types: Mapping[str, str], offset: int) -> Iterator[tuple[str, str]]:
         """Of some of the parts of one group, as a part again: columns and what is selected as them. Raises Unproven
         for sums that depend on the order in which parts meet."""
-        first, *more = (name for name, _ in self.columns)
+        first, *others = (name for name, _ in self.columns)
         if self.name in _THEMSELVES:
             yield first, f"{self.name}({first})"
         elif types[first] == "double":
             raise Unproven("a sum of doubles, which are added in the order of all their values", offset)
         else:
             yield first, _sum(first, types[first], offset)
-        if more:
-            count, greatest = more
+        if others:
+            count, greatest = others
             yield count, _sum(count, types[count], offset)
             yield greatest, f"max({greatest})"
 
@@ -94,8 +94,8 @@ def _ordered(column: str) -> str:
 
 def _average(column: str, type: str, count: str, offset: int) -> str:
     if type in ("long", "double"):
-        whole = _ordered(column) if type == "double" else f"CAST(sum({column}) AS DOUBLE)"
-        return f"try_divide({whole}, CAST(sum({count}) AS DOUBLE))"
+        total = _ordered(column) if type == "double" else f"CAST(sum({column}) AS DOUBLE)"
+        return f"try_divide({total}, CAST(sum({count}) AS DOUBLE))"
     if match := _DECIMAL.fullmatch(type):
         return _exact_average(column, int(match[1]), int(match[2]), count, offset)
     raise Unproven(f"an average over a sum of type {type}", offset)
@@ -114,9 +114,9 @@ def _exact_average(column: str, precision: int, scale: int, count: str, offset: 
     twice = f"CAST(2 * sum({count}) AS DECIMAL(20,0))"
     scaled = f"CAST(CAST(abs(sum({column})) AS DECIMAL({precision},{scale})) * {2 * 10**places}BD AS DECIMAL(38,0))"
     rest = f"({scaled} + {n}) % {twice}"
-    whole = f"CAST(({scaled} + {n} - {rest}) / {twice} AS DECIMAL({digits + _AVG_GROWS},0))"
+    quotient = f"CAST(({scaled} + {n} - {rest}) / {twice} AS DECIMAL({digits + _AVG_GROWS},0))"
     result = f"DECIMAL({digits + _AVG_GROWS},{places})"
-    signed = f"CAST(CASE WHEN sum({column}) < 0 THEN -1 ELSE 1 END * {whole} * {_unit(places)} AS {result})"
+    signed = f"CAST(CASE WHEN sum({column}) < 0 THEN -1 ELSE 1 END * {quotient} * {_unit(places)} AS {result})"
     return f"CASE WHEN sum({count}) > 0 THEN {signed} END"
 
 

@@ -100,9 +100,9 @@ def shape(text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr | None, refs: t
     try:
         scopes = tuple(_scope(run, select, refs) for run, select in _sides(lexemes, tree))
         _check_apart(scopes, refs)
-    except _DependenceError as found:
-        line = line_column(text, found.offset)[0]
-        return Shape((), f"`all`: {found.what} at line {line}")
+    except _DependenceError as dependence:
+        line = line_column(text, dependence.offset)[0]
+        return Shape((), f"`all`: {dependence.what} at line {line}")
     names = dict.fromkeys(scope.driver.name for scope in scopes)
     return Shape(scopes, f"`each`: every row comes from one row of {' or of '.join(names)}")
 
@@ -134,10 +134,10 @@ def _side(lexemes: tuple[Lexeme, ...], tree: exp.Expr) -> Iterator[_Side]:
 
 def _last_union(lexemes: tuple[Lexeme, ...]) -> int:
     """Where the last UNION ALL outside of parentheses stands."""
-    found = [i for i, x in enumerate(lexemes) if x.phrase == "UNION ALL" and x.depth == lexemes[0].depth]
-    if not found or len(found) > MOST_SIDES:
+    unions = [i for i, x in enumerate(lexemes) if x.phrase == "UNION ALL" and x.depth == lexemes[0].depth]
+    if not unions or len(unions) > MOST_SIDES:
         raise _DependenceError(*_first_word(lexemes, "UNION", other="a set operation"))
-    return found[-1]
+    return unions[-1]
 
 
 def _scope(lexemes: tuple[Lexeme, ...], select: exp.Select, refs: tuple[TableRef, ...]) -> RowScope:
@@ -173,9 +173,9 @@ def _check_parts(lexemes: tuple[Lexeme, ...], select: exp.Select) -> None:
     _check_clauses(lexemes, select, _SELECT_PARTS)
 
 
-def _check_clauses(lexemes: tuple[Lexeme, ...], tree: exp.Expr, known: frozenset[str]) -> None:
+def _check_clauses(lexemes: tuple[Lexeme, ...], tree: exp.Expr, allowed: frozenset[str]) -> None:
     for part, value in tree.args.items():
-        if value and part not in known:
+        if value and part not in allowed:
             name = _CLAUSES.get(part, part)
             raise _DependenceError(*_first_word(lexemes, name.split()[0], other=name, name=name))
 
@@ -185,8 +185,8 @@ def _from(select: exp.Select, refs: tuple[TableRef, ...]) -> TableRef:
     table = clause.this if isinstance(clause, exp.From) else None
     if not isinstance(table, exp.Table):
         raise _DependenceError("FROM without a table", refs[0].start if refs else 0)
-    if more := {part for part, value in table.args.items() if value} - _TABLE_PARTS:
-        names = sorted(_CLAUSES.get(part, part) for part in more)
+    if extra := {part for part, value in table.args.items() if value} - _TABLE_PARTS:
+        names = sorted(_CLAUSES.get(part, part) for part in extra)
         raise _DependenceError(f"{names[0]} after the table", table.parts[0].meta.get("start", 0))
     start = table.parts[0].meta.get("start", -1)
     driver = next((ref for ref in refs if ref.start == start), None)
@@ -244,10 +244,10 @@ def _check_joins(outer: tuple[Lexeme, ...], select: exp.Select) -> None:
 
 
 def _first_word(lexemes: tuple[Lexeme, ...], *words: str, other: str, name: str = "") -> tuple[str, int]:
-    found = next((x for x in lexemes if x.upper in words), None)
-    if found is None:
+    lexeme = next((x for x in lexemes if x.upper in words), None)
+    if lexeme is None:
         return other, lexemes[0].token.start
-    return name or found.phrase or found.upper, found.token.start
+    return name or lexeme.phrase or lexeme.upper, lexeme.token.start
 
 
 def _subqueries(lexemes: tuple[Lexeme, ...]) -> tuple[tuple[int, int], ...]:

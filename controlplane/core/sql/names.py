@@ -59,19 +59,19 @@ class KnownNames:
     def _of_scope(self, scope: QueryScope) -> Outputs:
         names: list[str] = []
         for item in scope.select.expressions:
-            found = self._of_item(scope, item)
-            if found is None or len(names) + len(found) > MOST_COLUMNS:
+            item_names = self._of_item(scope, item)
+            if item_names is None or len(names) + len(item_names) > MOST_COLUMNS:
                 return None
-            names += found
+            names += item_names
         return tuple(names)
 
     def _of_item(self, scope: QueryScope, item: exp.Expr) -> Outputs:
         if not item.is_star:
             return tuple(map(self.fold, _names_of(item)))
-        found = [self.of_source(scope.sources[at]) for at in star_sources(scope, item)]
-        if _is_edited(item) or _merges(scope) or not found or any(names is None for names in found):
+        by_source = [self.of_source(scope.sources[at]) for at in star_sources(scope, item)]
+        if _is_edited(item) or _merges(scope) or not by_source or any(names is None for names in by_source):
             return None
-        return tuple(name for names in found for name in names or ())
+        return tuple(name for names in by_source for name in names or ())
 
     def of_source(self, source: FromItem) -> Outputs:
         return tuple(map(self.fold, source.columns)) or self.outputs(source.relation)
@@ -128,11 +128,11 @@ def replaced(expression: exp.Expr, change: Callable[[exp.Column], exp.Expr | Non
     copy = expression.copy()
     if isinstance(copy, exp.Column):
         return change(copy)
-    for found in list(copy.find_all(exp.Column)):
-        new = change(found)
+    for column in list(copy.find_all(exp.Column)):
+        new = change(column)
         if new is None:
             return None
-        found.replace(new.copy())
+        column.replace(new.copy())
     return copy
 
 
@@ -167,12 +167,12 @@ class Inside:
         items = self.scope.select.expressions[:before]
         return frozenset(self.known.fold(i.alias) for i in items if isinstance(i, exp.Alias))
 
-    def _column(self, found: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
-        name = self.known.fold(found.name)
-        if found.args.get("db") or isinstance(found.this, exp.Star):
+    def _column(self, column: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
+        name = self.known.fold(column.name)
+        if column.args.get("db") or isinstance(column.this, exp.Star):
             return None
-        if found.table:
-            at = [i for i in sources if self.scope.sources[i].alias == _table(found.table)]
+        if column.table:
+            at = [i for i in sources if self.scope.sources[i].alias == _table(column.table)]
             return self._of(name, at[0]) if len(at) == 1 else None
         if name in aliases:
             return self._surely(name, sources)
@@ -180,8 +180,8 @@ class Inside:
 
     def _surely(self, name: str, sources: list[int]) -> exp.Expr | None:
         """A name that an alias has too: the column wins, if there is one."""
-        found = self._among(name, sources)
-        return found if any(name in (self._names(at) or ()) for at in sources) else None
+        column = self._among(name, sources)
+        return column if any(name in (self._names(at) or ()) for at in sources) else None
 
     def _names(self, at: int) -> Outputs:
         return self.known.of_source(self.scope.sources[at])

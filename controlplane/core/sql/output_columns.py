@@ -46,18 +46,18 @@ class OutputColumns:
 NOTHING_KNOWN: Final = OutputColumns((), is_whole=False)
 
 
-def output_columns(text: str, relation: Relation, known: KnownNames) -> OutputColumns:
+def output_columns(text: str, relation: Relation, inputs: KnownNames) -> OutputColumns:
     scope = _leading(relation)
     if scope is None:
         return NOTHING_KNOWN
-    found: list[OutputColumn] = []
+    columns: list[OutputColumn] = []
     is_whole = True
     for item in scope.select.expressions:
-        names = _names(scope, item, known)
+        names = _names(scope, item, inputs)
         line, column = line_column(text, _offset(item, scope))
-        found += (OutputColumn(name, line, column, not item.is_star) for name in names or ())
+        columns += (OutputColumn(name, line, column, not item.is_star) for name in names or ())
         is_whole = is_whole and names is not None
-    return OutputColumns(tuple(found), is_whole)
+    return OutputColumns(tuple(columns), is_whole)
 
 
 def _leading(relation: Relation) -> QueryScope | None:
@@ -73,7 +73,7 @@ def _leading(relation: Relation) -> QueryScope | None:
     return relation
 
 
-def _names(scope: QueryScope, item: exp.Expr, known: KnownNames) -> tuple[str, ...] | None:
+def _names(scope: QueryScope, item: exp.Expr, inputs: KnownNames) -> tuple[str, ...] | None:
     """What an item of the SELECT list is called; None where it cannot be told."""
     if isinstance(item, exp.Aliases):
         return tuple(alias.name for alias in item.expressions)
@@ -84,31 +84,31 @@ def _names(scope: QueryScope, item: exp.Expr, known: KnownNames) -> tuple[str, .
         return None
     if isinstance(item, exp.Column):
         sources = [s for s in scope.sources if s.alias == item.table.upper().casefold()]
-        return known.of_source(sources[0]) if len(sources) == 1 else None
-    return _joined(scope, known)
+        return inputs.of_source(sources[0]) if len(sources) == 1 else None
+    return _joined(scope, inputs)
 
 
-def _joined(scope: QueryScope, known: KnownNames) -> tuple[str, ...] | None:
+def _joined(scope: QueryScope, inputs: KnownNames) -> tuple[str, ...] | None:
     """The columns of a star: those of USING and NATURAL once and first, then the others of each side."""
-    found: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     for source in scope.sources:
         join = source.join
         if join is not None and (join.args.get("kind") or "").upper() in _UNSEEN:
             continue
-        names = known.of_source(source)
+        names = inputs.of_source(source)
         if names is None:
             return None
-        merged = () if join is None else _merged(join, found, names, known)
-        left = tuple(name for name in found if name not in merged)
+        merged = () if join is None else _merged(join, columns, names, inputs)
+        left = tuple(name for name in columns if name not in merged)
         right = tuple(name for name in names if name not in merged)
-        found = (*merged, *left, *right)
-    return found or None
+        columns = (*merged, *left, *right)
+    return columns or None
 
 
-def _merged(join: exp.Join, left: tuple[str, ...], right: tuple[str, ...], known: KnownNames) -> tuple[str, ...]:
+def _merged(join: exp.Join, left: tuple[str, ...], right: tuple[str, ...], inputs: KnownNames) -> tuple[str, ...]:
     if (join.args.get("method") or "").upper() == "NATURAL":
         return tuple(name for name in left if name in right)
-    return tuple(known.fold(column.name) for column in join.args.get("using") or ())
+    return tuple(inputs.fold(column.name) for column in join.args.get("using") or ())
 
 
 def _offset(item: exp.Expr, scope: QueryScope) -> int:
@@ -127,7 +127,7 @@ def mentioned_columns(tree: exp.Expr) -> Iterator[tuple[str, int, bool]]:
 
     Of `a.b` it is `a`, which may be a struct or a table. Parameters of lambdas are left out.
     """
-    bound = {p.name for found in tree.find_all(exp.Lambda) for p in found.expressions}
+    bound = {p.name for function in tree.find_all(exp.Lambda) for p in function.expressions}
     for column in tree.find_all(exp.Column):
         first = column.parts[0] if column.parts else None
         if isinstance(first, exp.Identifier) and "start" in first.meta and first.name not in bound:

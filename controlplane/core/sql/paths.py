@@ -55,11 +55,11 @@ def _step(lexemes: tuple[Lexeme, ...], at: int, *, is_first: bool) -> int:
     return at + 2 if lexemes[at : at + 1] and lexemes[at].is_symbol(".") and _is_name(lexemes[at + 1 : at + 2]) else at
 
 
-def _is_name(found: tuple[Lexeme, ...]) -> bool:
-    return bool(found) and found[0].token.kind in ("word", "quoted")
+def _is_name(lexemes: tuple[Lexeme, ...]) -> bool:
+    return bool(lexemes) and lexemes[0].token.kind in ("word", "quoted")
 
 
-def _is_bracket(found: tuple[Lexeme, ...]) -> bool:
-    if len(found) < 3 or not found[0].is_symbol("[") or not found[2].is_symbol("]"):
+def _is_bracket(lexemes: tuple[Lexeme, ...]) -> bool:
+    if len(lexemes) < 3 or not lexemes[0].is_symbol("[") or not lexemes[2].is_symbol("]"):
         return False
-    return found[1].token.kind in ("number", "string") or found[1].is_symbol("*")
+    return lexemes[1].token.kind in ("number", "string") or lexemes[1].is_symbol("*")

@@ -53,9 +53,9 @@ def predicate(text: str) -> Predicate:
             "not-a-condition", "a condition looks at one row, and reads no other", *place, "use a transform"
         )
     if query.volatile:
-        found = query.volatile[0]
-        message = f"{found.construct} may give another answer for the same row"
-        raise SqlProblem("not-supported", message, max(found.line - 1, 1), 1, "compare columns with each other")
+        construct = query.volatile[0]
+        message = f"{construct.construct} may give another answer for the same row"
+        raise SqlProblem("not-supported", message, max(construct.line - 1, 1), 1, "compare columns with each other")
     return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
 
 

@@ -94,8 +94,8 @@ class Query:
 
     def parameter_place(self, name: str) -> tuple[int, int]:
         """Line and column of the first `:name`."""
-        found = next((at for at, one in _parameters(self._lexemes) if one == name), 0)
-        return line_column(self.text, found)
+        offset = next((at for at, parameter in _parameters(self._lexemes) if parameter == name), 0)
+        return line_column(self.text, offset)
 
     def _analysis(self) -> Analysis:
         """From a new tree: those of thousands of queries would not fit in memory."""
@@ -112,12 +112,12 @@ class Query:
         tree = _parse(self.text, self._lexemes)
         if tree is None:
             return None
-        found = resolution.output_types(tree, self.references, inputs)
+        types = resolution.output_types(tree, self.references, inputs)
         names = self.outputs({name: tuple(columns) for name, columns in inputs.items()})
         # Where our own reading gives other names, sqlglot has misread the query.
-        if found is None or (names is not None and names != tuple(name for name, _ in found)):
+        if types is None or (names is not None and names != tuple(name for name, _ in types)):
             return None
-        return found
+        return types
 
     def lineage(self, inputs: resolution.InputTypes, columns: Sequence[str] = ()) -> ColumnLineage | None:
         """What each output column is made of, over these inputs, as far as sqlglot can tell; None: it cannot.
@@ -166,10 +166,10 @@ _living: WeakValueDictionary[str, Query] = WeakValueDictionary()  # equal texts 
 
 def analyse(text: str) -> Query:
     """Raises SqlProblem, and nothing else, for text that no transform may run."""
-    found = _living.get(text)
-    if found is None:
-        found = _living[text] = _analysed(text)
-    return found
+    query = _living.get(text)
+    if query is None:
+        query = _living[text] = _analysed(text)
+    return query
 
 
 def _analysed(text: str) -> Query:
@@ -179,18 +179,18 @@ def _analysed(text: str) -> Query:
     tree = _parse(text, lexemes)
     refs = references.from_tree(text, _without_paths(text, lexemes) if tree is None else tree)
     references.check_direct(text, refs)
-    found = volatile(text, lexemes)
+    constructs = volatile(text, lexemes)
     shape = modes.shape(text, lexemes, tree, refs)
     return Query(
         text=text,
         digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
         references=refs,
         parameters=frozenset(name for _, name in _parameters(lexemes)),
-        volatile=found,
+        volatile=constructs,
         parsed=tree is not None,
         _lexemes=lexemes,
         _shape=shape,
-        _verdicts=Analysis(text, lexemes, tree, refs, found, shape).verdicts((), KnownNames({})),
+        _verdicts=Analysis(text, lexemes, tree, refs, constructs, shape).verdicts((), KnownNames({})),
     )
 
 
@@ -253,7 +253,7 @@ def _tree(plain: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.RAISE)
     except ParseError as e:
-        if not all(_is_about_arguments(str(found.get("description"))) for found in e.errors):
+        if not all(_is_about_arguments(str(complaint.get("description"))) for complaint in e.errors):
             raise
         return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.IGNORE)
 

@@ -40,9 +40,9 @@ def refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
     if not lexemes:
         raise SqlProblem("empty-sql", "the query is empty")
     _refuse_statements(text, lexemes)
-    found = sorted(_problems(text, lexemes), key=lambda p: (p.line, p.column))
-    if found:
-        raise found[0]
+    problems = sorted(_problems(text, lexemes), key=lambda p: (p.line, p.column))
+    if problems:
+        raise problems[0]
 
 
 def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
@@ -51,8 +51,8 @@ def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
         message = f"a transform is one query; this begins with {first.token.text!r}"
         hint = keyword_hint(first.token.text) or "begin with SELECT or WITH"
         raise problem_at(text, first.token.start, "not-a-query", message, hint)
-    for one, following in pairwise(lexemes):
-        if one.is_symbol(";") and not following.is_symbol(";"):
+    for lexeme, following in pairwise(lexemes):
+        if lexeme.is_symbol(";") and not following.is_symbol(";"):
             message = "a transform is one query; a second statement begins here"
             raise problem_at(text, following.token.start, "several-statements", message)
 
@@ -61,10 +61,10 @@ def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
     for at, lexeme in enumerate(lexemes):
         before = lexemes[at - 1] if at else None
         after = lexemes[at + 1] if at + 1 < len(lexemes) else None
-        found = _problem(lexeme, before, after)
-        found = found or _call_problem(lexemes, at)
-        if found is not None:
-            yield problem_at(text, lexeme.token.start, *found)
+        problem = _problem(lexeme, before, after)
+        problem = problem or _call_problem(lexemes, at)
+        if problem is not None:
+            yield problem_at(text, lexeme.token.start, *problem)
         if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
             yield _substitution(text, lexeme.token.start + match.start(), match[0])
     yield from _loose_substitutions(text, lexemes)
@@ -140,7 +140,7 @@ def _is_constant(lexeme: Lexeme) -> bool:
 
 def _is_joined(two: tuple[Lexeme, Lexeme]) -> bool:
     """Two literals make one text, unless the first is no literal but the X of bytes."""
-    return all(one.token.kind == "string" for one in two)
+    return all(lexeme.token.kind == "string" for lexeme in two)
 
 
 def _phrase_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
@@ -180,6 +180,6 @@ def _trailing_commas(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProb
             yield problem_at(text, comma.token.start, "invalid-sql", "a comma before FROM", "remove it")
 
 
-def _substitution(text: str, offset: int, found: str) -> SqlProblem:
-    message = f"{found} would be replaced by a setting or an environment variable"
+def _substitution(text: str, offset: int, reference: str) -> SqlProblem:
+    message = f"{reference} would be replaced by a setting or an environment variable"
     return SqlProblem("not-supported", message, *line_column(text, offset), "write `:name`, and give it in `params:`")

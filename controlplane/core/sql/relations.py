@@ -90,8 +90,8 @@ def expressions_of(select: exp.Select) -> Iterator[exp.Expr]:
     for part, value in select.args.items():
         if part in ("from_", "with_") or not value:
             continue
-        for one in value if isinstance(value, list) else [value]:
-            yield from _computed(one)
+        for expression in value if isinstance(value, list) else [value]:
+            yield from _computed(expression)
 
 
 def _computed(node: object) -> Iterator[exp.Expr]:
@@ -167,20 +167,20 @@ class _Builder:
                 yield self.query(node, names)
 
     def _bare(self, node: exp.Subquery, names: Names) -> Relation:
-        found = self.query(node.this, names)
-        more = _more(node, _BARE | {"with_"})
-        return self._parts(more, node, [found, *self._joined(node, names)]) if more else found
+        relation = self.query(node.this, names)
+        extra = _more(node, _BARE | {"with_"})
+        return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
 
     def _union(self, node: exp.Union, names: Names) -> Relation:
         sides = self.query(node.left, names), self.query(node.right, names)
-        if more := _more(node, _UNION_PARTS):
-            return self._parts(more, node, list(sides))
+        if extra := _more(node, _UNION_PARTS):
+            return self._parts(extra, node, list(sides))
         return Union(sides, _reads(sides), _offset(node))
 
     def _table(self, node: exp.Table, names: Names) -> Relation:
-        found = self._named(node, names)
-        more = _more(node, _BARE | {"db", "catalog"})
-        return self._parts(more, node, [found, *self._joined(node, names)]) if more else found
+        relation = self._named(node, names)
+        extra = _more(node, _BARE | {"db", "catalog"})
+        return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
 
     def _named(self, node: exp.Table, names: Names) -> Relation:
         if not node.args.get("db") and _fold(node.name) in names:
@@ -203,10 +203,10 @@ class _Builder:
         return Other(what, parts, _reads(parts), _offset(node))
 
 
-def _more(node: exp.Expr, known: frozenset[str]) -> str:
+def _more(node: exp.Expr, allowed: frozenset[str]) -> str:
     """A part of the node that is not among the known ones, in words."""
-    found = next((part for part, value in node.args.items() if value and part not in known), "")
-    return _NAMES.get(found, found)
+    extra = next((part for part, value in node.args.items() if value and part not in allowed), "")
+    return _NAMES.get(extra, extra)
 
 
 def _reads(relations: Iterator[Relation] | list[Relation] | tuple[Relation, ...]) -> frozenset[TableRef]:

@@ -43,10 +43,10 @@ def column_uses(text: str, tree: exp.Expr, refs: tuple[TableRef, ...], inputs: I
     if resolved is None:
         return ()
     names = table_names(refs)
-    found = {_use(text, ident, names[table], call) for ident, table, call in _columns(resolved) if table in names}
+    uses = {_use(text, ident, names[table], call) for ident, table, call in _columns(resolved) if table in names}
     for ident in joined:
-        found |= {_use(text, ident, name, "USING") for name in inputs}
-    return tuple(sorted(use for use in found if _has(inputs.get(use.input, {}), use.name)))
+        uses |= {_use(text, ident, name, "USING") for name in inputs}
+    return tuple(sorted(use for use in uses if _has(inputs.get(use.input, {}), use.name)))
 
 
 def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> OutputTypes | None:

@@ -111,9 +111,9 @@ class _Splitter:
     def _check(self) -> None:
         group = self.scope.select.args.get("group")
         if isinstance(group, exp.Group) and (
-            more := [p for p, v in group.args.items() if v and p not in ("expressions", "all")]
+            extra := [p for p, v in group.args.items() if v and p not in ("expressions", "all")]
         ):
-            raise Unproven(f"GROUP BY {more[0].replace('_', ' ').upper()}", self.scope.offset)
+            raise Unproven(f"GROUP BY {extra[0].replace('_', ' ').upper()}", self.scope.offset)
         if self.scope.select.args.get("distinct") or not (group or self.calls.aggregates(self.scope)):
             raise Unproven("DISTINCT", self.scope.offset)
         for node in self._beside():
@@ -125,8 +125,8 @@ class _Splitter:
         select = self.scope.select
         yield from select.expressions
         for part in _FOLDED:
-            found = select.args.get(part)
-            yield from found if isinstance(found, list) else [found] if found else []
+            clause = select.args.get(part)
+            yield from clause if isinstance(clause, list) else [clause] if clause else []
 
     # --- groups ---
 
@@ -183,8 +183,8 @@ class _Splitter:
 
     def _computed(self) -> list[str]:
         """Names that the scope gives to more than columns of the same name."""
-        given = ((e.alias.lower(), e.this) for e in self.scope.select.expressions if isinstance(e, exp.Alias))
-        return [alias for alias, of in given if not isinstance(of, exp.Column) or of.name.lower() != alias]
+        aliases = ((e.alias.lower(), e.this) for e in self.scope.select.expressions if isinstance(e, exp.Alias))
+        return [alias for alias, of in aliases if not isinstance(of, exp.Column) or of.name.lower() != alias]
 
     def _before_alias(self, number: int, end: int) -> int:
         """Where the expression of a selected item ends, as an index of lexemes."""
@@ -235,8 +235,8 @@ class _Splitter:
     def _rest(self, aggregates: Sequence[tuple[int, int, Partial]]) -> Iterator[Edit]:
         names = [e.alias_or_name.lower() for e in self.scope.select.expressions]
         for part in _FOLDED:
-            found = self.scope.select.args.get(part)
-            for node in found if isinstance(found, list) else [found] if found else []:
+            clause = self.scope.select.args.get(part)
+            for node in clause if isinstance(clause, list) else [clause] if clause else []:
                 yield from self._refer(node, aggregates, names if part in _ALIASES else ())
 
     def _refer(
@@ -349,5 +349,5 @@ class _Splitter:
 
 def _is_same(a: exp.Column, b: exp.Column) -> bool:
     """One column: by its last name, and by what qualifies it where both are qualified."""
-    one, other = ([part.name.lower() for part in reversed(column.parts)] for column in (a, b))
-    return all(x == y for x, y in zip(one, other, strict=False))
+    first, second = ([part.name.lower() for part in reversed(column.parts)] for column in (a, b))
+    return all(x == y for x, y in zip(first, second, strict=False))

@@ -39,12 +39,12 @@ def syntax_problem(text: str, lexemes: Sequence[Lexeme], error: Exception) -> Sq
     """The problem behind an error of the parser, which may be anything."""
     if isinstance(error, RecursionError):
         return SqlProblem(CODE, NESTED)
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
+    complaint = error.errors[0] if isinstance(error, ParseError) and error.errors else None
     tokens = [x.token for x in lexemes]
-    if found is None or not tokens:
+    if complaint is None or not tokens:
         return SqlProblem(CODE, UNKNOWN)
-    at = _token_at(text, tokens, found)
-    return _Complaint(text, tokens, at, str(found.get("description"))).problem()
+    at = _token_at(text, tokens, complaint)
+    return _Complaint(text, tokens, at, str(complaint.get("description"))).problem()
 
 
 def check_brackets(text: str, lexemes: Sequence[Lexeme]) -> None:
@@ -67,11 +67,11 @@ def keyword_hint(word: str) -> str:
     return f"did you mean {near[0]}?" if near and near[0] != word.upper() else ""
 
 
-def _token_at(text: str, tokens: Sequence[SqlToken], found: dict[str, object]) -> int:
+def _token_at(text: str, tokens: Sequence[SqlToken], complaint: dict[str, object]) -> int:
     """The index of the token that the parser names by line and column of its last character."""
-    line, column = int(str(found.get("line") or 1)), int(str(found.get("col") or 1))
+    line, column = int(str(complaint.get("line") or 1)), int(str(complaint.get("col") or 1))
     lines = text.split("\n")
-    offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+    offset = sum(len(line_text) + 1 for line_text in lines[: line - 1]) + column - 1
     covering = (i for i, token in enumerate(tokens) if token.end > offset)
     return next(covering, len(tokens) - 1)
 
@@ -127,8 +127,8 @@ class _Complaint:
 
     def _without_operand(self) -> SqlProblem:
         token = self.tokens[self.at]
-        found = _OPERAND.match(self.description)
-        if found and found[1] == "this" and (index := self._last(found[2].upper())) not in (None, self.at):
+        operand = _OPERAND.match(self.description)
+        if operand and operand[1] == "this" and (index := self._last(operand[2].upper())) not in (None, self.at):
             word = self.tokens[index or 0].text
             return self._problem(
                 index or 0, f"an expression is missing before {word!r}", "write it, or remove the word"

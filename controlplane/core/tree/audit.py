@@ -49,8 +49,8 @@ def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -
 def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found]:
     """Check the tree as `verify` does, but for what is in `identities`, and add the rest of it to `identities`.
 
-    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read. `identities` is
-    to be handed from tree to tree; it grows by a number for each node.
+    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read.
+    `identities` is to be handed from tree to tree; it grows by a number for each node.
     """
     if root != EMPTY_ROOT:
         yield from _audit(nodes, [root_ref(root)], identities)
