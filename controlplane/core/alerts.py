@@ -52,19 +52,21 @@ class News:
 def channel_id(dataflow: str, channel: Channel) -> str:
     """Of a dataflow's channel; the installation's have no dataflow. An edit makes it another one."""
     settings = {name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings}
-    found = digest(
+    settings_digest = digest(
         "channel/1", of=dataflow, to=channel.to, on=list(channel.on), after=int(channel.after_s), settings=settings
     )
-    return found.hex()[:16]
+    return settings_digest.hex()[:16]
 
 
-def look(branch: str, known: Iterable[Alert], seen: Seen, channels_of: Mapping[str, Channels], now: float) -> News:
+def look(
+    branch: str, present: Iterable[Alert], conditions: Seen, channels_of: Mapping[str, Channels], now: float
+) -> News:
     """What changed since the last look. `channels_of`: by dataflow."""
-    news, alerts = News(), {alert.key: alert for alert in known}
-    for (dataset, condition), text in seen.items():
+    news, alerts = News(), {alert.key: alert for alert in present}
+    for (dataset, condition), text in conditions.items():
         before = alerts.pop((dataset, condition), None)
         alert = before or Alert(branch, dataset, condition, now, text)
-        after = _told(replace(alert, ended=None), text, _channels(channels_of, dataset), now, news)
+        after = _notified(replace(alert, ended=None), text, _channels(channels_of, dataset), now, news)
         if after != before:
             news.kept.append(after)
     for alert in alerts.values():
@@ -76,14 +78,14 @@ def _channels(channels_of: Mapping[str, Channels], dataset: str) -> Channels:
     return channels_of.get(dataset.partition(".")[0], {})
 
 
-def _told(alert: Alert, text: str, channels: Channels, now: float, news: News) -> Alert:
+def _notified(alert: Alert, text: str, channels: Channels, now: float, news: News) -> Alert:
     """Tell the channels that are to know of it by now."""
-    told = list(alert.told)
+    notified = list(alert.told)
     for id, channel in channels.items():
-        if id not in told and _is_due(alert, channel, now):
+        if id not in notified and _is_due(alert, channel, now):
             news.tell(id, _item(alert, alert.occasion, text))
-            told.append(id)
-    return replace(alert, told=tuple(told))
+            notified.append(id)
+    return replace(alert, told=tuple(notified))
 
 
 def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
@@ -151,7 +153,7 @@ def summary(dataflow: str, items: Sequence[AlertItem]) -> str:
     counts: dict[str, int] = {}
     for item in items:
         counts[item["occasion"]] = counts.get(item["occasion"], 0) + 1
-    told = ", ".join(f"{count} {occasion}" for occasion, count in counts.items())
+    listed = ", ".join(f"{count} {occasion}" for occasion, count in counts.items())
     if len(items) == 1:
         return f"{items[0]['dataset']}: {items[0]['occasion']}"
-    return f"{dataflow}: {told}"
+    return f"{dataflow}: {listed}"

@@ -13,11 +13,11 @@ def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `1 d 21 h`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < MINUTE_S:
-        return f"{whole} s"
-    if whole < HOUR_S:
-        return f"{whole // MINUTE_S} min {whole % MINUTE_S} s"
-    if whole < DAY_S:
-        return f"{whole // HOUR_S} h {whole % HOUR_S // MINUTE_S} min"
-    return f"{whole // DAY_S} d {whole % DAY_S // HOUR_S} h"
+    rounded = round(seconds)
+    if rounded < MINUTE_S:
+        return f"{rounded} s"
+    if rounded < HOUR_S:
+        return f"{rounded // MINUTE_S} min {rounded % MINUTE_S} s"
+    if rounded < DAY_S:
+        return f"{rounded // HOUR_S} h {rounded % HOUR_S // MINUTE_S} min"
+    return f"{rounded // DAY_S} d {rounded % DAY_S // HOUR_S} h"

@@ -245,9 +245,9 @@ class StaleRevision(HeadgateError):
 
     code = "stale-revision"
 
-    def __init__(self, dataflow: str, expected: int, found: int) -> None:
-        super().__init__(f"dataflow {dataflow} is at revision {found}, not {expected}")
-        self.dataflow, self.expected, self.found = dataflow, expected, found
+    def __init__(self, dataflow: str, expected: int, actual: int) -> None:
+        super().__init__(f"dataflow {dataflow} is at revision {actual}, not {expected}")
+        self.dataflow, self.expected, self.found = dataflow, expected, actual
 
 
 class PlanMoved(HeadgateError):
@@ -257,8 +257,8 @@ class PlanMoved(HeadgateError):
 
     def __init__(self, moved: Sequence[str]) -> None:
         shown = "; ".join(moved[:MOVED_SHOWN])
-        more = f"; and {len(moved) - MOVED_SHOWN} more" if len(moved) > MOVED_SHOWN else ""
-        super().__init__(f"since the plan was made, {shown}{more}: nothing was stored; plan again")
+        rest = f"; and {len(moved) - MOVED_SHOWN} more" if len(moved) > MOVED_SHOWN else ""
+        super().__init__(f"since the plan was made, {shown}{rest}: nothing was stored; plan again")
         self.moved = tuple(moved)
 
 
@@ -288,11 +288,11 @@ class CutsDisagree(HeadgateError):
 
     code = "cuts-disagree"
 
-    def __init__(self, target: str, one: str, other: str, *, source: str, agreed: str | None) -> None:
+    def __init__(self, target: str, first: str, second: str, *, source: str, agreed: str | None) -> None:
         before = "" if agreed is None else f"--to {agreed} (the last time before at which they agreed), or "
         super().__init__(
-            f"{one} and {other} reflected different states of {source} then, so nothing of {target} was rolled back: "
-            f"{before}--force"
+            f"{first} and {second} reflected different states of {source} then, so nothing of {target} was rolled "
+            f"back: {before}--force"
         )
         self.agreed = agreed
 

@@ -33,10 +33,14 @@ class PartitionChange:
 def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOVES) -> list[PartitionChange]:
     """In order of keys. A partition whose rows only went elsewhere is told there, as the `source`. One that was written
     anew with equal rows is no change."""
-    found = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
-    sources = _sources(found) if len(found) <= most_moves else {}
-    gone = frozenset(sources.values())
-    return [told for c in found if (told := _told(c, sources.get(c.key), is_gone=c.key in gone)) is not None]
+    differing = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
+    sources = _sources(differing) if len(differing) <= most_moves else {}
+    origins = frozenset(sources.values())
+    return [
+        described
+        for c in differing
+        if (described := _described(c, sources.get(c.key), is_gone=c.key in origins)) is not None
+    ]
 
 
 def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
@@ -45,14 +49,14 @@ def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
     for change in changes:
         if change.before is not None and change.before.content.rows:
             left[change.before.content].append(change.key)
-    found = {}
+    source_of = {}
     for change in changes:
         if change.after is not None and (keys := left.get(change.after.content)):
-            found[change.key] = keys.popleft()
-    return found
+            source_of[change.key] = keys.popleft()
+    return source_of
 
 
-def _told(change: EntryChange, source: str | None, *, is_gone: bool) -> PartitionChange | None:
+def _described(change: EntryChange, source: str | None, *, is_gone: bool) -> PartitionChange | None:
     """`is_gone`: what it had is the source of another partition."""
     reads_before = change.before is not None and not is_gone
     reads_after = change.after is not None and source is None

@@ -43,21 +43,21 @@ def column(profile: Profile, field: Field, *, with_values: bool) -> ColumnProfil
     counts = profile["columns"].get(name)
     is_whole = _is_whole(profile)
     sampled = _sampled(profile, name, counts, shape)
-    known = profile["rows"] - profile.get("unprofiled", 0)
-    nulls, basis = _nulls(counts, sampled, known, is_whole=is_whole)
-    distinct, distinct_basis = _distinct(profile, counts, sampled, shape, known)
-    found: ColumnProfile = {
+    profiled = profile["rows"] - profile.get("unprofiled", 0)
+    nulls, basis = _nulls(counts, sampled, profiled, is_whole=is_whole)
+    distinct, distinct_basis = _distinct(profile, counts, sampled, shape, profiled)
+    answer: ColumnProfile = {
         "name": name,
         "type": cast("JsonValue", field["type"]),
         "nulls": nulls,
-        "null_share": None if nulls is None or not known else nulls / known,
+        "null_share": None if nulls is None or not profiled else nulls / profiled,
         "nulls_basis": basis,
         "distinct": distinct,
         "distinct_basis": distinct_basis,
     }
     if with_values:
-        found["values"] = _values(shape, counts, sampled or (), known, is_whole=is_whole)
-    return found
+        answer["values"] = _values(shape, counts, sampled or (), profiled, is_whole=is_whole)
+    return answer
 
 
 def _is_whole(profile: Profile) -> bool:
@@ -73,14 +73,14 @@ def _sampled(profile: Profile, name: str, counts: ColumnCounts | None, shape: Sh
 
 
 def _nulls(
-    counts: ColumnCounts | None, sampled: Sequence[Value] | None, known: int, *, is_whole: bool
+    counts: ColumnCounts | None, sampled: Sequence[Value] | None, rows: int, *, is_whole: bool
 ) -> tuple[int | None, Basis]:
-    if counts is not None and counts["nulls_of"] == known > 0:
+    if counts is not None and counts["nulls_of"] == rows > 0:
         return counts["nulls"], "exact"
     if sampled is None:
         return None, "unknown"
-    share = sum(one is None for one in sampled) / len(sampled)
-    return round(share * known), "exact" if is_whole else "sampled"
+    share = sum(value is None for value in sampled) / len(sampled)
+    return round(share * rows), "exact" if is_whole else "sampled"
 
 
 def _distinct(
@@ -101,12 +101,12 @@ def _distinct(
 
 def _of_sample(sampled: Sequence[Value], rows: int) -> int:
     """As PostgreSQL's ANALYZE estimates it: Haas and Stokes, IBM Research Report RJ 10025, 1995, the estimator Duj1."""
-    seen = Counter(_key(one) for one in sampled if one is not None)
-    n, once = sum(seen.values()), sum(count == 1 for count in seen.values())
+    counts = Counter(_key(value) for value in sampled if value is not None)
+    n, once = sum(counts.values()), sum(count == 1 for count in counts.values())
     if not n:
         return 0
     of = max(n, round(rows * n / len(sampled)))
-    return min(of, max(len(seen), round(n * len(seen) / (n - once + once * n / of))))
+    return min(of, max(len(counts), round(n * len(counts) / (n - once + once * n / of))))
 
 
 def _key(value: Value) -> object:
@@ -128,21 +128,21 @@ def _values(
         "bounds": basis,
         "mean": mean,
         "deviation": deviation,
-        "quartiles": [_told(shape, numbers[int(at * (len(numbers) - 1))]) for at in (0.25, 0.5, 0.75)]
+        "quartiles": [_shown(shape, numbers[int(at * (len(numbers) - 1))]) for at in (0.25, 0.5, 0.75)]
         if numbers
         else [],
         "top": list(_top(shape, sampled, rows, is_whole=is_whole)),
         "histogram": _histogram(shape, numbers),
         "lengths": _lengths(shape, sampled),
-        "nan": sum(one == "NaN" for one in sampled) / len(sampled) if shape == "number" and sampled else 0.0,
+        "nan": sum(value == "NaN" for value in sampled) / len(sampled) if shape == "number" and sampled else 0.0,
     }
 
 
 def _numbers(shape: Shape, sampled: Sequence[Value]) -> Iterator[float]:
     if shape not in _NUMERIC:
         return
-    for one in sampled:
-        if one is not None and not isinstance(one, list) and isfinite(number := float(one)):
+    for value in sampled:
+        if value is not None and not isinstance(value, list) and isfinite(number := float(value)):
             yield number
 
 
@@ -153,31 +153,31 @@ def _ends(
         return None, None, "unknown"
     if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows > 0:
         ends = counts["bounds"] or [None, None]
-        return _told(shape, ends[0]), _told(shape, ends[1]), "exact"
-    have = [one for one in sampled if one is not None and one not in ("NaN", "Infinity", "-Infinity")]
+        return _shown(shape, ends[0]), _shown(shape, ends[1]), "exact"
+    have = [value for value in sampled if value is not None and value not in ("NaN", "Infinity", "-Infinity")]
     if not have:
         return None, None, "unknown"
-    order = sorted(have, key=lambda one: _text(one) if shape == "text" else float(one))  # type: ignore[arg-type]
-    return _told(shape, order[0]), _told(shape, order[-1]), "exact" if is_whole else "sampled"
+    order = sorted(have, key=lambda value: _text(value) if shape == "text" else float(value))  # type: ignore[arg-type]
+    return _shown(shape, order[0]), _shown(shape, order[-1]), "exact" if is_whole else "sampled"
 
 
 def _moments(numbers: Sequence[float]) -> tuple[float | None, float | None]:
     if not numbers:
         return None, None
     mean = sum(numbers) / len(numbers)
-    return mean, sqrt(sum((one - mean) ** 2 for one in numbers) / len(numbers))
+    return mean, sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers))
 
 
 def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -> Iterator[TopValue]:
     """In a sample, a value that came a few times says nothing."""
     if shape in ("size", "other"):
         return
-    seen = Counter(_key(one) for one in sampled if one is not None)
-    order = sorted(seen.items(), key=lambda found: (-found[1], str(found[0])))
+    counts = Counter(_key(sample) for sample in sampled if sample is not None)
+    order = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
     for value, count in order[:TOP]:
         if count >= FREQUENT or is_whole:
-            told = _told(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
-            yield {"value": told, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
+            shown = _shown(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
+            yield {"value": shown, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
 
 
 def _histogram(shape: Shape, numbers: Sequence[float]) -> Histogram | None:
@@ -187,16 +187,16 @@ def _histogram(shape: Shape, numbers: Sequence[float]) -> Histogram | None:
     if not isfinite(width) or width == 0:
         return None
     counts = [0] * BINS
-    for one in numbers:
-        counts[min(BINS - 1, int((one - low) / width))] += 1
-    return {"edges": [_told(shape, low + i * width) for i in range(BINS + 1)], "counts": counts}
+    for number in numbers:
+        counts[min(BINS - 1, int((number - low) / width))] += 1
+    return {"edges": [_shown(shape, low + i * width) for i in range(BINS + 1)], "counts": counts}
 
 
 def _lengths(shape: Shape, sampled: Sequence[Value]) -> Lengths | None:
     if shape not in ("text", "size"):
         return None
-    found = [_length(one) for one in sampled if one is not None]
-    return {"min": min(found), "mean": sum(found) / len(found), "max": max(found)} if found else None
+    lengths = [_length(value) for value in sampled if value is not None]
+    return {"min": min(lengths), "mean": sum(lengths) / len(lengths), "max": max(lengths)} if lengths else None
 
 
 def _length(value: Value) -> int:
@@ -209,7 +209,7 @@ def _text(value: Value) -> str:
     return str(value[0]) if isinstance(value, list) else str(value)
 
 
-def _told(shape: Shape, value: Value) -> Told:
+def _shown(shape: Shape, value: Value) -> Told:
     if isinstance(value, list):
         return f"{value[0]}…"
     if value is None or shape not in ("date", "time"):
@@ -229,16 +229,16 @@ def moved(before: ColumnProfile | None, after: ColumnProfile, few: int) -> list[
     """In words, what moved; `few`: the values of the smaller of the two samples."""
     if before is None:
         return ["new column"]
-    found: list[str] = []
+    differences: list[str] = []
     if before["type"] != after["type"]:
-        found.append("another type")
+        differences.append("another type")
     old, new = before["null_share"], after["null_share"]
     if old is not None and new is not None and abs(new - old) > MOVED_SHARE:
-        found.append(f"NULL from {old:.0%} to {new:.0%}")
+        differences.append(f"NULL from {old:.0%} to {new:.0%}")
     then, now = before.get("values"), after.get("values")
     if then and now and few >= FEWEST:
-        found += _moved_mean(then, now)
-    return found
+        differences += _moved_mean(then, now)
+    return differences
 
 
 def _moved_mean(then: ColumnValues, now: ColumnValues) -> list[str]:

@@ -39,4 +39,4 @@ def redacted(text: str) -> str:
     lower = text.lower()
     if not any(sign in lower for sign in _SIGNS):
         return text
-    return _CREDENTIALS.sub(lambda found: f"{found[found.lastgroup or 0]}***", text)
+    return _CREDENTIALS.sub(lambda match: f"{match[match.lastgroup or 0]}***", text)

@@ -142,10 +142,10 @@ def _allowed(role: str, named: Named) -> frozenset[Permission]:
 def whole(permissions: Iterable[Permission]) -> frozenset[Permission]:
     """With those that they come to anyhow: a query of one's own reads any row, who administers may give himself any
     permission, and nothing can be done with what cannot be seen."""
-    given = frozenset(permissions)
-    if "admin" in given:
+    requested = frozenset(permissions)
+    if "admin" in requested:
         return ROLES["admin"]
-    return given | ROLES["view"] | (ROLES["data"] if "edit" in given else frozenset())
+    return requested | ROLES["view"] | (ROLES["data"] if "edit" in requested else frozenset())
 
 
 def is_role_name(text: str) -> bool:

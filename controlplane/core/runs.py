@@ -114,21 +114,21 @@ def changed(inputs: Mapping[str, Consumed], before: State | None) -> tuple[Outpu
     """The inputs that are others than those of the state before, or have other rows; none where there is none."""
     if before is None:
         return ()
-    known = set(_outputs(before.inputs))
-    return tuple(one for one in _outputs(inputs) if one not in known)
+    earlier = set(_outputs(before.inputs))
+    return tuple(output for output in _outputs(inputs) if output not in earlier)
 
 
 def _outputs(inputs: Mapping[str, Consumed]) -> tuple[Output, ...]:
-    return tuple(dict.fromkeys((one.dataset, one.root) for one in inputs.values()))
+    return tuple(dict.fromkeys((consumed.dataset, consumed.root) for consumed in inputs.values()))
 
 
 def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = ()) -> list[Commit]:
     """Of states by dataset, newest first each."""
-    found: list[Commit] = []
+    commits: list[Commit] = []
     for theirs in states.values():
         older: list[State | None] = [*theirs[1:], None]
-        found += [commit_of(state, before, wishes) for state, before in zip(theirs, older, strict=True)]
-    return found
+        commits += [commit_of(state, before, wishes) for state, before in zip(theirs, older, strict=True)]
+    return commits
 
 
 def runs(commits: Iterable[Commit], order: Mapping[str, int]) -> list[Run]:
@@ -164,9 +164,9 @@ class _Grouping:
 
     def add(self, commit: Commit) -> None:
         self._count += 1
-        known = self._leading_to(commit)
-        run = self._joined(known, commit.dataset)
-        if not known or commit.has_new_code:
+        runs = self._leading_to(commit)
+        run = self._joined(runs, commit.dataset)
+        if not runs or commit.has_new_code:
             run.started_by.append(commit)
         run.commits.append(commit)
         run.datasets.add(commit.dataset)
@@ -182,25 +182,25 @@ class _Grouping:
 
     def _leading_to(self, commit: Commit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
-        known = [self._by_output.get(one) for one in commit.changed]
-        known += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
+        runs = [self._by_output.get(output) for output in commit.changed]
+        runs += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
         if commit.has_new_code:
-            known.append(self._by_code.get(commit.code))
+            runs.append(self._by_code.get(commit.code))
         if commit.wish is not None:
-            known.append(self._by_wish.get(commit.wish))
-        if not any(known):
-            known += self._made_beside(commit)
-        if not any(known) and commit.follows:
-            known += self._made_again(commit)
-        whole = {run.number: run for run in map(_whole, known) if run is not None}
-        return [whole[number] for number in sorted(whole, reverse=True)]
+            runs.append(self._by_wish.get(commit.wish))
+        if not any(runs):
+            runs += self._made_beside(commit)
+        if not any(runs) and commit.follows:
+            runs += self._made_again(commit)
+        by_number = {run.number: run for run in map(_whole, runs) if run is not None}
+        return [by_number[number] for number in sorted(by_number, reverse=True)]
 
     def _made_beside(self, commit: Commit) -> Iterator[Run]:
         """Where the same tasks made rows of the maker, or rows that were taken out of it."""
         twin = commit.maker if commit.dataset != commit.maker else commit.dataset + QUARANTINE
-        whole = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
-        if whole is not None and twin in whole.datasets:
-            yield whole
+        run = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
+        if run is not None and twin in run.datasets:
+            yield run
 
     def _arrived_meanwhile(self, commit: Commit, read: Output) -> Iterator[Run]:
         """Commits of an input before the one that is read: nothing has read them, and they came while the dataset's
@@ -209,12 +209,12 @@ class _Grouping:
         own, past = self._last(commit.dataset), self._past.get(name, ())
         place = next((n for n in range(len(past) - 1, -1, -1) if past[n].root == root), 0)
         for earlier in reversed(past[:place]):
-            whole = _whole(earlier.run)
+            run = _whole(earlier.run)
             if own is None or earlier.number > own.number or (name, earlier.root) in own.inputs:
                 return
-            if whole is None or {c.maker for c in whole.commits} != {name}:
+            if run is None or {c.maker for c in run.commits} != {name}:
                 return
-            yield whole
+            yield run
 
     def _made_again(self, commit: Commit) -> list[Run]:
         """Where inputs were committed since, with the rows that they had before; else where the last of them was."""

@@ -58,15 +58,15 @@ class Match:
 
 def words_of(query: str) -> tuple[Word, ...]:
     """The first MOST_WORDS. A prefix that is none of ours belongs to the word."""
-    found = []
+    words = []
     for prefix, quoted, plain in _WORD.findall(query):
         field = PREFIXES.get(prefix.lower())
         text = quoted or plain
         if prefix and field is None:
             text = f"{prefix}:{text}"
         if text:
-            found.append(Word(text.lower(), text, field))
-    return tuple(found[:MOST_WORDS])
+            words.append(Word(text.lower(), text, field))
+    return tuple(words[:MOST_WORDS])
 
 
 def matches(word: Word, facts: Facts) -> list[Match]:

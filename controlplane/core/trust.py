@@ -67,8 +67,8 @@ def is_address(text: str) -> bool:
 
 
 def host_of(issuer: str) -> str:
-    found = _ADDRESS.fullmatch(issuer)
-    return (found["host"] or found["local"]) if found else ""
+    match = _ADDRESS.fullmatch(issuer)
+    return (match["host"] or match["local"]) if match else ""
 
 
 def _check_claims(rule: TrustRule) -> None:
@@ -94,8 +94,8 @@ def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES
     """Of those that fit: the one with most permissions, rather one that is not narrowed, then the first by name."""
 
     def order(rule: TrustRule) -> tuple[int, bool, str]:
-        given = rights.principal_of(rule.roles, rule.within, named)
-        return -len(given.permissions), bool(given.within), rule.name
+        principal = rights.principal_of(rule.roles, rule.within, named)
+        return -len(principal.permissions), bool(principal.within), rule.name
 
     return min((rule for rule in rules if fits(rule, claims)), key=order, default=None)
 
@@ -110,12 +110,12 @@ def _claim(claims: JsonObject, name: str) -> JsonValue:
     """By its name, or by names inside of each other, with dots: `realm_access.roles`."""
     if name in claims:
         return claims[name]
-    found: JsonValue = claims
+    claim: JsonValue = claims
     for part in name.split("."):
-        if not isinstance(found, dict):
+        if not isinstance(claim, dict):
             return None
-        found = found.get(part)
-    return found
+        claim = claim.get(part)
+    return claim
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
@@ -126,9 +126,9 @@ def _texts(value: JsonValue) -> Iterator[str]:
         case str() | int():
             yield str(value)
         case list():
-            for one in value:
-                if not isinstance(one, list):
-                    yield from _texts(one)
+            for member in value:
+                if not isinstance(member, list):
+                    yield from _texts(member)
         case _:
             return
 
@@ -157,16 +157,16 @@ def who(use: Use, issuer: str, claims: JsonObject) -> str:
 def told(rule: TrustRule, claims: JsonObject) -> JsonObject:
     """What the audit keeps of claims: those that the rule looked at, and those that say who and which run."""
     names = dict.fromkeys((*_TOLD, *rule.claims))
-    found = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
-    return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in found.items() if texts}
+    by_name = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
+    return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts}
 
 
 def said(claims: JsonObject) -> str:
     """The same for who is refused, in words."""
-    found = ((name, _text(claims, name)[:200]) for name in _TOLD)
-    return ", ".join(f"{name} {text!r}" for name, text in found if text)
+    pairs = ((name, _text(claims, name)[:200]) for name in _TOLD)
+    return ", ".join(f"{name} {text!r}" for name, text in pairs if text)
 
 
 def _text(claims: JsonObject, name: str) -> str:
-    found = claims.get(name)
-    return found if isinstance(found, str) else ""
+    claim = claims.get(name)
+    return claim if isinstance(claim, str) else ""

@@ -69,8 +69,8 @@ class Veil:
 
     def over(self, value: JsonValue) -> JsonValue:
         """The same without what is hidden; None where all of it is about something hidden."""
-        found = self._over(value)
-        return None if found is _GONE else found  # type: ignore[return-value]  # else it is a value
+        shown = self._over(value)
+        return None if shown is _GONE else shown  # type: ignore[return-value]  # else it is a value
 
     def words(self, text: str, sent: str = "") -> str:
         """With `(hidden)` in place of hidden names; but of those that were sent, since a gap would tell that they are
@@ -79,19 +79,19 @@ class Veil:
         pattern = _pattern(self._names())
         if pattern is None:
             return text
-        return pattern.sub(lambda found: found[0] if found[0] in sent else HIDDEN, text)
+        return pattern.sub(lambda match: match[0] if match[0] in sent else HIDDEN, text)
 
-    def _folder(self, found: re.Match[str]) -> str:
+    def _folder(self, match: re.Match[str]) -> str:
         """Of a dataset in the lake."""
-        is_seen = may(self.principal, "view", dataset=f"{found['flow']}.{found['component']}")
-        return found[0] if is_seen else f"{HIDDEN}/_frags/"
+        is_seen = may(self.principal, "view", dataset=f"{match['flow']}.{match['component']}")
+        return match[0] if is_seen else f"{HIDDEN}/_frags/"
 
     def _over(self, value: JsonValue) -> JsonValue | object:
         match value:
             case dict():
                 return _GONE if self._is_hidden(value) else self._fields(value)
             case list():
-                return [one for one in map(self._over, value) if one is not _GONE]
+                return [member for member in map(self._over, value) if member is not _GONE]
             case str():
                 return _GONE if self._is_hidden_name(value) else self.words(value)
             case _:
@@ -100,7 +100,9 @@ class Veil:
     def _named(self, value: JsonObject) -> JsonObject:
         """Of an object whose keys are names."""
         hidden = _components(self.datasets)
-        return {key: self.over(one) for key, one in value.items() if not (self._is_hidden_name(key) or key in hidden)}
+        return {
+            key: self.over(member) for key, member in value.items() if not (self._is_hidden_name(key) or key in hidden)
+        }
 
     def _field(self, key: str, value: JsonValue, *, is_match: bool) -> JsonValue | object:
         match value:
@@ -120,19 +122,19 @@ class Veil:
 
     def _fields(self, value: JsonObject) -> JsonObject | object:
         """A run of which nothing is left goes, too."""
-        found: JsonObject = {}
+        fields: JsonObject = {}
         is_match = "field" in value  # of a search: the text is whatever was looked through
-        for key, one in value.items():
+        for key, member in value.items():
             if _DATASET.fullmatch(key) and self._is_hidden_name(key):
                 continue
-            kept = self._field(key, one, is_match=is_match)
-            found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
-        is_run = "id" in found and bool(value.get("datasets"))
-        return _GONE if is_run and not found["datasets"] else found
+            field = self._field(key, member, is_match=is_match)
+            fields[key] = None if field is _GONE else field  # type: ignore[assignment]  # else it is a value
+        is_run = "id" in fields and bool(value.get("datasets"))
+        return _GONE if is_run and not fields["datasets"] else fields
 
     def _keys(self, value: list[JsonValue]) -> JsonValue | object:
-        found = (one if isinstance(one, str) else self._over(one) for one in value)
-        return [one for one in found if one is not _GONE]
+        shown = (member if isinstance(member, str) else self._over(member) for member in value)
+        return [member for member in shown if member is not _GONE]
 
     def _is_hidden(self, value: JsonObject) -> bool:
         """Whether it is about something hidden, by the fields that say what it is about."""
@@ -212,16 +214,16 @@ def _pattern(names: frozenset[str]) -> re.Pattern[str] | None:
 
 def problem_over(veil: Veil, document: Mapping[str, JsonValue], sent: str) -> JsonObject:
     """A problem document: no part of it goes, since clients read all. `sent`: the text of the request."""
-    return {key: _said(veil, value, sent) for key, value in document.items()}
+    return {key: _redacted(veil, value, sent) for key, value in document.items()}
 
 
-def _said(veil: Veil, value: JsonValue, sent: str) -> JsonValue:
+def _redacted(veil: Veil, value: JsonValue, sent: str) -> JsonValue:
     match value:
         case str():
             return veil.words(value, sent)
         case list():
-            return [_said(veil, one, sent) for one in value]
+            return [_redacted(veil, member, sent) for member in value]
         case dict():
-            return {key: _said(veil, one, sent) for key, one in value.items()}
+            return {key: _redacted(veil, member, sent) for key, member in value.items()}
         case _:
             return value

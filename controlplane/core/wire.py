@@ -58,16 +58,16 @@ def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str, tasks: int) -> D
     if sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES:  # each stands before a value
         return Decoded([], [f"it has more than {MOST_VALUES} values"])
     try:
-        found = json.loads(raw)
+        document = json.loads(raw)
     except (ValueError, RecursionError) as e:
         return Decoded([], [f"it is not JSON: {e}"[:LONGEST_MESSAGE]])
-    if not isinstance(found, dict) or not isinstance(found.get("results"), list):
+    if not isinstance(document, dict) or not isinstance(document.get("results"), list):
         return Decoded([], ["it is not an object with a list of results"])
-    if found.get("attempt") != attempt:
+    if document.get("attempt") != attempt:
         return Decoded([], ["it names another attempt"])
-    if len(found["results"]) > tasks:
+    if len(document["results"]) > tasks:
         return Decoded([], [f"it has more results than the attempt has tasks, {tasks}"])
-    return results(found["results"], kind, prefix)
+    return results(document["results"], kind, prefix)
 
 
 def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
@@ -75,30 +75,30 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 
     One that names its task and is malformed otherwise stands for a failure of that task, so that its owner is told.
     """
-    decoded, seen = Decoded([], []), set[str]()
+    decoded, task_keys = Decoded([], []), set[str]()
     for number, value in enumerate(values):
         place = f"results[{number}]"
         try:
             _HEAD(value, place)
-            found = cast("TaskResult", value)
-            _require(found["task"] not in seen, place, "one result for each task")
+            record = cast("TaskResult", value)
+            _require(record["task"] not in task_keys, place, "one result for each task")
         except Malformed as e:
             if len(decoded.problems) < MOST_PROBLEMS:
                 decoded.problems.append(str(e))
             continue
-        seen.add(found["task"])
+        task_keys.add(record["task"])
         try:
-            decoded.results.append(_result(found, kind, prefix, place))
+            decoded.results.append(_result(record, kind, prefix, place))
         except Malformed as e:
-            decoded.results.append(_damaged(found, kind, str(e)))
+            decoded.results.append(_damaged(record, kind, str(e)))
     return decoded
 
 
-def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
+def _damaged(task_result: TaskResult, kind: Kind, problem: str) -> TaskResult:
     condition = "listing-damaged" if kind == "list" else "result-damaged"
     message = _shortened(printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
     error = infrastructure_error(condition, message)
-    return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}
+    return {"task": task_result["task"], "epoch": task_result["epoch"], "state": "failed", "error": error}
 
 
 def _require(holds: bool, place: str, what: str) -> None:
@@ -106,28 +106,28 @@ def _require(holds: bool, place: str, what: str) -> None:
         raise Malformed(f"{place}: expected {what}")
 
 
-def _result(found: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResult:
-    plain({name: value for name, value in found.items() if name != "error"}, place)
-    match found["state"]:
+def _result(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResult:
+    plain({name: value for name, value in task_result.items() if name != "error"}, place)
+    match task_result["state"]:
         case "done":
-            _done(found, kind, prefix, place)
+            _done(task_result, kind, prefix, place)
         case "failed":
-            _record({"error": error})(found, place)
-            if kind == "parse" and found.get("result") is not None:
-                _record({"result": _record({"schema": schema})})(found, place)
-            return {**found, "error": readable(found["error"])}
+            _record({"error": error})(task_result, place)
+            if kind == "parse" and task_result.get("result") is not None:
+                _record({"result": _record({"schema": schema})})(task_result, place)
+            return {**task_result, "error": readable(task_result["error"])}
         case "void":
             _require(kind in ("parse", "infer", "footers"), place, "a result of work that reads no source objects")
         case _:
-            assert_never(found["state"])
-    return found
+            assert_never(task_result["state"])
+    return task_result
 
 
-def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
+def _done(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> None:
     match kind:
         case "parse" | "transform" | "pack":
             output = _output(prefix)
-            output(found, place)
+            output(task_result, place)
             _record(
                 optional={
                     "quarantine": _nullable(output),
@@ -135,11 +135,11 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
                     "then": _nullable(_list(_following(prefix))),
                     "metrics": _nullable(_METRICS),
                 }
-            )(found, place)
+            )(task_result, place)
         case _:
-            _record({"result": _RESULTS[kind]})(found, place)
+            _record({"result": _RESULTS[kind]})(task_result, place)
             if kind in ("connect", "notify"):
-                _readable_answer(cast("ConnectAnswer | NotifyAnswer", found["result"]))
+                _readable_answer(cast("ConnectAnswer | NotifyAnswer", task_result["result"]))
 
 
 def measures(value: object) -> Measures:
@@ -193,14 +193,14 @@ def listed_head(key: object, source: bytes, content: Content) -> None:
     _CONTENT(list(content), "content")
 
 
-def readable(told: TaskError) -> TaskError:
+def readable(fault: TaskError) -> TaskError:
     """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates. What the
     control plane itself adds to errors is no driver's to say."""
-    texts = {name: printable(text) for name in ("condition", "sqlstate", "file") if (text := told[name]) is not None}
-    message = _shortened(printable(told["message"]), LONGEST_MESSAGE)
-    detail = _shortened(printable(told["detail"]), LONGEST_DETAIL)
-    kept = {name: told[name] for name in _ERROR_FIELDS}  # type: ignore[literal-required]  # its own keys
-    return cast("TaskError", {**kept, **texts, "message": message, "detail": detail})
+    texts = {name: printable(text) for name in ("condition", "sqlstate", "file") if (text := fault[name]) is not None}
+    message = _shortened(printable(fault["message"]), LONGEST_MESSAGE)
+    detail = _shortened(printable(fault["detail"]), LONGEST_DETAIL)
+    own_fields = {name: fault[name] for name in _ERROR_FIELDS}  # type: ignore[literal-required]  # its own keys
+    return cast("TaskError", {**own_fields, **texts, "message": message, "detail": detail})
 
 
 def printable(text: str) -> str:
@@ -229,12 +229,12 @@ def plain(value: object, place: str, depth: int = 0) -> None:
             if not -_LARGEST < value < _LARGEST:  # false for NaN, too
                 raise Malformed(f"{place}: the number is out of range")
         case list():
-            for at, one in enumerate(value):
-                plain(one, f"{place}[{at}]", depth + 1)
+            for at, member in enumerate(value):
+                plain(member, f"{place}[{at}]", depth + 1)
         case dict():
-            for name, one in value.items():
+            for name, member in value.items():
                 plain(name, place, depth + 1)
-                plain(one, f"{place}.{printable(name)[:100]}", depth + 1)
+                plain(member, f"{place}.{printable(name)[:100]}", depth + 1)
         case _:
             raise Malformed(f"{place}: not a value of JSON")
 
@@ -291,8 +291,8 @@ def _list(item: Check) -> Check:
     def check(value: object, place: str) -> None:
         if not isinstance(value, list):
             raise Malformed(f"{place}: expected a list")
-        for at, one in enumerate(value):
-            item(one, f"{place}[{at}]")
+        for at, member in enumerate(value):
+            item(member, f"{place}[{at}]")
 
     return check
 
@@ -301,8 +301,8 @@ def _mapping(item: Check) -> Check:
     def check(value: object, place: str) -> None:
         if not isinstance(value, dict):
             raise Malformed(f"{place}: expected an object")
-        for name, one in value.items():
-            item(one, f"{place}.{name}")
+        for name, member in value.items():
+            item(member, f"{place}.{name}")
 
     return check
 
@@ -313,13 +313,13 @@ def _record(required: Mapping[str, Check] | None = None, optional: Mapping[str, 
     def check(value: object, place: str) -> None:
         if not isinstance(value, dict):
             raise Malformed(f"{place}: expected an object")
-        for name, one in (required or {}).items():
+        for name, field_check in (required or {}).items():
             if name not in value:
                 raise Malformed(f"{place}.{name}: missing")
-            one(value[name], f"{place}.{name}")
-        for name, one in (optional or {}).items():
+            field_check(value[name], f"{place}.{name}")
+        for name, field_check in (optional or {}).items():
             if name in value:
-                one(value[name], f"{place}.{name}")
+                field_check(value[name], f"{place}.{name}")
 
     return check
 

@@ -46,10 +46,10 @@ def candidates(meant: Meaning, spot: Spot, component: str, text: str, columns: C
 
 def schema_of(path: tuple[str, ...], beside: Mapping[str, str]) -> Mapping[str, Any]:
     """The part of the language's schema for a mapping below these keys; empty where there is none."""
-    found: Mapping[str, Any] = _language()
+    schema: Mapping[str, Any] = _language()
     for key in path:
-        found = _below(found, key)
-    return _merged(_items(found), beside)
+        schema = _below(schema, key)
+    return _merged(_items(schema), beside)
 
 
 @cache
@@ -64,11 +64,11 @@ def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _below(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    whole = _merged(_items(schema), {})
-    if key in whole.get("properties", {}):
-        found: Mapping[str, Any] = whole["properties"][key]
-        return found
-    others = whole.get("additionalProperties")
+    merged = _merged(_items(schema), {})
+    if key in merged.get("properties", {}):
+        below: Mapping[str, Any] = merged["properties"][key]
+        return below
+    others = merged.get("additionalProperties")
     return others if isinstance(others, dict) else {}
 
 
@@ -137,11 +137,11 @@ def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Colu
     yield from _datasets(meant, spot.begun, "dataset", "")
     if dot:
         return
-    seen = set[str]()
+    offered = set[str]()
     for dataset in named:
         for name, kind in columns(dataset).items():
-            if name not in seen:
-                seen.add(name)
+            if name not in offered:
+                offered.add(name)
                 yield Candidate(name, "column", f"{kind} of {dataset}".strip(), "", len(spot.begun))
     node = meant.nodes.get(f"{meant.dataflow}.{component}")
     if isinstance(node, Transform):
@@ -151,11 +151,11 @@ def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Colu
 
 def _tables(meant: Meaning, component: str, text: str) -> list[str]:
     words = re.findall(r"\b(?:FROM|JOIN)\s+([\w.]+)", text, re.IGNORECASE)
-    found = [dataset for word in words if (dataset := meant.resolve(word, component))]
-    return list(dict.fromkeys(found))
+    datasets = [dataset for word in words if (dataset := meant.resolve(word, component))]
+    return list(dict.fromkeys(datasets))
 
 
 def _of_alias(meant: Meaning, component: str, text: str, alias: str) -> str:
     pattern = rf"\b(?:FROM|JOIN)\s+([\w.]+)\s+(?:AS\s+)?{re.escape(alias)}\b"
-    found = re.search(pattern, text, re.IGNORECASE)
-    return meant.resolve(found[1], component) if found else ""
+    match = re.search(pattern, text, re.IGNORECASE)
+    return meant.resolve(match[1], component) if match else ""

@@ -45,7 +45,7 @@ def editor_files() -> dict[str, str]:
 
 def project_files(name: str) -> dict[str, str]:
     """A project with one dataflow of this name, by relative path."""
-    given = {
+    files = {
         "README.md": _text("README.md"),
         ".gitignore": _text("gitignore"),
         f"blueprints/{name}.yaml": _text("blueprint.yaml"),
@@ -53,13 +53,13 @@ def project_files(name: str) -> dict[str, str]:
         ".github/workflows/headgate.yaml": _workflow(),
         ".vscode/extensions.json": _text("extensions.json"),
     }
-    return {path: text.replace("NAME", name) for path, text in given.items()} | editor_files()
+    return {path: text.replace("NAME", name) for path, text in files.items()} | editor_files()
 
 
 def name_for(folder: Path) -> str:
     """The name of a dataflow that is nearest to a folder's; `shop` where nothing of it can be in one."""
-    found = re.sub(r"_+", "_", re.sub(r"[^a-z0-9]", "_", folder.absolute().name.lower())).strip("_")
-    return found if re.fullmatch(r"[a-z][a-z0-9_]{0,99}", found) and found != "self" else "shop"
+    name = re.sub(r"_+", "_", re.sub(r"[^a-z0-9]", "_", folder.absolute().name.lower())).strip("_")
+    return name if re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name) and name != "self" else "shop"
 
 
 def write_new(folder: Path, files: Mapping[str, str]) -> None:

@@ -16,28 +16,28 @@ from controlplane.editor.knowledge import Meaning
 MOST_COLUMNS = 60
 
 
-def of_dataset(meant: Meaning, dataset: str, component: str, found: DatasetAnswer | None) -> str:
-    """`component`: where the name stands; it tells how it reads the dataset. `found`: what a service knows."""
+def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnswer | None) -> str:
+    """`component`: where the name stands; it tells how it reads the dataset. `answer`: what a service knows."""
     node = meant.nodes[dataset]
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")
     parts += [f"{component} reads it {_how(slot)}" for slot in _slots(reader) if slot.dataset == dataset]
     if isinstance(node, Transform) and reader is node:
         parts.append("\n".join(f"- reads `{slot.name}` {_how(slot)}" for slot in node.slots))
-    if found is not None:
-        parts.append(_standing(found))
-    parts += _columns(columns_of(meant, dataset, found))
+    if answer is not None:
+        parts.append(_standing(answer))
+    parts += _columns(columns_of(meant, dataset, answer))
     return "\n\n".join(part for part in parts if part)
 
 
-def columns_of(meant: Meaning, dataset: str, found: DatasetAnswer | None) -> dict[str, str]:
+def columns_of(meant: Meaning, dataset: str, answer: DatasetAnswer | None) -> dict[str, str]:
     """Columns with types: what the text declares, else what a service has, else names alone."""
-    told = meant.types(dataset)
-    is_whole = bool(told) and all(told.values())
-    if found is not None and found["schema"] is not None and not is_whole:
-        stored = as_ddl(found["schema"])  # type: ignore[arg-type]  # the same JSON
-        return {name: stored.get(name, "") for name in told} if told else stored
-    return told
+    declared = meant.types(dataset)
+    is_whole = bool(declared) and all(declared.values())
+    if answer is not None and answer["schema"] is not None and not is_whole:
+        stored = as_ddl(answer["schema"])  # type: ignore[arg-type]  # the same JSON
+        return {name: stored.get(name, "") for name in declared} if declared else stored
+    return declared
 
 
 def of_key(name: str, schema: Mapping[str, object]) -> str:
@@ -80,19 +80,19 @@ def _slots(reader: Node | None) -> tuple[Slot, ...]:
 def _how(slot: Slot) -> str:
     """The mode and its reason; most reasons begin with the mode."""
     mode = f"`{slot.shown_mode}`"
-    told = plain(slot.explanation)
-    return told if slot.reason.startswith(mode) else f"{mode}: {told}"
+    reason = plain(slot.explanation)
+    return reason if slot.reason.startswith(mode) else f"{mode}: {reason}"
 
 
-def _standing(found: DatasetAnswer) -> str:
-    reason = f"; {plain(found['reason'])}" if found["reason"] else ""
-    counts = f"{found['partitions']} partitions, {found['rows']} rows"
-    return f"{found['state']}, generation {found['generation']}, {counts}{reason}"
+def _standing(answer: DatasetAnswer) -> str:
+    reason = f"; {plain(answer['reason'])}" if answer["reason"] else ""
+    counts = f"{answer['partitions']} partitions, {answer['rows']} rows"
+    return f"{answer['state']}, generation {answer['generation']}, {counts}{reason}"
 
 
 def _columns(columns: Mapping[str, str]) -> list[str]:
     if not columns:
         return []
     lines = [f"{name} {kind}".rstrip().replace("`", "'") for name, kind in columns.items()][:MOST_COLUMNS]
-    more = [f"and {len(columns) - MOST_COLUMNS} more"] if len(columns) > MOST_COLUMNS else []
-    return ["```\n" + "\n".join([*lines, *more]) + "\n```"]
+    rest = [f"and {len(columns) - MOST_COLUMNS} more"] if len(columns) > MOST_COLUMNS else []
+    return ["```\n" + "\n".join([*lines, *rest]) + "\n```"]

@@ -65,8 +65,8 @@ class Meaning:
 
     def names(self) -> list[str]:
         """As this dataflow calls them: short names of its own datasets, full ones of others. Without copies."""
-        found = [name for name, node in self.nodes.items() if not isinstance(node, Sink)]
-        return [name.removeprefix(f"{self.dataflow}.") for name in found]
+        datasets = [name for name, node in self.nodes.items() if not isinstance(node, Sink)]
+        return [name.removeprefix(f"{self.dataflow}.") for name in datasets]
 
     def types(self, dataset: str) -> dict[str, str]:
         """Columns with their types, as far as the texts tell; a type that is not known is empty."""
@@ -154,19 +154,19 @@ def _of(path: Path, own: Text, problems: Iterable[Problem]) -> Iterator[Problem]
 def _neighbours(own: Text, opened: Mapping[Path, str]) -> list[Text]:
     """Blueprints beside a document whose dataflows it names, or those name. Of two with one name the first counts."""
     folder = Path(own.name).parent
-    found: dict[str, Text] = {}
+    by_flow: dict[str, Text] = {}
     for path, text in sorted(_texts(folder, opened).items()):
         if path != Path(own.name) and (flow := _name(text)) and flow != _name(own.text):
-            found.setdefault(flow, _source(path, text))
-    wanted: list[Text] = []
+            by_flow.setdefault(flow, _source(path, text))
+    neighbours: list[Text] = []
     left = [own]
     while left:
-        one = left.pop()
-        named = [flow for flow in found if re.search(rf"\b{flow}\.\w", one.text)]
+        current = left.pop()
+        named = [flow for flow in by_flow if re.search(rf"\b{flow}\.\w", current.text)]
         for flow in named:
-            left.append(found.pop(flow))
-            wanted.append(left[-1])
-    return wanted
+            left.append(by_flow.pop(flow))
+            neighbours.append(left[-1])
+    return neighbours
 
 
 def _texts(folder: Path, opened: Mapping[Path, str]) -> dict[Path, str]:
@@ -189,5 +189,5 @@ def _read(path: Path) -> str | None:
 
 
 def _name(text: str) -> str:
-    found = _DATAFLOW.search(text)
-    return found[1] if found else ""
+    match = _DATAFLOW.search(text)
+    return match[1] if match else ""

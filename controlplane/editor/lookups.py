@@ -46,20 +46,20 @@ class Lookups:
     def ask(self, dataset: str) -> Future[DatasetAnswer | None]:
         """The answer, or what is known where there is none. It may never come."""
         with self._lock:
-            found = self._asked.get(dataset)
-            if found is not None:
-                return found
-            asked = self._asked[dataset] = Future()
+            pending = self._asked.get(dataset)
+            if pending is not None:
+                return pending
+            future = self._asked[dataset] = Future()
         try:
-            self._queue.put_nowait((dataset, asked))
+            self._queue.put_nowait((dataset, future))
         except queue.Full:
-            asked.set_result(self.known(dataset))
-        return asked
+            future.set_result(self.known(dataset))
+        return future
 
     def _work(self) -> None:
         ends, client = ExitStack(), None
         while True:
-            dataset, asked = self._queue.get()
+            dataset, future = self._queue.get()
             try:
                 client = client or ends.enter_context(self._connect())
                 if client is not None:
@@ -69,4 +69,4 @@ class Lookups:
             except (HeadgateError, BadSetting, OSError, httpx2.HTTPError):
                 ends.close()
                 ends, client = ExitStack(), None
-            asked.set_result(self.known(dataset))
+            future.set_result(self.known(dataset))

@@ -49,12 +49,16 @@ def spot(text: str, line: int, column: int) -> Spot:
         return Spot(_path(parents[:-1]), parents[-1].key, word, is_text=True)
     if opened := _open_braces(before):
         return _of_braces(before, opened, parents, word)
-    found = _KEY.match(before)
-    if found is not None:
-        value = found["rest"]
-        is_text = found["key"] in ("sql", "check") and bool(value.strip())
+    key_match = _KEY.match(before)
+    if key_match is not None:
+        value = key_match["rest"]
+        is_text = key_match["key"] in ("sql", "check") and bool(value.strip())
         return Spot(
-            _path(parents), found["key"], word, _beside(text, line, len(found["indent"] + found["item"])), is_text
+            _path(parents),
+            key_match["key"],
+            word,
+            _beside(text, line, len(key_match["indent"] + key_match["item"])),
+            is_text,
         )
     return Spot(_path(parents), "", word, _beside(text, line, _indent_of(before)))
 
@@ -69,7 +73,7 @@ def _begun(before: str) -> str:
 
 def components(text: str) -> dict[str, tuple[int, int]]:
     """Line and column of each component's name, counted from 1."""
-    found: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, int]] = {}
     is_within, depth = False, None
     for number, line in enumerate(lines_of(text), 1):
         if re.match(r"components *:", line):
@@ -80,8 +84,8 @@ def components(text: str) -> dict[str, tuple[int, int]]:
             indent = len(match["indent"])
             depth = indent if depth is None else depth
             if indent == depth:
-                found.setdefault(match["key"].strip("\"'"), (number, indent + 1))
-    return found
+                places.setdefault(match["key"].strip("\"'"), (number, indent + 1))
+    return places
 
 
 def component_at(text: str, line: int) -> str:
@@ -104,13 +108,13 @@ def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
         if block is not None and depth > block.indent:
             continue
         block = None
-        found = _KEY.match(line)
-        if found is None:
+        match = _KEY.match(line)
+        if match is None:
             continue
-        depth = len(found["indent"] + found["item"])
+        depth = len(match["indent"] + match["item"])
         open_keys = [key for key in open_keys if key.indent < depth]
-        open_keys.append(_Line(depth, found["key"].strip("\"'"), found["rest"].strip()))
-        block = open_keys[-1] if _BLOCK.match(found["rest"]) else None
+        open_keys.append(_Line(depth, match["key"].strip("\"'"), match["rest"].strip()))
+        block = open_keys[-1] if _BLOCK.match(match["rest"]) else None
     if block is not None and indent > block.indent:
         return open_keys, True
     return [key for key in open_keys if key.indent < indent], False
@@ -140,7 +144,7 @@ def _of_braces(before: str, opened: list[int], parents: list[_Line], word: str) 
             path.append(key[1])
         start = brace + 1
     pairs = _pairs(before[start:])
-    beside = {found[1]: found[2].strip() for pair in pairs if (found := _PAIR.match(pair))}
+    beside = {pair_match[1]: pair_match[2].strip() for pair in pairs if (pair_match := _PAIR.match(pair))}
     value = _PAIR.match(pairs[-1])
     if value is not None:
         return Spot(tuple(path), value[1], word, beside, value[1] in ("sql", "check"))
@@ -149,7 +153,7 @@ def _of_braces(before: str, opened: list[int], parents: list[_Line], word: str) 
 
 def _pairs(inside: str) -> list[str]:
     """The parts between the commas of a mapping; those within lists, inner mappings and quotes part nothing."""
-    found, depth, quote, start = list[str](), 0, "", 0
+    parts, depth, quote, start = list[str](), 0, "", 0
     for index, char in enumerate(inside):
         if quote:
             quote = "" if char == quote else quote
@@ -160,15 +164,15 @@ def _pairs(inside: str) -> list[str]:
         elif char in "]}":
             depth -= 1
         elif char == "," and depth <= 0:
-            found.append(inside[start:index])
+            parts.append(inside[start:index])
             start = index + 1
-    return [*found, inside[start:]]
+    return [*parts, inside[start:]]
 
 
 def _beside(text: str, line: int, indent: int) -> dict[str, str]:
     """Keys of the mapping that a line stands in."""
     lines = lines_of(text)
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in (lines[: line - 1][::-1], lines[line:]):
         for each in part:
             if not each.strip():
@@ -178,10 +182,10 @@ def _beside(text: str, line: int, indent: int) -> dict[str, str]:
             if depth < indent:
                 break
             if match and depth == indent:
-                found[match["key"]] = match["rest"].strip()
+                pairs[match["key"]] = match["rest"].strip()
                 if match["item"]:
                     break
-    return found
+    return pairs
 
 
 def _path(keys: list[_Line]) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ def end_of(text: str, line: int, column: int) -> tuple[int, int]:
     itself where nothing is there, and (0, 0) where there is no place."""
     if line < 1 or column < 1:
         return 0, 0
-    found = lines_of(text)
-    if line > len(found):
+    lines = lines_of(text)
+    if line > len(lines):
         return line, column
-    token = _TOKEN.match(found[line - 1], column - 1)
+    token = _TOKEN.match(lines[line - 1], column - 1)
     return line, token.end() + 1 if token else column
 
 
@@ -32,8 +32,8 @@ def lines_of(text: str) -> list[str]:
 
 def word_at(text: str, line: int, column: int) -> tuple[str, int]:
     """The name that a place (from 1) is within or directly behind, with its column; dots belong to it. Else nothing."""
-    found = lines_of(text)
-    here = found[line - 1] if 0 < line <= len(found) else ""
+    lines = lines_of(text)
+    here = lines[line - 1] if 0 < line <= len(lines) else ""
     for token in re.finditer(r"[A-Za-z_][\w]*(?:\.[A-Za-z_][\w]*)*", here):
         if token.start() < column <= token.end() + 1:
             return token[0], token.start() + 1

@@ -100,24 +100,24 @@ class Editor:
         report = await loop.run_in_executor(self._looking, self._knowledge.look, path, text, opened)
         if self._edits[uri] != edit:
             return
-        found: dict[str, list[types.Diagnostic]] = {}
+        by_uri: dict[str, list[types.Diagnostic]] = {}
         for problems, severity in (
             (report.problems, types.DiagnosticSeverity.Error),
             (report.notices, types.DiagnosticSeverity.Warning),
         ):
             for problem in problems:
-                told = uri if problem.file == path.as_posix() else uris.from_fs_path(problem.file) or uri
-                found.setdefault(told, []).append(self._diagnostic(problem, report.texts, severity))
-        self._tell(uri, found, document.version)
+                target = uri if problem.file == path.as_posix() else uris.from_fs_path(problem.file) or uri
+                by_uri.setdefault(target, []).append(self._diagnostic(problem, report.texts, severity))
+        self._tell(uri, by_uri, document.version)
 
-    def _tell(self, uri: str, found: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
+    def _tell(self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
         """Also that there are none any more."""
-        for each in {uri, *found, *self._told.get(uri, set())}:
-            self._publish(each, found.get(each, []), of if each == uri else None)
-        self._told[uri] = {uri, *found}
+        for each in {uri, *diagnostics, *self._told.get(uri, set())}:
+            self._publish(each, diagnostics.get(each, []), of if each == uri else None)
+        self._told[uri] = {uri, *diagnostics}
 
-    def _publish(self, uri: str, found: list[types.Diagnostic], of: int | None = None) -> None:
-        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, of))
+    def _publish(self, uri: str, diagnostics: list[types.Diagnostic], of: int | None = None) -> None:
+        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, of))
 
     def _diagnostic(
         self, problem: Problem, texts: Mapping[str, str], severity: types.DiagnosticSeverity
@@ -141,21 +141,21 @@ class Editor:
         meant, component = self._knowledge.meaning(path), outline.component_at(text, line)
         dataset = meant.resolve(word, component) if word else ""
         if dataset:
-            shown = hover.of_dataset(meant, dataset, component, await self._asked(dataset))
+            shown = hover.of_dataset(meant, dataset, component, await self._service_answer(dataset))
         else:
             at = outline.spot(text, line, start)
-            known = completion.schema_of(at.path, at.beside).get("properties", {})
-            shown = hover.of_key(word, known[word]) if word in known and not at.key else ""
+            properties = completion.schema_of(at.path, at.beside).get("properties", {})
+            shown = hover.of_key(word, properties[word]) if word in properties and not at.key else ""
         if not shown:
             return None
         contents = types.MarkupContent(types.MarkupKind.Markdown, shown)
         return types.Hover(contents, self._range(text, (line, start), (line, start + len(word))))
 
-    async def _asked(self, dataset: str) -> DatasetAnswer | None:
+    async def _service_answer(self, dataset: str) -> DatasetAnswer | None:
         """What a service knows, if it says so soon."""
-        asked = asyncio.wrap_future(self._lookups.ask(dataset))
+        future = asyncio.wrap_future(self._lookups.ask(dataset))
         try:
-            return await asyncio.wait_for(asyncio.shield(asked), SERVICE_S)
+            return await asyncio.wait_for(asyncio.shield(future), SERVICE_S)
         except TimeoutError:
             return self._lookups.known(dataset)
 
@@ -163,12 +163,12 @@ class Editor:
         text, path = self._text(params.text_document.uri)
         line, column = self._place(text, params.position)
         word = _file_at(text, line, column) or word_at(text, line, column)[0]
-        found = self._knowledge.definition(path, text, line, word)
-        if found is None:
+        target = self._knowledge.definition(path, text, line, word)
+        if target is None:
             return None
-        place = (found.line, found.column)
-        other = self._open_text(found.path)
-        uri = params.text_document.uri if found.path == path else uris.from_fs_path(str(found.path))
+        place = (target.line, target.column)
+        other = self._open_text(target.path)
+        uri = params.text_document.uri if target.path == path else uris.from_fs_path(str(target.path))
         return types.Location(uri or "", self._range(other, place, end_of(other, *place)))
 
     def _completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -183,14 +183,16 @@ class Editor:
             return hover.columns_of(meant, dataset, self._lookups.known(dataset)) if dataset in meant.nodes else {}
 
         query = _component_text(text, component)
-        found = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)
-        return [self._item(text, (line, column), each) for each in found]
+        candidates = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)
+        return [self._item(text, (line, column), each) for each in candidates]
 
-    def _item(self, text: str, place: tuple[int, int], found: Candidate) -> types.CompletionItem:
+    def _item(self, text: str, place: tuple[int, int], candidate: Candidate) -> types.CompletionItem:
         line, column = place
-        where = self._range(text, (line, column - found.replaces), place)
-        edit = types.TextEdit(where, found.insert or found.label)
-        return types.CompletionItem(found.label, kind=KINDS[found.kind], detail=found.detail, text_edit=edit)
+        where = self._range(text, (line, column - candidate.replaces), place)
+        edit = types.TextEdit(where, candidate.insert or candidate.label)
+        return types.CompletionItem(
+            candidate.label, kind=KINDS[candidate.kind], detail=candidate.detail, text_edit=edit
+        )
 
     # places: ours count characters from 1, the client's count units of its encoding from 0
     def _text(self, uri: str) -> tuple[str, Path]:
@@ -201,8 +203,8 @@ class Editor:
         return "" if uri is None else self.server.workspace.get_text_document(uri).source
 
     def _place(self, text: str, position: types.Position) -> tuple[int, int]:
-        found = self.server.workspace.position_codec.position_from_client_units(lines_of(text), position)
-        return found.line + 1, found.character + 1
+        converted = self.server.workspace.position_codec.position_from_client_units(lines_of(text), position)
+        return converted.line + 1, converted.character + 1
 
     def _range(self, text: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
         return types.Range(*(self._position(text, place) for place in (start, end)))
@@ -218,17 +220,17 @@ class Editor:
 
 def _path(uri: str) -> Path:
     """Of a document that is in no file yet, one in the working folder."""
-    found = uris.to_fs_path(uri)
-    return Path(found) if found else Path("untitled.yaml").absolute()
+    path = uris.to_fs_path(uri)
+    return Path(path) if path else Path("untitled.yaml").absolute()
 
 
 def _file_at(text: str, line: int, column: int) -> str:
     """The path of a Python file that a place is within."""
 
     lines = lines_of(text)
-    for found in re.finditer(r"[\w./-]+\.py\b", lines[line - 1] if line <= len(lines) else ""):
-        if found.start() < column <= found.end() + 1:
-            return found[0]
+    for match in re.finditer(r"[\w./-]+\.py\b", lines[line - 1] if line <= len(lines) else ""):
+        if match.start() < column <= match.end() + 1:
+            return match[0]
     return ""
 
 

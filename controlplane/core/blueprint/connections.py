@@ -79,7 +79,7 @@ def connected(
 ) -> Entries:
     """A read or write with what its connection says, as far as the connector has such keys; its own keys win.
 
-    `known`: the keys of each connector. Raises BlueprintRefused where there is no such connection.
+    `keys_of`: the keys of each connector. Raises BlueprintRefused where there is no such connection.
     """
     node = section.get(CONNECTION)
     if node is None:

@@ -23,7 +23,7 @@ Known = Mapping[str, Collection[str]]  # the keys of each connector
 
 
 def declared(section: Node | None, keys_of: Mapping[str, Known], problems: Problems) -> Entries | None:
-    """The defaults, without keys that no component has: these are reported. `known`: of `read` and of `write`."""
+    """The defaults, without keys that no component has: these are reported. `keys_of`: of `read` and of `write`."""
     if section is None or isinstance(section, BrokenNode):
         return None
     if not isinstance(section, Entries):

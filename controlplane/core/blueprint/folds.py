@@ -45,7 +45,7 @@ def _own(hints: Sequence[InputHint], problems: Problems) -> Iterator[InputHint]:
 def previous(
     own: InputHint | None, schema: str, at: Position, keys: dict[str, Scalar], problems: Problems
 ) -> Previous | None:
-    """The fold, if it is one. `given`: the keys `schema` and `partition_by` where the transform has them; `at`: where
+    """The fold, if it is one. `keys`: the keys `schema` and `partition_by` where the transform has them; `at`: where
     the schema stands."""
     if own is None:
         if "schema" in keys:

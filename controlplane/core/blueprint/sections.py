@@ -40,16 +40,16 @@ class Key(Generic[T_co]):
     since: str = FIRST
 
     def schema(self) -> JsonSchema:
-        found = self.kind.schema()
+        described = self.kind.schema()
         if self.doc:
-            found["description"] = self.doc
-        if self._has_plain_default(found):
-            found["default"] = self.written or self.default
+            described["description"] = self.doc
+        if self._has_plain_default(described):
+            described["default"] = self.written or self.default
         if self.example is not None:
-            found["examples"] = [self.example]
+            described["examples"] = [self.example]
         if self.since != FIRST:
-            found["x-since"] = self.since
-        return found
+            described["x-since"] = self.since
+        return described
 
     def _has_plain_default(self, schema: JsonSchema) -> bool:
         is_plain = isinstance(self.default, bool | int | float | str) and self.default != ""
@@ -122,12 +122,12 @@ class Section:
 
     def schema(self) -> JsonSchema:
         properties = {key.name: key.schema() for key in self.keys}
-        found: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+        section: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
         if required := [k.name for k in self.keys if k.is_required]:
-            found["required"] = required
+            section["required"] = required
         if self.one_of:
-            found["oneOf"] = [{"required": [name]} for name in self.one_of]
-        return found
+            section["oneOf"] = [{"required": [name]} for name in self.one_of]
+        return section
 
 
 @dataclass(frozen=True, slots=True)

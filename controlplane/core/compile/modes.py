@@ -105,13 +105,13 @@ def _by_types(
     types = KeyTypes.of(body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive)
     if types.difference is not None:
         part, words = types.difference
-        return _told(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
+        return _explained(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
     if types.are_known:
         return tuple(by_key), ()
     return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
 
 
-def _told(slots: Sequence[Slot], sides: Sequence[Slot], reason: str, cure: str) -> tuple[Slot, ...]:
+def _explained(slots: Sequence[Slot], sides: Sequence[Slot], reason: str, cure: str) -> tuple[Slot, ...]:
     of_key = {side.name for side in sides}
     return tuple(replace(slot, reason=reason, cure=cure) if slot.name in of_key else slot for slot in slots)
 

@@ -38,13 +38,13 @@ class Difference:
         return bool(self.missing or self.unexpected or self.changed) or self.moved is not None
 
 
-def difference(expected: Sequence[Row], found: Sequence[Row], *, tolerance: float, is_ordered: bool) -> Difference:
+def difference(expected: Sequence[Row], actual: Sequence[Row], *, tolerance: float, is_ordered: bool) -> Difference:
     """Of rows with the same columns. Floats are equal within the tolerance, as `is_near` says."""
-    missing, unexpected = _unmatched(expected, found, tolerance)
+    missing, unexpected = _unmatched(expected, actual, tolerance)
     if not missing and not unexpected:
-        return Difference(moved=_first_moved(expected, found, tolerance) if is_ordered else None)
-    changed = list(_changed(missing, unexpected, _key(expected, found), tolerance))
-    left = [id(one.expected) for one in changed], [id(one.found) for one in changed]
+        return Difference(moved=_first_moved(expected, actual, tolerance) if is_ordered else None)
+    changed = list(_changed(missing, unexpected, _key(expected, actual), tolerance))
+    left = [id(change.expected) for change in changed], [id(change.found) for change in changed]
     return Difference(
         missing=tuple(row for row in missing if id(row) not in left[0]),
         unexpected=tuple(row for row in unexpected if id(row) not in left[1]),
@@ -52,22 +52,22 @@ def difference(expected: Sequence[Row], found: Sequence[Row], *, tolerance: floa
     )
 
 
-def is_near(expected: Json, found: Json, tolerance: float) -> bool:
+def is_near(expected: Json, actual: Json, tolerance: float) -> bool:
     """Equal; floats up to the tolerance times the larger of 1 and the expected value, also within lists and structs."""
-    if isinstance(expected, list) and isinstance(found, list):
-        pairs = zip(expected, found, strict=False)
-        return len(expected) == len(found) and all(is_near(e, f, tolerance) for e, f in pairs)
-    if isinstance(expected, dict) and isinstance(found, dict):
-        is_same = expected.keys() == found.keys()
-        return is_same and all(is_near(value, found[key], tolerance) for key, value in expected.items())
-    if isinstance(expected, float) and isinstance(found, float):
-        return abs(expected - found) <= tolerance * max(1.0, abs(expected))
-    return type(expected) is type(found) and bool(expected == found)
+    if isinstance(expected, list) and isinstance(actual, list):
+        pairs = zip(expected, actual, strict=False)
+        return len(expected) == len(actual) and all(is_near(e, f, tolerance) for e, f in pairs)
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        is_same = expected.keys() == actual.keys()
+        return is_same and all(is_near(value, actual[key], tolerance) for key, value in expected.items())
+    if isinstance(expected, float) and isinstance(actual, float):
+        return abs(expected - actual) <= tolerance * max(1.0, abs(expected))
+    return type(expected) is type(actual) and bool(expected == actual)
 
 
-def _unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
+def _unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
     """What is left of both once equal rows are taken away, in their own order."""
-    counts = Counter(map(_bytes, found))
+    counts = Counter(map(_bytes, actual))
     missing = []
     for row in expected:
         if counts[_bytes(row)]:
@@ -75,7 +75,7 @@ def _unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float) 
         else:
             missing.append(row)
     unexpected = []
-    for row in found:
+    for row in actual:
         if counts[_bytes(row)]:
             counts[_bytes(row)] -= 1
             unexpected.append(row)
@@ -97,20 +97,20 @@ def _not_near(missing: Sequence[Row], unexpected: Sequence[Row], tolerance: floa
     return left, others
 
 
-def _first_moved(expected: Sequence[Row], found: Sequence[Row], tolerance: float) -> int | None:
-    pairs = enumerate(zip(expected, found, strict=True))
+def _first_moved(expected: Sequence[Row], actual: Sequence[Row], tolerance: float) -> int | None:
+    pairs = enumerate(zip(expected, actual, strict=True))
     return next((i for i, (e, f) in pairs if not is_near(list(e), list(f), tolerance)), None)
 
 
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def _key(expected: Sequence[Row], found: Sequence[Row]) -> tuple[int, ...]:
+def _key(expected: Sequence[Row], actual: Sequence[Row]) -> tuple[int, ...]:
     """The columns that tell rows apart on both sides: a single one, or else the first ones; empty if none do."""
     width = len(expected[0]) if expected else 0
     candidates = [(i,) for i in range(width)] + [tuple(range(n)) for n in range(2, width)]
     for columns in candidates:
-        if _is_key(columns, expected) and _is_key(columns, found):
+        if _is_key(columns, expected) and _is_key(columns, actual):
             return columns
     return ()
 

@@ -30,10 +30,10 @@ def input_named(node: Transform, name: str) -> str | None:
     return node.fold.name if name == PREVIOUS and node.fold else None
 
 
-def given_by_input(node: Transform, given: Iterable[Given]) -> dict[str, Given]:
+def given_by_input(node: Transform, inputs: Iterable[Given]) -> dict[str, Given]:
     """By the code's names; unknown names are left out."""
-    named = ((input_named(node, one.name), one) for one in given)
-    return {name: one for name, one in named if name is not None}
+    named = ((input_named(node, input_rows.name), input_rows) for input_rows in inputs)
+    return {name: input_rows for name, input_rows in named if name is not None}
 
 
 def declared(node: Node) -> Schema | None:
@@ -73,8 +73,8 @@ def inferred(rows: Sequence[ExampleRow]) -> Inferred:
 
 def _type_of(values: Sequence[Plain], place: str) -> Type | None:
     """The type that holds all values; None if all are NULL."""
-    found = [value for value in values if value is not None]
-    kinds = {_kind_of(value) for value in found}
+    present = [value for value in values if value is not None]
+    kinds = {_kind_of(value) for value in present}
     if not kinds:
         return None
     if kinds == {"long", "double"}:
@@ -83,9 +83,9 @@ def _type_of(values: Sequence[Plain], place: str) -> Type | None:
         raise MixedTypes(f"{place} has values of several kinds ({', '.join(sorted(kinds))}): give the input a `schema`")
     (kind,) = kinds
     if kind == "list":
-        items = [item for value in found if isinstance(value, list) for item in value]
+        items = [item for value in present if isinstance(value, list) for item in value]
         return {"type": "array", "elementType": _type_of(items, place) or "string", "containsNull": True}
-    return _struct_of(found, place) if kind == "mapping" else kind
+    return _struct_of(present, place) if kind == "mapping" else kind
 
 
 def _kind_of(value: Plain) -> str:

@@ -24,18 +24,18 @@ from dataplane.contract.zones import UnknownZone, zone
 
 def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
     """Of the tests of all components, or of those named, in order of place."""
-    wanted = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
-    nodes = (node for node in wanted if isinstance(node, Transform) and not node.output)
-    known = Columns(desired.nodes)
-    found = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, known)}
-    return tuple(sorted(found))
+    chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
+    nodes = (node for node in chosen if isinstance(node, Transform) and not node.output)
+    tables = Columns(desired.nodes)
+    distinct = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, tables)}
+    return tuple(sorted(distinct))
 
 
-def _of_test(node: Transform, test: Example, known: Columns) -> Iterator[Problem]:
-    for given in test.given:
-        yield from _of_given(node, given, known.nodes)
+def _of_test(node: Transform, test: Example, tables: Columns) -> Iterator[Problem]:
+    for input_rows in test.given:
+        yield from _of_given(node, input_rows, tables.nodes)
     yield from _of_params(node, test)
-    names = known.of(node.dataset)
+    names = tables.of(node.dataset)
     look = None if names is None else Look(names, node.is_case_sensitive)
     match test.expect:
         case ExpectedCheck() as check:
@@ -44,25 +44,27 @@ def _of_test(node: Transform, test: Example, known: Columns) -> Iterator[Problem
             yield from _of_expected(rows, look)
 
 
-def _of_given(node: Transform, given: Given, nodes: Mapping[str, Node]) -> Iterator[Problem]:
-    name = input_named(node, given.name)
+def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+    name = input_named(node, input_rows.name)
     if name is None:
-        known = input_names(node)
-        hint = did_you_mean(given.name, known) or f"its inputs are {', '.join(known) or 'none'}"
-        yield _problem(given.place, "unknown-key", f"{node.component.name} has no input {shown(given.name)}", hint)
+        names = input_names(node)
+        hint = did_you_mean(input_rows.name, names) or f"its inputs are {', '.join(names) or 'none'}"
+        yield _problem(
+            input_rows.place, "unknown-key", f"{node.component.name} has no input {shown(input_rows.name)}", hint
+        )
         return
     try:
-        schema = parse_ddl(given.schema) if given.schema else _declared(node, name, nodes)
+        schema = parse_ddl(input_rows.schema) if input_rows.schema else _declared(node, name, nodes)
         if schema is None:
-            inferred(given.rows)
+            inferred(input_rows.rows)
             return
     except InvalidSchema as e:
-        yield _problem(given.place, e.code, str(e), "for example: year INT, name STRING")
+        yield _problem(input_rows.place, e.code, str(e), "for example: year INT, name STRING")
     except MixedTypes as e:
-        yield _problem(given.place, "wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}')
+        yield _problem(input_rows.place, "wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}')
     else:
-        for row in given.rows:
-            yield from row_problems(row, schema, given.name, str(node.spark["timezone"]))
+        for row in input_rows.rows:
+            yield from row_problems(row, schema, input_rows.name, str(node.spark["timezone"]))
 
 
 def _declared(node: Transform, name: str, nodes: Mapping[str, Node]) -> Schema | None:
@@ -93,10 +95,10 @@ def _fault(kind: Type, value: object, timezone: str) -> str:
 
 
 def _of_params(node: Transform, test: Example) -> Iterator[Problem]:
-    known = [name for name, _ in node.body.params]
+    names = [name for name, _ in node.body.params]
     for name, _ in test.params:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"its parameters are {', '.join(known) or 'none'}"
+        if name not in names:
+            hint = did_you_mean(name, names) or f"its parameters are {', '.join(names) or 'none'}"
             message = f"{node.component.name} has no parameter {shown(name)}"
             yield _problem(test.params_place, "unknown-key", message, hint)
 

@@ -88,24 +88,24 @@ class Explaining:
 
     def pending(self, dataset: str, partitions: Partitions) -> CauseNode:
         items, state = self.work_on(dataset, partitions), self.world.state(dataset)
-        found = CauseNode(
+        cause_node = CauseNode(
             dataset, items[0].cause, "", items, generation=state.generation if state else None, is_pending=True
         )
-        if repeated := self._repeated(found):
+        if repeated := self._repeated(cause_node):
             return repeated
         match self.desired.nodes[dataset]:
             case Source() as node:
-                return self._keep(self._pending_source(node, found, state, partitions))
+                return self._keep(self._pending_source(node, cause_node, state, partitions))
             case Transform() as node:
                 above = list(self._pending_inputs(node, state, partitions))
                 cause = items[0].cause if state else "missing"
                 return self._keep(
-                    _with_inputs(found, self._pending_own(node, cause, state), above, is_new=state is None)
+                    _with_inputs(cause_node, self._pending_own(node, cause, state), above, is_new=state is None)
                 )
             case Sink(source=source):
                 above = [self.pending(source, partitions)] if self.work_on(source, partitions) else []
                 own = "" if above else f"{source} has rows that the copy lacks"
-                return self._keep(_with_inputs(found, own, above))
+                return self._keep(_with_inputs(cause_node, own, above))
 
     def _pending_own(self, node: Source | Transform, cause: Cause, state: State | None) -> str:
         if cause in ("input", "removed"):
@@ -114,19 +114,21 @@ class Explaining:
             return words.of_types(node)
         return words.of_own(node, cause, self.audit, revision=node.revision, at=self.now)
 
-    def _pending_source(self, node: Source, found: CauseNode, state: State | None, partitions: Partitions) -> CauseNode:
-        own, listing = self._pending_own(node, found.items[0].cause, state), self.world.listing(node.listing)
+    def _pending_source(
+        self, node: Source, cause_node: CauseNode, state: State | None, partitions: Partitions
+    ) -> CauseNode:
+        own, listing = self._pending_own(node, cause_node.items[0].cause, state), self.world.listing(node.listing)
         if listing is None or listing.root is None:
-            return _leaf(found, f"{node.dataset} was not listed yet")
+            return _leaf(cause_node, f"{node.dataset} was not listed yet")
         if own or state is None:
-            return _leaf(found, own)
+            return _leaf(cause_node, own)
         if OBJECTS not in state.inputs:
-            return _leaf(found, words.of_own(node, "resume", self.audit, revision=node.revision, at=self.now))
+            return _leaf(cause_node, words.of_own(node, "resume", self.audit, revision=node.revision, at=self.now))
         before = state.inputs[OBJECTS].root
         if before == listing.root:
-            return replace(found, sentence="it is to be listed")  # which may come to nothing
+            return replace(cause_node, sentence="it is to be listed")  # which may come to nothing
         objects = differences(self.world.nodes, before, listing.root, partitions, by_key=False)
-        return _leaf(found, words.of_objects(node, objects, is_edited=node.revision != state.revision))
+        return _leaf(cause_node, words.of_objects(node, objects, is_edited=node.revision != state.revision))
 
     def _pending_inputs(self, node: Transform, state: State | None, partitions: Partitions) -> Iterator[CauseNode]:
         for slot in node.slots:
@@ -145,13 +147,13 @@ class Explaining:
     def settled(self, node: Source | Transform, step: Step, partitions: Partitions) -> CauseNode:
         """How a dataset went from one state to another one."""
         newer = step.newer
-        found = CauseNode(node.dataset, newer.cause, "", generation=newer.generation, at=newer.at)
-        if repeated := self._repeated(found):
+        cause_node = CauseNode(node.dataset, newer.cause, "", generation=newer.generation, at=newer.at)
+        if repeated := self._repeated(cause_node):
             return repeated
         keys = changed_keys(self.world.nodes, step, partitions)
         because = tuple(_because(node, step))
         item = Item(node.dataset, "compute", newer.cause, certain=True, tasks=0, keys=keys, because=because)
-        found = replace(found, items=(item,))
+        cause_node = replace(cause_node, items=(item,))
         cause = own_cause(node, step)
         own = ""
         if cause == "logic" and isinstance(node, Transform) and _is_of_types(node, step):
@@ -161,25 +163,25 @@ class Explaining:
         elif not step.is_known:
             own = f"{node.dataset} changed at {words.instant(newer.at)}; {UNKNOWN}"
         if isinstance(node, Source):
-            return self._keep(self._settled_source(node, found, step, own, partitions))
+            return self._keep(self._settled_source(node, cause_node, step, own, partitions))
         above = list(self._settled_inputs(node, step, partitions))
-        return self._keep(_with_inputs(found, own, above, is_new=step.is_first))
+        return self._keep(_with_inputs(cause_node, own, above, is_new=step.is_first))
 
     def _settled_source(
-        self, node: Source, found: CauseNode, step: Step, own: str, partitions: Partitions
+        self, node: Source, cause_node: CauseNode, step: Step, own: str, partitions: Partitions
     ) -> CauseNode:
         """Its keys are those of its listings, which are not kept as long as what was made of them."""
         if step.older is None and not step.is_first:
-            return _leaf(found, own)
+            return _leaf(cause_node, own)
         is_remade = bool(own)
         objects = differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=is_remade)
         is_edited = step.older is not None and step.older.revision != step.newer.revision
-        told = words.of_objects(node, objects, is_edited=is_edited)
+        objects_text = words.of_objects(node, objects, is_edited=is_edited)
         if step.is_first and partitions is None:
-            return replace(_leaf(found, own), sentence=told or own)
+            return replace(_leaf(cause_node, own), sentence=objects_text or own)
         if step.is_first:
-            return _leaf(found, told)
-        return _leaf(found, words.and_list([part for part in (own, told) if part]))
+            return _leaf(cause_node, objects_text)
+        return _leaf(cause_node, words.and_list([part for part in (own, objects_text) if part]))
 
     def _settled_inputs(self, node: Transform, step: Step, partitions: Partitions) -> Iterator[CauseNode]:
         if not step.is_known:
@@ -217,16 +219,16 @@ class Explaining:
 
     # --- each once --------------------------------------------------------------------------------
 
-    def _repeated(self, found: CauseNode) -> CauseNode | None:
-        before = self.seen.get(found.dataset)
+    def _repeated(self, cause_node: CauseNode) -> CauseNode | None:
+        before = self.seen.get(cause_node.dataset)
         if before is None:
-            self.seen[found.dataset] = found
+            self.seen[cause_node.dataset] = cause_node
             return None
         return replace(before, inputs=(), items=(), is_repeated=True)
 
-    def _keep(self, found: CauseNode) -> CauseNode:
-        self.seen[found.dataset] = found
-        return found
+    def _keep(self, cause_node: CauseNode) -> CauseNode:
+        self.seen[cause_node.dataset] = cause_node
+        return cause_node
 
 
 def touching(decision: Decision, partitions: Partitions) -> tuple[Item, ...]:
@@ -242,15 +244,15 @@ def _touches(item: Item, partitions: Sequence[str]) -> bool:
     return any(key in item.keys.listed for key in partitions)
 
 
-def _leaf(found: CauseNode, sentence: str) -> CauseNode:
-    return replace(found, sentence=sentence, roots=(sentence,) if sentence else ())
+def _leaf(cause_node: CauseNode, sentence: str) -> CauseNode:
+    return replace(cause_node, sentence=sentence, roots=(sentence,) if sentence else ())
 
 
-def _with_inputs(found: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False) -> CauseNode:
+def _with_inputs(cause_node: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False) -> CauseNode:
     """With the inputs that changed. A cause of its own comes first; what had never been there needs no other one."""
     changed = [node for node in above if node.cause is not None]
     if is_new:
-        return replace(found, sentence=own, roots=(own,), inputs=tuple(above))
+        return replace(cause_node, sentence=own, roots=(own,), inputs=tuple(above))
     parts = [own] if own else []
     roots = [own] if own else []
     certain = [node for node in changed if node.roots]
@@ -260,7 +262,7 @@ def _with_inputs(found: CauseNode, own: str, above: Sequence[CauseNode], *, is_n
         parts.append(words.of_inputs([node.dataset for node in certain]))
     elif not own:
         parts.append(words.of_possible([node.dataset for node in changed]))
-    return replace(found, sentence=words.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above))
+    return replace(cause_node, sentence=words.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above))
 
 
 def _is_of_types(node: Transform, step: Step) -> bool:
@@ -283,9 +285,9 @@ def _because(node: Source | Transform, step: Step) -> Iterator[Because]:
 
 def nearest_first(top: CauseNode | None) -> tuple[CauseNode, ...]:
     """All nodes that changed, each dataset once."""
-    found: list[CauseNode] = []
+    nodes: list[CauseNode] = []
     layer = [top] if top is not None else []
     while layer:
-        found += [node for node in layer if node.cause is not None and not node.is_repeated]
+        nodes += [node for node in layer if node.cause is not None and not node.is_repeated]
         layer = [above for node in layer for above in node.inputs]
-    return tuple(found)
+    return tuple(nodes)

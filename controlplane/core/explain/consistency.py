@@ -22,9 +22,9 @@ StatesOf: TypeAlias = Callable[[str], Iterator[State]]
 
 def agree(states: Iterable[State]) -> bool:
     """Whether none of them has a source in another version than the others."""
-    known: dict[str, bytes] = {}
+    versions: dict[str, bytes] = {}
     pairs = (pair for state in states for pair in state.cut.items())
-    return all(known.setdefault(source, version) == version for source, version in pairs)
+    return all(versions.setdefault(source, version) == version for source, version in pairs)
 
 
 def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | None]:
@@ -32,19 +32,19 @@ def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | N
     dataset had no data of these versions. Where a source came back to a version that it had before, newer ones
     may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
     names, past = list(datasets), _Past(states)
-    found: dict[str, State | None] = dict.fromkeys(names)
+    chosen: dict[str, State | None] = dict.fromkeys(names)
     there = names
     while there:
         lines = [_Line(name, past.of(name)) for name in there]
         _step_back(lines, past)
-        found |= {line.dataset: line.state for line in lines}
+        chosen |= {line.dataset: line.state for line in lines}
         without = [line.dataset for line in lines if line.state is None]
         if not without:
             break
         there = [name for name in there if name not in without]  # which hold the others back no longer
-    if not agree(state for state in found.values() if state is not None):
+    if not agree(state for state in chosen.values() if state is not None):
         raise NotConsistent("these datasets were made of versions of their sources that are not kept any more")
-    return found
+    return chosen
 
 
 def _step_back(lines: Sequence[_Line], past: _Past) -> None:
@@ -65,14 +65,14 @@ def _ahead(lines: Iterable[_Line], versions: _Versions) -> dict[str, str]:
         for source, number in of_sources.items():
             if source not in last or number < numbers[last[source]][source]:
                 last[source] = dataset
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for dataset, state in there.items():
         for source, number in numbers[dataset].items():
             other = last[source]
             is_newer = number > numbers[other][source]
             if is_newer and state.cut[source] != there[other].cut[source]:
-                found[dataset] = f"{other} has an older version of {source.partition('/')[0]}"
-    return found
+                reasons[dataset] = f"{other} has an older version of {source.partition('/')[0]}"
+    return reasons
 
 
 @dataclass(slots=True)

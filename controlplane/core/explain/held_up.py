@@ -90,9 +90,9 @@ def _blocked(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, decision: Decision, paused: frozenset[str]
 ) -> HeldUp:
     """By the first one upstream that is not blocked itself."""
-    blocker, seen = decision, set[str]()
-    while blocker.status == "blocked" and blocker.blocked_by in decisions and blocker.dataset not in seen:
-        seen.add(blocker.dataset)
+    blocker, visited = decision, set[str]()
+    while blocker.status == "blocked" and blocker.blocked_by in decisions and blocker.dataset not in visited:
+        visited.add(blocker.dataset)
         blocker = decisions[blocker.blocked_by]
     above = held_up(desired, decisions, audit, blocker.dataset, paused) if blocker.status != "blocked" else None
     if above is None:

@@ -19,13 +19,13 @@ SHOWN_OBJECTS = 20
 
 def upstream(desired: Desired, dataset: str) -> Iterator[str]:
     """The dataset and everything it is computed from, nearest first, each once."""
-    seen, queue = {dataset}, [dataset]
+    visited, queue = {dataset}, [dataset]
     while queue:
         current = queue.pop(0)
         yield current
         for above in _inputs(desired, current):
-            if above not in seen:
-                seen.add(above)
+            if above not in visited:
+                visited.add(above)
                 queue.append(above)
 
 
@@ -41,7 +41,7 @@ def _inputs(desired: Desired, dataset: str) -> Sequence[str]:
 
 def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
     """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
-    found: list[SourceOrigin] = []
+    origins: list[SourceOrigin] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
         if not isinstance(node, Source) or state is None:
@@ -51,8 +51,8 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
         there = tree.lookup(world.nodes, listed.root if listed else state.root, keys)
         parts = world.source_partitions({node.listing: list(there)})[node.listing]
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
-        found.append({"dataset": name, "location": node.location, "objects": list(objects)})
-    return found
+        origins.append({"dataset": name, "location": node.location, "objects": list(objects)})
+    return origins
 
 
 def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | None) -> str:

@@ -128,22 +128,22 @@ def own_cause(node: Source | Transform, step: Step) -> Cause | None:
 # --- partitions -----------------------------------------------------------------------------------
 
 
-def differs(nodes: NodeStore, one: bytes, other: bytes, key: str) -> bool:
-    return tree.lookup(nodes, one, [key]) != tree.lookup(nodes, other, [key])
+def differs(nodes: NodeStore, old: bytes, new: bytes, key: str) -> bool:
+    return tree.lookup(nodes, old, [key]) != tree.lookup(nodes, new, [key])
 
 
 def differences(nodes: NodeStore, old: bytes, new: bytes, partitions: Partitions, *, by_key: bool) -> Differences:
     """What two trees differ in, up to MOST keys. `by_key`: what both have counts as equal."""
     if partitions is not None:
         return _of_partitions(nodes, old, new, partitions)
-    found = Differences()
+    differing = Differences()
     changes = _diff_keys(nodes, old, new) if by_key else _diff(nodes, old, new)
     for number, (key, was_there, is_there) in enumerate(changes):
         if number == MOST:
-            found.is_whole = False
+            differing.is_whole = False
             break
-        found.add(key, was_there=was_there, is_there=is_there)
-    return found
+        differing.add(key, was_there=was_there, is_there=is_there)
+    return differing
 
 
 def _diff(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, bool, bool]]:
@@ -155,22 +155,22 @@ def _diff_keys(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, 
 
 
 def _of_partitions(nodes: NodeStore, old: bytes, new: bytes, partitions: Sequence[str]) -> Differences:
-    found = Differences()
+    differing = Differences()
     before, after = tree.lookup(nodes, old, partitions), tree.lookup(nodes, new, partitions)
     for key in partitions:
         if before.get(key) != after.get(key):
-            found.add(key, was_there=key in before, is_there=key in after)
-    return found
+            differing.add(key, was_there=key in before, is_there=key in after)
+    return differing
 
 
 def changed_keys(nodes: NodeStore, step: Step, partitions: Partitions) -> Keys:
     """The partitions that a step changed; where they are many, an upper bound that is not enumerated."""
     if partitions is None and step.older is None:
         return lacking(nodes, step.newer.root)
-    found = differences(nodes, step.before, step.newer.root, partitions, by_key=False)
-    if not found.is_whole:
+    differing = differences(nodes, step.before, step.newer.root, partitions, by_key=False)
+    if not differing.is_whole:
         return lacking(nodes, step.newer.root)
-    return listed(found.keys)
+    return listed(differing.keys)
 
 
 def read_of(nodes: NodeStore, state: State, slot: Slot, partitions: Partitions) -> Partitions:

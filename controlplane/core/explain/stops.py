@@ -29,12 +29,12 @@ class Stop:
 
 def stops(explaining: Explaining, dataset: str, since: float) -> tuple[Stop, ...]:
     """The newest changes in a dataset, and upstream of it, that its rows did not change by since then."""
-    found: list[Stop] = []
+    newest: list[Stop] = []
     for name in islice(upstream(explaining.desired, dataset), LOOKED_AT):
         node = explaining.desired.nodes[name]
         if isinstance(node, Source | Transform):
-            found += islice(_of(explaining, node, since), 1)
-    return tuple(sorted(found, key=lambda stop: -stop.at)[:SHOWN])
+            newest += islice(_of(explaining, node, since), 1)
+    return tuple(sorted(newest, key=lambda stop: -stop.at)[:SHOWN])
 
 
 def _of(explaining: Explaining, node: Source | Transform, since: float) -> Iterator[Stop]:

@@ -41,39 +41,41 @@ def headline(roots: Sequence[str]) -> str:
 # --- objects of sources ---------------------------------------------------------------------------
 
 
-def of_objects(node: Source, found: Differences, *, is_edited: bool = False) -> str:
+def of_objects(node: Source, differing: Differences, *, is_edited: bool = False) -> str:
     """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow was, so that a file
     which is left out may be there still."""
-    left_out = _unread(node, found) if is_edited else _gone(node, found)
-    parts = [_new(node, found), _changed(node, found), left_out]
+    left_out = _unread(node, differing) if is_edited else _gone(node, differing)
+    parts = [_new(node, differing), _changed(node, differing), left_out]
     return and_list([part for part in parts if part])
 
 
-def _new(node: Source, found: Differences) -> str:
-    return _some(node, found.new, found.is_whole, one="is new", many="are new")
+def _new(node: Source, differing: Differences) -> str:
+    return _some(node, differing.new, differing.is_whole, singular="is new", plural="are new")
 
 
-def _changed(node: Source, found: Differences) -> str:
-    return _some(node, found.changed, found.is_whole, one="changed", many="changed")
+def _changed(node: Source, differing: Differences) -> str:
+    return _some(node, differing.changed, differing.is_whole, singular="changed", plural="changed")
 
 
-def _gone(node: Source, found: Differences) -> str:
-    return _some(node, found.gone, found.is_whole, one="is gone", many="are gone")
+def _gone(node: Source, differing: Differences) -> str:
+    return _some(node, differing.gone, differing.is_whole, singular="is gone", plural="are gone")
 
 
-def _unread(node: Source, found: Differences) -> str:
-    return _some(node, found.gone, found.is_whole, one="is not read any more", many="are not read any more")
+def _unread(node: Source, differing: Differences) -> str:
+    return _some(
+        node, differing.gone, differing.is_whole, singular="is not read any more", plural="are not read any more"
+    )
 
 
-def _some(node: Source, keys: Sequence[str], is_whole: bool, one: str, many: str) -> str:
+def _some(node: Source, keys: Sequence[str], is_whole: bool, singular: str, plural: str) -> str:
     if not keys:
         return ""
     if len(keys) == 1 and is_whole:
-        return f"{object_name(node, keys[0])} {one}"
+        return f"{object_name(node, keys[0])} {singular}"
     count = f"{len(keys)}" if is_whole else f"more than {len(keys) - 1}"
     names = ", ".join(object_name(node, key) for key in keys[:NAMED])
-    more = ", ..." if len(keys) > NAMED or not is_whole else ""
-    return f"{count} {_nouns(node)} {many}: {names}{more}"
+    rest = ", ..." if len(keys) > NAMED or not is_whole else ""
+    return f"{count} {_nouns(node)} {plural}: {names}{rest}"
 
 
 def _nouns(node: Source) -> str:

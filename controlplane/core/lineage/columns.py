@@ -42,33 +42,33 @@ class Links:
 
 def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> Links:
     """What these columns are made of, and what decides on the rows on the way there."""
-    desired, found = lineages.desired, Links(most)
-    wanted: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
+    desired, links = lineages.desired, Links(most)
+    columns_of: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
     for name in reversed(desired.order):
-        if name not in wanted:
+        if name not in columns_of:
             continue
-        found.datasets[name] = None
+        links.datasets[name] = None
         lineage = lineages.of(name)
-        for column in _with_own(lineage, wanted[name]):
+        for column in _with_own(lineage, columns_of[name]):
             for edge in lineage.fields.get(column, ()):
-                found.add(Link(name, column, edge.dataset, edge.column, edge.steps))
+                links.add(Link(name, column, edge.dataset, edge.column, edge.steps))
                 if edge.dataset != name:
-                    wanted.setdefault(edge.dataset, {}).update(dict.fromkeys(_named(lineages, edge)))
+                    columns_of.setdefault(edge.dataset, {}).update(dict.fromkeys(_named(lineages, edge)))
         for edge in lineage.rows:
-            found.add(Link(name, None, edge.dataset, edge.column, edge.steps))
-    return found
+            links.add(Link(name, None, edge.dataset, edge.column, edge.steps))
+    return links
 
 
 def _with_own(lineage: NodeLineage, columns: Iterable[str]) -> list[str]:
     """With the columns of the partition before, which a fold reads, that these are made of."""
-    found = dict.fromkeys(columns)
-    waiting = list(found)
+    names = dict.fromkeys(columns)
+    waiting = list(names)
     while waiting:
         for edge in lineage.fields.get(waiting.pop(), ()):
-            if edge.dataset == lineage.dataset and edge.column not in found:
-                found[edge.column] = None
+            if edge.dataset == lineage.dataset and edge.column not in names:
+                names[edge.column] = None
                 waiting.append(edge.column)
-    return list(found)
+    return list(names)
 
 
 def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
@@ -81,14 +81,14 @@ def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
 def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], most: int) -> Links:
     """What depends on these columns: columns, and datasets of which they decide which rows there are. `readers`: the
     components to look at, inputs first."""
-    found = Links(most)
-    touched: dict[str, set[str | None]] = {dataset: {one.lower() for one in columns}}
-    found.datasets[dataset] = None
+    links = Links(most)
+    touched: dict[str, set[str | None]] = {dataset: {column.lower() for column in columns}}
+    links.datasets[dataset] = None
     for name in readers:
         for link in _all_touched(lineages.of(name), touched):
-            found.add(link)
-            found.datasets[name] = None
-    return found
+            links.add(link)
+            links.datasets[name] = None
+    return links
 
 
 def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> list[Link]:
@@ -116,5 +116,5 @@ def _touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> Itera
 
 
 def _is_touched(edge: Edge, touched: dict[str, set[str | None]]) -> bool:
-    known = touched.get(edge.dataset, set())
-    return bool(known - {None}) if edge.column == EVERY else edge.column.lower() in known
+    columns = touched.get(edge.dataset, set())
+    return bool(columns - {None}) if edge.column == EVERY else edge.column.lower() in columns

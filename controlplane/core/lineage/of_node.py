@@ -57,7 +57,7 @@ class NodeLineage:
         """As it is written, of a name in whatever case."""
         if name in self.fields:
             return name
-        return next((one for one in self.fields if one.lower() == name.lower()), None)
+        return next((field for field in self.fields if field.lower() == name.lower()), None)
 
 
 @dataclass(slots=True)
@@ -75,11 +75,11 @@ class Lineages:
 
     def prepare(self, datasets: Iterable[str]) -> None:
         """Have the columns of these and of all that they read at hand, inputs first, and what was remembered."""
-        wanted = set(datasets)
-        wanted |= self.desired.graph.upstream(wanted)
+        needed = set(datasets)
+        needed |= self.desired.graph.upstream(needed)
         keys: list[bytes] = []
         for dataset in self.desired.order:
-            if dataset not in wanted:
+            if dataset not in needed:
                 continue
             self.schemas.of(dataset)
             node = self.desired.nodes[dataset]
@@ -101,8 +101,8 @@ class Lineages:
     def _key(self, node: Transform) -> bytes | None:
         """Of the analysis; None where the columns of an input are not known."""
         reads = {name: read.schema for name, read in self.schemas.reads(node).items()}
-        known = {name: schema for name, schema in reads.items() if schema is not None}
-        return ids.analysis_key(node.code_logic, known) if len(known) == len(reads) else None
+        schemas = {name: schema for name, schema in reads.items() if schema is not None}
+        return ids.analysis_key(node.code_logic, schemas) if len(schemas) == len(reads) else None
 
     def _of(self, node: Node) -> NodeLineage:
         match node:
@@ -120,16 +120,16 @@ class Lineages:
         if node.fold is not None:
             reads[node.fold.name] = node.fold.schema
         columns = [name for name in self.columns(node.dataset) if not (node.output and name == REASON)]
-        by, found = self._found_of(node, reads, columns)
+        by, analysis = self._found_of(node, reads, columns)
         datasets = {slot.name: slot.dataset for slot in node.slots}
         if node.fold is not None:
             datasets[node.fold.name] = node.dataset
         expand = _Expansion(datasets, reads)
-        fields = {name: expand.edges(of["inputFields"]) for name, of in found["fields"].items()}
-        told = list(found["over_reported"])
+        fields = {name: expand.edges(of["inputFields"]) for name, of in analysis["fields"].items()}
+        notes = list(analysis["over_reported"])
         if node.output:
             fields[REASON] = expand.edges(all_of_all([REASON], reads, "")["fields"][REASON]["inputFields"])
-            told.append(_REASON)
+            notes.append(_REASON)
         kind: Kind = "python" if node.query is None else "sql"
         return NodeLineage(
             node.dataset,
@@ -137,8 +137,8 @@ class Lineages:
             by,
             fields=fields,
             inputs=tuple(dict.fromkeys(slot.dataset for slot in node.slots)),
-            rows=_together([*expand.edges(found["dataset"]), *self._dropping(node, fields)]),
-            over_reported=tuple(told),
+            rows=_together([*expand.edges(analysis["dataset"]), *self._dropping(node, fields)]),
+            over_reported=tuple(notes),
         )
 
     def _dropping(self, node: Transform, fields: Mapping[str, tuple[Edge, ...]]) -> Iterator[Edge]:
@@ -175,26 +175,26 @@ class _Expansion:
     reads: Mapping[str, Schema | None]
 
     def edges(self, fields: Iterable[InputField]) -> tuple[Edge, ...]:
-        return _together(edge for one in fields for edge in self._edges(one))
+        return _together(edge for field in fields for edge in self._edges(field))
 
-    def _edges(self, one: InputField) -> Iterator[Edge]:
-        dataset = self.datasets.get(one["name"])
+    def _edges(self, field: InputField) -> Iterator[Edge]:
+        dataset = self.datasets.get(field["name"])
         if dataset is None:  # a driver named no input of this component
             return
-        steps = tuple(t["subtype"] for t in one["transformations"])
-        for column in self._columns(one):
+        steps = tuple(t["subtype"] for t in field["transformations"])
+        for column in self._columns(field):
             yield Edge(dataset, column, steps)
 
-    def _columns(self, one: InputField) -> tuple[str, ...]:
-        schema = self.reads.get(one["name"])
-        if one["field"] != EVERY or schema is None:
-            return (one["field"],)
+    def _columns(self, field: InputField) -> tuple[str, ...]:
+        schema = self.reads.get(field["name"])
+        if field["field"] != EVERY or schema is None:
+            return (field["field"],)
         return column_names(schema)
 
 
 def _together(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     """Each column once, in order."""
-    found: dict[tuple[str, str], set[Subtype]] = {}
+    steps_of: dict[tuple[str, str], set[Subtype]] = {}
     for edge in edges:
-        found.setdefault((edge.dataset, edge.column), set()).update(edge.steps)
-    return tuple(Edge(*origin, tuple(sorted(steps))) for origin, steps in sorted(found.items()))
+        steps_of.setdefault((edge.dataset, edge.column), set()).update(edge.steps)
+    return tuple(Edge(*origin, tuple(sorted(steps))) for origin, steps in sorted(steps_of.items()))

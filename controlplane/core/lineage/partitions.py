@@ -44,50 +44,50 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Demand:
     mode: Way
     root: bytes
     keys: Keys
 
 
 def upstream(
-    desired: Desired, nodes: tree.NodeStore, kept: Kept, state: State, partition: str | None
+    desired: Desired, nodes: tree.NodeStore, state_of: Kept, state: State, partition: str | None
 ) -> Iterator[Parts]:
     """What this state of a dataset, or one partition of it, was made from: nearest first, itself among them."""
     own: Keys = None if partition is None else frozenset((partition,))
-    wanted: dict[str, dict[bytes, _Wanted]] = {state.dataset: {state.root: _Wanted("subject", state.root, own)}}
+    demands: dict[str, dict[bytes, _Demand]] = {state.dataset: {state.root: _Demand("subject", state.root, own)}}
     for name in reversed(desired.order):
-        for want in wanted.get(name, {}).values():
-            of = state if name == state.dataset else kept(name, want.root)
+        for want in demands.get(name, {}).values():
+            of = state if name == state.dataset else state_of(name, want.root)
             yield Parts(name, want.mode, want.root, want.keys, of)
             if of is not None:
-                for above, one in _inputs(desired, nodes, of, want.keys):
-                    _add(wanted.setdefault(above, {}), one)
+                for above, demand in _inputs(desired, nodes, of, want.keys):
+                    _add(demands.setdefault(above, {}), demand)
 
 
-def _add(known: dict[bytes, _Wanted], one: _Wanted) -> None:
+def _add(demands: dict[bytes, _Demand], demand: _Demand) -> None:
     """Two ways to one dataset together; the first says how."""
-    before = known.get(one.root)
+    before = demands.get(demand.root)
     if before is None:
-        known[one.root] = one
+        demands[demand.root] = demand
         return
-    keys = None if before.keys is None or one.keys is None else _bounded(before.keys | one.keys)
-    known[one.root] = _Wanted(before.mode, one.root, keys)
+    keys = None if before.keys is None or demand.keys is None else _bounded(before.keys | demand.keys)
+    demands[demand.root] = _Demand(before.mode, demand.root, keys)
 
 
 def inputs(
-    desired: Desired, nodes: tree.NodeStore, kept: Kept, state: State, partition: str
+    desired: Desired, nodes: tree.NodeStore, state_of: Kept, state: State, partition: str
 ) -> Iterator[tuple[str, Parts]]:
     """What one partition was made from directly, by the names of inputs."""
     for name, above, want in _by_slot(desired, nodes, state, frozenset((partition,))):
-        yield name, Parts(above, want.mode, want.root, want.keys, kept(above, want.root))
+        yield name, Parts(above, want.mode, want.root, want.keys, state_of(above, want.root))
 
 
-def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Wanted]]:
+def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Demand]]:
     return ((dataset, want) for _, dataset, want in _by_slot(desired, nodes, state, keys))
 
 
-def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, str, _Wanted]]:
+def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, str, _Demand]]:
     node = desired.nodes.get(state.dataset)
     if not isinstance(node, Transform):
         return
@@ -99,12 +99,12 @@ def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) 
         pairs = state.inputs.get(f"{slot.name}/pairs")
         if slot.mode == "each" and read is not None:
             there = tree.lookup(nodes, consumed.root, sorted(read))
-            yield slot.name, slot.dataset, _Wanted("each", consumed.root, frozenset(there))
+            yield slot.name, slot.dataset, _Demand("each", consumed.root, frozenset(there))
         elif slot.mode == "by" and pairs is not None and read is not None:
-            found = {key for one in sorted(read) for key in _paired(nodes, pairs.root, one)}
-            yield slot.name, slot.dataset, _Wanted("by", consumed.root, _bounded(found))
+            output_keys = {key for partition in sorted(read) for key in _paired(nodes, pairs.root, partition)}
+            yield slot.name, slot.dataset, _Demand("by", consumed.root, _bounded(output_keys))
         else:
-            yield slot.name, slot.dataset, _Wanted(slot.mode, consumed.root, None)
+            yield slot.name, slot.dataset, _Demand(slot.mode, consumed.root, None)
 
 
 def _before(nodes: tree.NodeStore, root: bytes, keys: Keys) -> Keys:
@@ -124,8 +124,8 @@ def _paired(nodes: tree.NodeStore, pairs: bytes, key: str) -> Iterator[str]:
 
 
 def _bounded(keys: Iterable[str]) -> Keys:
-    found = frozenset(keys)
-    return None if len(found) > MOST_KEYS else found
+    bounded = frozenset(keys)
+    return None if len(bounded) > MOST_KEYS else bounded
 
 
 # --- down -----------------------------------------------------------------------------------------
@@ -144,11 +144,11 @@ def downstream(
         state = states.get(name)
         if name not in below or state is None:
             continue
-        mode, found = _holding(desired, nodes, state, held)
-        if mode is None or found == frozenset():
+        mode, holding = _holding(desired, nodes, state, held)
+        if mode is None or holding == frozenset():
             continue
-        held[name] = found
-        yield Parts(name, mode, state.root, found, state)
+        held[name] = holding
+        yield Parts(name, mode, state.root, holding, state)
 
 
 def readers(
@@ -162,9 +162,9 @@ def readers(
         roots = {state.inputs[s.name].root for s in slots if s.dataset == dataset and s.name in state.inputs}
         if not any(tree.lookup(nodes, root, [entry.key]).get(entry.key) == entry for root in roots):
             continue  # it has not read it yet, or not any more
-        mode, found = _holding(desired, nodes, state, held)
-        if mode is not None and found != frozenset():
-            yield Parts(name, mode, state.root, found, state)
+        mode, holding = _holding(desired, nodes, state, held)
+        if mode is not None and holding != frozenset():
+            yield Parts(name, mode, state.root, holding, state)
 
 
 def _holding(
@@ -173,7 +173,7 @@ def _holding(
     node = desired.nodes[state.dataset]
     if isinstance(node, Source | Sink):
         return None, frozenset()
-    found: set[str] = set()
+    made_keys: set[str] = set()
     first: Way | None = None
     for slot in node.slots:
         if slot.dataset not in held:
@@ -183,17 +183,17 @@ def _holding(
         if keys is None or slot.mode == "all" or (slot.mode == "by" and pairs is None):
             return slot.mode, None
         made = keys if pairs is None else _keys_in(nodes, pairs.root, keys)
-        found |= set(tree.lookup(nodes, state.root, sorted(made)))
-    if node.fold is not None and found:  # and all that come after
-        found |= {entry.key for entry in islice(tree.scan(nodes, state.root, start=min(found)), MOST_KEYS + 1)}
-    return first, _bounded(found)
+        made_keys |= set(tree.lookup(nodes, state.root, sorted(made)))
+    if node.fold is not None and made_keys:  # and all that come after
+        made_keys |= {entry.key for entry in islice(tree.scan(nodes, state.root, start=min(made_keys)), MOST_KEYS + 1)}
+    return first, _bounded(made_keys)
 
 
 def _keys_in(nodes: tree.NodeStore, pairs: bytes, partitions: frozenset[str]) -> set[str]:
     """The output's keys of which rows are in these partitions: all pairs are looked at."""
-    found: set[str] = set()
+    output_keys: set[str] = set()
     for entry in tree.scan(nodes, pairs):
         key, _, partition = entry.key.partition(" ")
         if partition in partitions:
-            found.add(key)
-    return found
+            output_keys.add(key)
+    return output_keys

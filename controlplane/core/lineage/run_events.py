@@ -83,7 +83,7 @@ class Component:
 
 def committed(component: Component, state: State) -> list[RunEvent]:
     """A new state of a dataset, by its run."""
-    told = {
+    facet = {
         "generation": state.generation,
         "seq": state.seq,
         "root": state.root.hex(),
@@ -93,7 +93,7 @@ def committed(component: Component, state: State) -> list[RunEvent]:
         "rows": state.rows,
     }
     id = _run_id(component, "commit", seq=state.seq)
-    run = {"headgate_state": _own(component, told)}
+    run = {"headgate_state": _own(component, facet)}
     return _events(component, "COMPLETE", id, run, state.at, _state_of(component, state))
 
 
@@ -138,7 +138,7 @@ def _events(
     types: tuple[EventType, ...] = ("START", end)
     return [
         {
-            "eventType": one,
+            "eventType": event_type,
             "eventTime": when,
             "run": {"runId": id, "facets": run},
             "job": _job(component),
@@ -147,7 +147,7 @@ def _events(
             "producer": PRODUCER,
             "schemaURL": EVENT,
         }
-        for one in types
+        for event_type in types
     ]
 
 
@@ -183,8 +183,8 @@ def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
     if not file.startswith("/"):
         return {}
     url = "file://" + "/".join(map(encode_segment, file.split("/")))
-    told = {"type": "file", "url": url, "path": file, "version": str(node.revision)}
-    return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **told}}
+    location = {"type": "file", "url": url, "path": file, "version": str(node.revision)}
+    return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **location}}
 
 
 def _kind(component: Component) -> str:
@@ -201,9 +201,9 @@ def _kind(component: Component) -> str:
             return "COMPONENT"
 
 
-def _own(component: Component, told: Mapping[str, object]) -> dict[str, object]:
+def _own(component: Component, facet: Mapping[str, object]) -> dict[str, object]:
     """What OpenLineage has no word for."""
-    return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **told}
+    return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **facet}
 
 
 # --- datasets -------------------------------------------------------------------------------------
@@ -213,7 +213,10 @@ def _inputs(component: Component) -> list[OpenLineageDataset]:
     node = component.node
     if isinstance(node, Source):
         return [outside(*place(node.read, node.location))]
-    return [_ours(component, one.dataset, _known_facets(one.root, one.schema)) for one in component.inputs]
+    return [
+        _ours(component, consumed.dataset, _known_facets(consumed.root, consumed.schema))
+        for consumed in component.inputs
+    ]
 
 
 def _state_of(component: Component, state: State) -> OpenLineageDataset:
@@ -263,7 +266,7 @@ def _known_facets(root: bytes | None, schema: Schema | None) -> dict[str, Mappin
 
 
 def _fields(fields: Sequence[Field]) -> list[dict[str, object]]:
-    return [_field(one["name"], one["type"]) for one in fields]
+    return [_field(field["name"], field["type"]) for field in fields]
 
 
 def _field(name: str, kind: Type) -> dict[str, object]:

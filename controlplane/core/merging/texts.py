@@ -128,7 +128,7 @@ class _Merge:
         files = dict(self._files())
         components = {part.name: part for part in outcome.components.values()}
         text = Parts(head, components, tail).text
-        imported = tuple(_taken(outcome, ours))
+        imported = tuple(_imported(outcome, ours))
         if not self._conflicts and definitions(text, files) != _expected(components):
             conflict = _whole("not_mergeable", self._base, self._ours, self._theirs)
             self._conflicts.append(conflict)
@@ -150,7 +150,7 @@ class _Merge:
         base = {} if self._base is None else self._base.files
         for path in order([*self._ours.files], [*self._theirs.files]):
             sides = (_file(base, path), _file(self._ours.files, path), _file(self._theirs.files, path))
-            sides_chosen = self._told(path)
+            sides_chosen = self._sides_chosen(path)
             side = sides_chosen.pop() if len(sides_chosen) == 1 else pick(*sides)
             if side is None or sides_chosen:
                 versions = [Version(1, 1, version.text) if version else None for version in sides]
@@ -160,7 +160,7 @@ class _Merge:
             if path in files:
                 yield path, files[path]
 
-    def _told(self, path: str) -> set[Side]:
+    def _sides_chosen(self, path: str) -> set[Side]:
         if path in self._take:
             return {self._take[path]}
         parts = [*self._mine.components.values(), *self._other.components.values()]
@@ -185,7 +185,7 @@ def _version(part: Part | None) -> Version | None:
     return None if part is None else Version(part.line, part.column, part.text)
 
 
-def _taken(outcome: Outcome, ours: Components) -> Iterator[str]:
+def _imported(outcome: Outcome, ours: Components) -> Iterator[str]:
     """Names of components that ours has not, or has otherwise."""
     for uid, part in outcome.components.items():
         mine = ours.get(uid)

@@ -73,63 +73,63 @@ class Address:
 
 def parse(text: str) -> Address:
     """`NAME`, `NAME@GENERATION` or `NAME@TIME`. Raises BadAddress. Whether there is such a name is not looked at."""
-    name, at, wanted = text.partition("@")
+    name, at, point_text = text.partition("@")
     if not at:
         return Address(name)
     if not name:
         raise BadAddress(f"{_quoted(text)}: there is no name before @; write {FORMS}")
-    return Address(name, point_of(wanted, text))
+    return Address(name, point_of(point_text, text))
 
 
 def named(name: str, generation: int | None = None, at: str | datetime | None = None) -> Address:
     """A name that may be an address, with what is said beside it. Raises BadAddress."""
-    found = parse(name)
-    said = [one for one in (found.point, generation, at) if one is not None]
-    if len(said) > 1:
+    address = parse(name)
+    parts = [part for part in (address.point, generation, at) if part is not None]
+    if len(parts) > 1:
         raise BadAddress(f"{_quoted(name)}: which state is meant is said twice; say it once, as {FORMS}")
     if generation is not None:
-        return Address(found.name, generation_of(generation))
-    return found if at is None else Address(found.name, moment_of(at))
+        return Address(address.name, generation_of(generation))
+    return address if at is None else Address(address.name, moment_of(at))
 
 
 def time_of(name: str, at: str | datetime | None = None) -> tuple[str, Moment | None]:
     """The name of a dataflow, and the time that is meant, if any: it has no generations. Raises BadAddress."""
-    found = named(name, at=at)
-    if isinstance(found.point, Generation):
+    address = named(name, at=at)
+    if isinstance(address.point, Generation):
         raise BadAddress(
             f"{_quoted(name)}: a dataflow has no generations, its datasets have; write a time (shop@2026-11-24T07:00Z)"
         )
-    return found.name, found.point
+    return address.name, address.point
 
 
-def point_of(text: str, whole: str = "") -> Point:
-    """A generation or a time. `whole`: the address that it stands in, for the error. Raises BadAddress."""
+def point_of(text: str, address: str = "") -> Point:
+    """A generation or a time. `address`: the address that it stands in, for the error. Raises BadAddress."""
     if _NUMBER.fullmatch(text):
-        return generation_of(int(text[:20]), whole or text)
-    return moment_of(text, whole)
+        return generation_of(int(text[:20]), address or text)
+    return moment_of(text, address)
 
 
-def generation_of(number: int, whole: str = "") -> Generation:
+def generation_of(number: int, address: str = "") -> Generation:
     """Raises BadAddress."""
     if not 1 <= number <= MOST:
-        raise BadAddress(f"{_quoted(whole or str(number))}: generations are numbered from 1")
+        raise BadAddress(f"{_quoted(address or str(number))}: generations are numbered from 1")
     return Generation(number)
 
 
-def moment_of(at: str | datetime, whole: str = "") -> Moment:
+def moment_of(at: str | datetime, address: str = "") -> Moment:
     """A time with a zone; text is as in ISO 8601. Raises BadAddress."""
-    found = _time(at, whole) if isinstance(at, str) else at
-    shown = _quoted(whole or str(at))
-    if found.tzinfo is None:
+    moment = _time(at, address) if isinstance(at, str) else at
+    shown = _quoted(address or str(at))
+    if moment.tzinfo is None:
         raise BadAddress(f"{shown}: the time says no zone; add Z for UTC, or an offset such as +01:00")
     try:
-        return Moment(_milliseconds(found.astimezone(UTC)))
+        return Moment(_milliseconds(moment.astimezone(UTC)))
     except OverflowError:
         raise BadAddress(f"{shown}: there is no such time in UTC") from None
 
 
-def _time(text: str, whole: str) -> datetime:
-    shown = _quoted(whole or text)
+def _time(text: str, address: str) -> datetime:
+    shown = _quoted(address or text)
     if _DAY.fullmatch(text):
         raise BadAddress(f"{shown}: a day is no moment; add a time and its zone, as in {text}T07:00Z")
     if not _TIME.fullmatch(text):

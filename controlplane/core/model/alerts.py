@@ -40,8 +40,8 @@ class Channel:
     @property
     def place(self) -> str:
         """As people are told of it: never the value of a secret."""
-        told = dict(self.settings)
-        shown = told.get("url") or told.get("address") or told.get("command") or ""
+        settings = dict(self.settings)
+        shown = settings.get("url") or settings.get("address") or settings.get("command") or ""
         return shown if isinstance(shown, str) else " ".join(shown)
 
 

@@ -50,8 +50,8 @@ def claimed(
 
 def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
     """The tasks that each branch demands. Those that no branch demands any more stand under NO_BRANCH."""
-    found: dict[str, list[bytes]] = {}
+    tasks_of: dict[str, list[bytes]] = {}
     for task in tasks:
         for branch in demanding.get(task, (NO_BRANCH,)):
-            found.setdefault(branch, []).append(task)
-    return found
+            tasks_of.setdefault(branch, []).append(task)
+    return tasks_of

@@ -26,5 +26,5 @@ class Hold:
     def sentence(self) -> str:
         """What is held, by whom, since when and why."""
         since = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        told = f"held at generation {self.generation} by {self.actor} since {since}"
-        return f"{told}: {self.reason}" if self.reason else told
+        words = f"held at generation {self.generation} by {self.actor} since {since}"
+        return f"{words}: {self.reason}" if self.reason else words

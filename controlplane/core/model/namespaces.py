@@ -48,10 +48,10 @@ def id_in(namespace: str, digits: str) -> str:
 
 def of_id(id: str) -> str:
     """The namespace that an id names; `default` where the id names none."""
-    found = _ID.fullmatch(id)
-    if found is None:
+    match = _ID.fullmatch(id)
+    if match is None:
         return DEFAULT
-    text = found[1].upper()
+    text = match[1].upper()
     try:
         name = b32decode(text + "=" * (-len(text) % 8)).decode("ascii")
     except (binascii.Error, ValueError):

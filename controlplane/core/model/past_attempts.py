@@ -89,15 +89,15 @@ def is_measured(attempt: PastAttempt) -> bool:
 
 def cost(shares: Iterable[Share]) -> Cost:
     """Of at least one share."""
-    known = list(shares)
-    seconds = sorted(one.seconds for one in known)
+    measured = list(shares)
+    seconds = sorted(share.seconds for share in measured)
     return Cost(
         seconds_p10=quantile(seconds, 0.1),
         seconds=median(seconds),
         seconds_p90=quantile(seconds, 0.9),
-        rows=median(one.rows for one in known),
-        bytes=median(one.bytes for one in known),
-        attempts=len(known),
+        rows=median(share.rows for share in measured),
+        bytes=median(share.bytes for share in measured),
+        attempts=len(measured),
     )
 
 

@@ -56,17 +56,17 @@ class Level:
         return Level(min(self.kept, limits.maximum), self.at)
 
 
-def surplus(idle: Sequence[T], running: int, wanted: int) -> Sequence[T]:
-    """Whom to end, so that `wanted` of those `running` remain: the last of the idle ones, and nobody who is busy."""
-    return idle[max(0, wanted - (running - len(idle))) :]
+def surplus(idle: Sequence[T], running: int, target: int) -> Sequence[T]:
+    """Whom to end, so that `target` of those `running` remain: the last of the idle ones, and nobody who is busy."""
+    return idle[max(0, target - (running - len(idle))) :]
 
 
-def fair(wanted: Mapping[str, int], room: int, order: Sequence[str]) -> dict[str, int]:
+def fair(targets: Mapping[str, int], room: int, order: Sequence[str]) -> dict[str, int]:
     """How many of `room` each gets of what it wants: nobody has two more than another one who wants more than it has.
     What cannot be split goes to the first ones in `order`."""
     got = dict.fromkeys(order, 0)
     left = room
-    while left > 0 and (short := [name for name in order if got[name] < wanted[name]]):
+    while left > 0 and (short := [name for name in order if got[name] < targets[name]]):
         for name in short[:left]:
             got[name] += 1
         left -= min(left, len(short))

@@ -95,11 +95,11 @@ def _parse(path: str, text: str) -> ast.Module:
 def _entrypoint(trees: Mapping[str, ast.Module], main: str, name: str) -> ast.FunctionDef:
     if main not in trees:
         raise CodeProblem("missing-entrypoint", f"the bundle has no module {main}", main)
-    found = [node for node in trees[main].body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if not found:
+    functions = [node for node in trees[main].body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not functions:
         message = f"{main} defines no function {name!r} at its top level"
         raise CodeProblem("missing-entrypoint", message, main, hint=_entrypoint_hint(trees[main], name))
-    return found[-1]
+    return functions[-1]
 
 
 def _entrypoint_hint(tree: ast.Module, name: str) -> str:

@@ -57,10 +57,10 @@ def is_seeded(origin: str, call: ast.Call) -> bool:
 
 def has_value(call: ast.Call, keyword: str, *, first: bool = False) -> bool:
     """Whether an argument is given, and is not the constant None. `first`: it may be the first one without a name."""
-    found = [given.value for given in call.keywords if given.arg == keyword]
+    values = [argument.value for argument in call.keywords if argument.arg == keyword]
     if first:
-        found += call.args[:1]
-    return any(not _is_none(value) for value in found)
+        values += call.args[:1]
+    return any(not _is_none(value) for value in values)
 
 
 def _is_none(value: ast.expr) -> bool:

@@ -38,9 +38,12 @@ _WORDS: Final = (
 )
 
 
-def syntax_words(said: str) -> tuple[str, str]:
+def syntax_words(complaint: str) -> tuple[str, str]:
     """A message and a hint for what Python says about code that it cannot parse."""
     for pattern, message, hint in _WORDS:
-        if match := re.search(pattern, said):
+        if match := re.search(pattern, complaint):
             return message.format(*match.groups()), hint
-    return f"the code is no Python: Python says {said!r}" if said else "the code is no Python", "see the place"
+    return (
+        f"the code is no Python: Python says {complaint!r}" if complaint else "the code is no Python",
+        "see the place",
+    )

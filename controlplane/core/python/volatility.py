@@ -135,13 +135,13 @@ class VolatileCode:
 
 def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[VolatileCode]:
     """In order of file and line, each construct once a line."""
-    known = {"pyspark", *libraries.LINES, *sys.stdlib_module_names, *_own_names(trees), *map(module_of, requirements)}
-    found = (
+    modules = {"pyspark", *libraries.LINES, *sys.stdlib_module_names, *_own_names(trees), *map(module_of, requirements)}
+    constructs = (
         VolatileCode(construct, path, node.lineno)
         for path, tree in trees.items()
-        for node, construct in _constructs(tree, known)
+        for node, construct in _constructs(tree, modules)
     )
-    return sorted(set(found), key=lambda v: (v.file, v.line, v.construct))
+    return sorted(set(constructs), key=lambda v: (v.file, v.line, v.construct))
 
 
 def _own_names(trees: Mapping[str, ast.Module]) -> set[str]:
@@ -159,39 +159,39 @@ def module_of(requirement: str) -> str:
 Located = ast.expr | ast.stmt
 
 
-def _constructs(tree: ast.Module, known: set[str] | frozenset[str]) -> Iterator[tuple[Located, str]]:
+def _constructs(tree: ast.Module, modules: set[str] | frozenset[str]) -> Iterator[tuple[Located, str]]:
     origins = _origins(tree)
     seeded = _seeded(tree, origins)
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                yield from ((node, text) for a in names if (text := _import_problem(a.name, known)))
+                yield from ((node, text) for a in names if (text := _import_problem(a.name, modules)))
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                found = _import_problem(module, known) or next(
+                construct = _import_problem(module, modules) or next(
                     (f"import of {module}.{a.name}" for a in names if f"{module}.{a.name}" in _MODULES), ""
                 )
-                if found:
-                    yield node, found
+                if construct:
+                    yield node, construct
             case ast.Name() | ast.Attribute() if node not in seeded:
-                if found := _use(node, origins):
-                    yield node, found
+                if construct := _use(node, origins):
+                    yield node, construct
             case ast.Call() if node not in seeded:
-                if found := _call(node) or _asked(node, origins):
-                    yield node, found
+                if construct := _call(node) or _asked(node, origins):
+                    yield node, construct
 
 
 def _seeded(tree: ast.Module, origins: Mapping[str, str]) -> set[ast.AST]:
     """Calls that depend on chance unless they are given a seed, and are; with the names that they call."""
     has_samples = not any(origin.startswith(_PANDAS_ON_SPARK) for origin in origins.values())
-    found: set[ast.AST] = set()
+    calls: set[ast.AST] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         if libraries.is_seeded(_origin(node.func, origins), node):
-            found |= {node, *ast.walk(node.func)}
+            calls |= {node, *ast.walk(node.func)}
         elif has_samples and _is_seeded_sample(node):
-            found.add(node)
-    return found
+            calls.add(node)
+    return calls
 
 
 def _is_seeded_sample(node: ast.Call) -> bool:
@@ -200,9 +200,9 @@ def _is_seeded_sample(node: ast.Call) -> bool:
     return is_sample and libraries.has_value(node, "random_state")
 
 
-def _import_problem(module: str, known: set[str] | frozenset[str]) -> str:
+def _import_problem(module: str, modules: set[str] | frozenset[str]) -> str:
     parts = module.split(".")
-    if parts[0] not in known and parts[0].lower() not in {name.lower() for name in known}:
+    if parts[0] not in modules and parts[0].lower() not in {name.lower() for name in modules}:
         return f"import of {module}, which is not declared in `requirements:`"
     prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
     return f"import of {module}" if prefixes & _MODULES else ""
@@ -233,8 +233,8 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
     for name in _ORIGINS:
         if origin == name or origin.startswith(name + "."):
             return name
-    if found := libraries.reader(origin):
-        return found
+    if reader := libraries.reader(origin):
+        return reader
     if isinstance(node, ast.Attribute):
         if node.attr in _SESSION_READS and _is_session(node.value):
             return f"spark.{node.attr}"
@@ -310,7 +310,7 @@ def _is_sorted(receiver: ast.expr) -> bool:
 def _in_sql(node: ast.Call) -> str:
     """A volatile function in a text that Spark will read as SQL."""
     texts = (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
-    return next((found for text in texts if (found := _sql_construct(text))), "")
+    return next((construct for text in texts if (construct := _sql_construct(text))), "")
 
 
 def _sql_construct(text: str) -> str:

@@ -16,16 +16,16 @@ _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^,`]+?))\s*(?:,|$)")
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Names in lists that are divided by commas. Raises BadColumns."""
-    found: list[str] = []
+    names: list[str] = []
     for text in texts:
         at = 0
         while at < len(text):
             name = _NAME.match(text, at)
             if name is None:
                 raise BadColumns(f"{text[:100]!r} is no list of columns; write names with commas between them")
-            found.append(name[1].replace("``", "`") if name[1] else name[2])
+            names.append(name[1].replace("``", "`") if name[1] else name[2])
             at = name.end()
-    return tuple(found)
+    return tuple(names)
 
 
 def chosen(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -33,15 +33,17 @@ def chosen(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
     have = column_names(schema)
     if not names:
         return have
-    found = tuple(_spelled(name, have) for name in names)
-    if len(set(found)) < len(found):
+    columns = tuple(_spelled(name, have) for name in names)
+    if len(set(columns)) < len(columns):
         raise BadColumns(f"a column is named twice in {', '.join(names)[:200]}")
-    return found
+    return columns
 
 
 def _spelled(name: str, have: tuple[str, ...]) -> str:
-    alike = [one for one in have if one == name] or [one for one in have if one.lower() == name.lower()]
+    alike = [column for column in have if column == name] or [
+        column for column in have if column.lower() == name.lower()
+    ]
     if len(alike) != 1:
-        more = ", ..." if len(have) > 20 else ""
-        raise BadColumns(f"there is no column {name[:100]}; there are {', '.join(have[:20])}{more}")
+        rest = ", ..." if len(have) > 20 else ""
+        raise BadColumns(f"there is no column {name[:100]}; there are {', '.join(have[:20])}{rest}")
     return alike[0]

@@ -53,61 +53,61 @@ Known: TypeAlias = Callable[[str], Bounds]
 """What is known of a column."""
 
 
-def may_match(condition: Condition, known: Known, *, negated: bool = False) -> bool:
+def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) -> bool:
     """Whether a row may be there of which the condition (`negated`: its contrary) is true."""
     match condition:
         case Call("not", (inner,)):
-            return may_match(inner, known, negated=not negated)
+            return may_match(inner, bounds_of, negated=not negated)
         case Call("and" | "or" as name, parts):
             is_all = (name == "and") is not negated
-            found = (may_match(part, known, negated=negated) for part in parts)
-            return all(found) if is_all else any(found)
+            matches = (may_match(part, bounds_of, negated=negated) for part in parts)
+            return all(matches) if is_all else any(matches)
         case Call("is_null", (Column((name,)),)):
-            bounds = known(name)
+            bounds = bounds_of(name)
             return bounds.may_have_value if negated else bounds.may_be_null
         case Column((name,)):
-            return _compares(known(name), "eq", Value("boolean", "false" if negated else "true"))
+            return _compares(bounds_of(name), "eq", Value("boolean", "false" if negated else "true"))
         case Call("eq" | "ne" | "lt" | "le" | "gt" | "ge" as name, (left, right)):
             operator = _NEGATED[name] if negated else name
-            return _comparison(operator, left, right, known)
+            return _comparison(operator, left, right, bounds_of)
         case Call("in", (Column((name,)), *values)) if not negated:
-            return any(_compares(known(name), "eq", value) for value in values if isinstance(value, Value))
+            return any(_compares(bounds_of(name), "eq", value) for value in values if isinstance(value, Value))
         case Call("like", (Column((name,)), Value(_, pattern))) if not negated:
-            return _has_prefix(known(name), re.split(r"[%_\\]", pattern, maxsplit=1)[0])
+            return _has_prefix(bounds_of(name), re.split(r"[%_\\]", pattern, maxsplit=1)[0])
     return True
 
 
-def _comparison(operator: str, left: Condition, right: Condition, known: Known) -> bool:
+def _comparison(operator: str, left: Condition, right: Condition, bounds_of: Known) -> bool:
     match left, right:
         case Column((name,)), Value():
-            return _compares(known(name), operator, right)
+            return _compares(bounds_of(name), operator, right)
         case Value(), Column((name,)):
-            return _compares(known(name), _TURNED[operator], left)
+            return _compares(bounds_of(name), _TURNED[operator], left)
     return True
 
 
 def _compares(bounds: Bounds, operator: str, value: Value) -> bool:
     if not bounds.may_have_value:
         return False
-    wanted, low, high = _plain(value), bounds.low, bounds.high
-    if low is None or high is None or wanted is None:
+    constant, low, high = _plain(value), bounds.low, bounds.high
+    if low is None or high is None or constant is None:
         return True
-    if isinstance(wanted, float):
+    if isinstance(constant, float):
         if not all(isinstance(end, int) for end in (low, high)):
             return True
         low, high = float(low), float(high)  # type: ignore[arg-type]  # as the rows are compared
     match operator:
         case "eq":
-            return bool(low <= wanted <= high)  # type: ignore[operator]  # both are of the column's type
+            return bool(low <= constant <= high)  # type: ignore[operator]  # both are of the column's type
         case "ne":
-            return not low == wanted == high
+            return not low == constant == high
         case "lt":
-            return bool(low < wanted)  # type: ignore[operator]
+            return bool(low < constant)  # type: ignore[operator]
         case "le":
-            return bool(low <= wanted)  # type: ignore[operator]
+            return bool(low <= constant)  # type: ignore[operator]
         case "gt":
-            return bool(high > wanted)  # type: ignore[operator]
-    return bool(high >= wanted)  # type: ignore[operator]
+            return bool(high > constant)  # type: ignore[operator]
+    return bool(high >= constant)  # type: ignore[operator]
 
 
 def _has_prefix(bounds: Bounds, prefix: str) -> bool:
@@ -184,11 +184,11 @@ def _text_bound(text: str, kind: Type | None) -> Bound | None:
         case "string":
             return text
         case "date":
-            found = date_text(text)
-            return None if found is None else date.fromisoformat(found)
+            normalised = date_text(text)
+            return None if normalised is None else date.fromisoformat(normalised)
         case "timestamp" | "timestamp_ntz":
-            found = instant_text(text) if kind == "timestamp" else local_text(text)
-            return None if found is None else datetime.fromisoformat(found)
+            normalised = instant_text(text) if kind == "timestamp" else local_text(text)
+            return None if normalised is None else datetime.fromisoformat(normalised)
     return None
 
 
@@ -202,11 +202,11 @@ def of_key(key: str, parts: Sequence[KeyPart], schema: Schema) -> Known:
     if [segment.partition("=")[0] for segment in segments] != names:
         return lambda _: _UNKNOWN
     types = _types(schema)
-    found = {
+    bounds = {
         part.column: _of_text(text, part.granule, types.get(part.column))
         for part, text in zip(parts, column_texts(key), strict=True)
     }
-    return lambda column: found.get(column, _UNKNOWN)
+    return lambda column: bounds.get(column, _UNKNOWN)
 
 
 def _of_text(text: str | None, granule: str, kind: Type | None) -> Bounds:

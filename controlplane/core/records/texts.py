@@ -17,24 +17,24 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?
 def unquoted(token: str) -> str:
     """What a literal of Spark's means: `'it''s'`, `'it\\'s'` and `"it's"` are one text, `r'\\d'` has its backslash."""
     text, quote = "", ""
-    for found in _PIECE.finditer(token):
-        if found["raw"]:
-            text += found["raw"][2:-1]
+    for match in _PIECE.finditer(token):
+        if match["raw"]:
+            text += match["raw"][2:-1]
         else:
-            piece = found["plain"]
+            piece = match["plain"]
             if quote == piece[0]:
                 text += quote  # it is doubled
             text += _ESCAPE.sub(_unescaped, piece[1:-1])
-        quote = found[0][-1]
+        quote = match[0][-1]
     return text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    meant = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    meant = match[1]
     if len(meant) == 5:
         return chr(int(meant[1:], 16))
     if meant in "%_":
-        return found[0]  # LIKE reads it
+        return match[0]  # LIKE reads it
     return _SHORT.get(meant, meant)
 
 
@@ -48,24 +48,24 @@ def date_text(text: str) -> str | None:
 
 def instant_text(text: str) -> str | None:
     """A time with its zone, in UTC; None for what is none."""
-    found = _time(text, has_zone=True)
-    if found is None:
+    moment = _time(text, has_zone=True)
+    if moment is None:
         return None
     try:
-        return found.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
     except OverflowError:
         return None
 
 
 def local_text(text: str) -> str | None:
     """A time, or the beginning of a day, without a zone; None for what is none."""
-    found = _time(text, has_zone=False)
-    return None if found is None else found.isoformat(timespec="microseconds")
+    moment = _time(text, has_zone=False)
+    return None if moment is None else moment.isoformat(timespec="microseconds")
 
 
 def _time(text: str, *, has_zone: bool) -> datetime | None:
-    found = _TIME.fullmatch(text)
-    if found is None or bool(found["zone"]) != has_zone:
+    match = _TIME.fullmatch(text)
+    if match is None or bool(match["zone"]) != has_zone:
         return None
     try:
         return datetime.fromisoformat(text)

@@ -68,12 +68,12 @@ class Columns:
         fields, spelled = self._schema["fields"], list[str]()
         kind: Type = self._schema
         for name in path:
-            found = _field(fields, name)
-            if found is None:
+            field = _field(fields, name)
+            if field is None:
                 where = f" in {'.'.join(spelled)}" if spelled else ""
                 raise bad_condition(self._text, start, f"there is no column {name}{where}", _known(fields))
-            spelled.append(found["name"])
-            kind = found["type"]
+            spelled.append(field["name"])
+            kind = field["type"]
             fields = kind["fields"] if not isinstance(kind, str) and kind["type"] == "struct" else []
         return Operand(Column(tuple(spelled)), kind, start)
 
@@ -98,17 +98,17 @@ def literal(kind: Kind, text: str, start: int) -> Operand:
 
 def number(text: str, written: str, start: int) -> Operand:
     """A whole number, a decimal, or a double where it has an exponent or says so (`1e3`, `2D`)."""
-    found = _NUMBER.fullmatch(written)
-    suffix = found[4].upper() if found else "?"
-    if found is None or suffix not in ("", "L", "S", "Y", "D", "F", "BD"):
+    match = _NUMBER.fullmatch(written)
+    suffix = match[4].upper() if match else "?"
+    if match is None or suffix not in ("", "L", "S", "Y", "D", "F", "BD"):
         raise bad_condition(text, start, f"{written[:40]} is no number")
-    digits = found[1] + (found[2].lstrip("0") or "0")
-    if found[3] or suffix in ("D", "F"):
-        return literal("double", _double(text, digits + (found[3] or ""), start), start)
+    digits = match[1] + (match[2].lstrip("0") or "0")
+    if match[3] or suffix in ("D", "F"):
+        return literal("double", _double(text, digits + (match[3] or ""), start), start)
     if digits.lstrip("-").isdigit() and suffix != "BD":
-        whole = int(digits[: DIGITS + 2])
-        if -LONG <= whole < LONG:
-            return literal("long", str(whole), start)
+        integer = int(digits[: DIGITS + 2])
+        if -LONG <= integer < LONG:
+            return literal("long", str(integer), start)
     if len(re.sub(r"\D", "", digits)) > DIGITS:
         raise bad_condition(text, start, f"{written[:50]} has more than {DIGITS} digits")
     return literal("decimal", format(Decimal(digits), "f"), start)
@@ -132,10 +132,10 @@ def timed(text: str, word: str, written: str, start: int) -> Operand:
 
 def _time(text: str, kind: str, written: str, start: int) -> str:
     read = {"date": date_text, "timestamp": instant_text, "timestamp_ntz": local_text}[kind]
-    found = read(written)
-    if found is None:
+    normalised = read(written)
+    if normalised is None:
         raise bad_condition(text, start, f"{written[:60]!r} is not {_FORMS[kind]}")
-    return found
+    return normalised
 
 
 # --- what may stand together
@@ -144,8 +144,8 @@ def _time(text: str, kind: str, written: str, start: int) -> str:
 def truth(text: str, operand: Operand) -> Condition:
     """What is true or false of a row."""
     if operand.type != "boolean" or operand.literal is not None:
-        said = "a value" if operand.literal is not None else _words(operand.type)
-        raise bad_condition(text, operand.start, f"{said} alone is no condition", "compare it with something")
+        words = "a value" if operand.literal is not None else _words(operand.type)
+        raise bad_condition(text, operand.start, f"{words} alone is no condition", "compare it with something")
     return operand.condition
 
 
@@ -206,10 +206,10 @@ def called(text: str, name: str, argument: Operand, start: int) -> Operand:
         "timestamp_ntz": name in _ON_TIMES,
     }.get(family, False)
     if not fits or argument.literal is not None:
-        said = "a value" if argument.literal is not None else _words(argument.type)
-        raise bad_condition(text, argument.start, f"{name}(...) does not take {said}")
-    kept = argument.type if name in ("lower", "upper", "trim", "abs") else "long"
-    return Operand(Call(FUNCTIONS[name], (argument.condition,)), kept, start)
+        words = "a value" if argument.literal is not None else _words(argument.type)
+        raise bad_condition(text, argument.start, f"{name}(...) does not take {words}")
+    kind = argument.type if name in ("lower", "upper", "trim", "abs") else "long"
+    return Operand(Call(FUNCTIONS[name], (argument.condition,)), kind, start)
 
 
 def family_of(kind: Type) -> Family:
@@ -268,25 +268,25 @@ def _exactly(text: str, operand: Operand, kind: Type) -> Value:
     return Value("long", str(int(exact))) if kind in INTEGERS else Value("decimal", format(exact, "f"))
 
 
-def _check_digits(text: str, one: Type, other: Type, start: int) -> None:
+def _check_digits(text: str, left: Type, right: Type, start: int) -> None:
     """Two exact numbers are compared as decimals that hold both."""
-    if family_of(one) != "number" or one in FLOATS or other in FLOATS or (one in INTEGERS and other in INTEGERS):
+    if family_of(left) != "number" or left in FLOATS or right in FLOATS or (left in INTEGERS and right in INTEGERS):
         return
-    scale = max(_scale(one), _scale(other))
-    if max(_whole_digits(one), _whole_digits(other)) + scale > DIGITS:
-        message = f"no decimal of {DIGITS} digits holds {_words(one)} and {_words(other)}"
+    scale = max(_scale(left), _scale(right))
+    if max(_whole_digits(left), _whole_digits(right)) + scale > DIGITS:
+        message = f"no decimal of {DIGITS} digits holds {_words(left)} and {_words(right)}"
         raise bad_condition(text, start, message, "write fewer digits")
 
 
 def _scale(kind: Type) -> int:
-    found = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
-    return int(found[2]) if found else 0
+    decimal = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
+    return int(decimal[2]) if decimal else 0
 
 
 def _whole_digits(kind: Type) -> int:
-    found = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
-    if found is not None:
-        return int(found[1]) - int(found[2])
+    decimal = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
+    if decimal is not None:
+        return int(decimal[1]) - int(decimal[2])
     return _INTEGER_DIGITS.get(kind, 0) if isinstance(kind, str) else 0
 
 

@@ -65,10 +65,10 @@ class _Parser:
     depth: int = field(default=0)
 
     def whole(self) -> Condition:
-        found = self._condition()
+        condition = self._condition()
         if self.at < len(self.tokens):
             self._refuse(f"{self._shown()} is not expected here")
-        return found
+        return condition
 
     # --- AND, OR, NOT
 
@@ -110,12 +110,12 @@ class _Parser:
         if self._take_word("IS"):
             return self._boolean(left, self._is(left))
         is_not = self._take_word("NOT")
-        found = self._ranged(left)
-        if found is None:
+        test = self._ranged(left)
+        if test is None:
             if is_not:
                 self._refuse(f"{self._shown()} is not expected after NOT; IN, BETWEEN or LIKE is")
             return left
-        return self._boolean(left, _negated(found) if is_not else found)
+        return self._boolean(left, _negated(test) if is_not else test)
 
     def _ranged(self, left: Operand) -> Condition | None:
         if self._take_word("IN"):
@@ -136,12 +136,12 @@ class _Parser:
     def _is(self, left: Operand) -> Condition:
         is_not = self._take_word("NOT")
         if self._take_word("NULL"):
-            found: Condition = Call("is_null", (typed.column_of(self.text, left),))
+            condition: Condition = Call("is_null", (typed.column_of(self.text, left),))
         elif self._is_word("TRUE", "FALSE"):
-            found = typed.compared(self.text, "same", left, self._value())
+            condition = typed.compared(self.text, "same", left, self._value())
         else:
             self._refuse(f"{self._shown()} is not expected after IS; NULL, TRUE or FALSE is")
-        return _negated(found) if is_not else found
+        return _negated(condition) if is_not else condition
 
     def _in(self, left: Operand) -> Condition:
         self._expect_symbol("(")
@@ -173,9 +173,9 @@ class _Parser:
             self._next()
             if self._word() in _QUERIES:
                 self._refuse("a condition looks at one row, and reads no other")
-            found = self._deeper(self._any)
+            operand = self._deeper(self._any)
             self._expect_symbol(")")
-            return found
+            return operand
         if token.text in "+-":
             self._next()
             following = self._peek()
@@ -216,8 +216,10 @@ class _Parser:
     def _call(self, token: SqlToken) -> Operand:
         name = self._next().name.lower()
         if name not in typed.FUNCTIONS:
-            known = ", ".join(sorted(typed.FUNCTIONS))
-            raise bad_condition(self.text, token.start, f"{name}(...) is no function of conditions; there are {known}")
+            functions = ", ".join(sorted(typed.FUNCTIONS))
+            raise bad_condition(
+                self.text, token.start, f"{name}(...) is no function of conditions; there are {functions}"
+            )
         self._expect_symbol("(")
         argument = self._deeper(self._value)
         self._expect_symbol(")")
@@ -232,9 +234,9 @@ class _Parser:
         self.depth += 1
         if self.depth > DEEPEST:
             self._refuse(f"more than {DEEPEST} parts are within each other")
-        found = part()
+        operand = part()
         self.depth -= 1
-        return found
+        return operand
 
     def _peek(self) -> SqlToken | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None

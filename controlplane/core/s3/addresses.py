@@ -51,28 +51,28 @@ class Table:
 
 def ref(text: str) -> Ref | None:
     """None for what is no ref."""
-    found = _REF.fullmatch(text)
-    if found is None:
+    match = _REF.fullmatch(text)
+    if match is None:
         return None
-    if found["time"] is None:
-        return Ref(found["branch"])
+    if match["time"] is None:
+        return Ref(match["branch"])
     try:
-        at = datetime.strptime(found["time"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        at = datetime.strptime(match["time"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
         return None
-    return Ref(found["branch"], Moment(int(at.timestamp()) * 1000 + 999))  # the whole second
+    return Ref(match["branch"], Moment(int(at.timestamp()) * 1000 + 999))  # the whole second
 
 
 def table(ref_text: str, dataflow: str, dataset: str) -> Table | None:
     """None for what is no address of a dataset. A ref with a time has no generations."""
-    place, found = ref(ref_text), _DATASET.fullmatch(dataset)
-    if place is None or found is None or not dataflow:
+    place, match = ref(ref_text), _DATASET.fullmatch(dataset)
+    if place is None or match is None or not dataflow:
         return None
-    number = int(found["generation"]) if found["generation"] else None
+    number = int(match["generation"]) if match["generation"] else None
     if number is not None and (place.time is not None or number > MOST):
         return None
     generation = None if number is None else Generation(number)
-    return Table(place, dataflow, found["name"], generation, f"{ref_text}/{dataflow}/{dataset}/")
+    return Table(place, dataflow, match["name"], generation, f"{ref_text}/{dataflow}/{dataset}/")
 
 
 def split(path: str) -> tuple[Table, str] | None:
@@ -80,5 +80,5 @@ def split(path: str) -> tuple[Table, str] | None:
     parts = path.split("/", _LEVELS)
     if len(parts) <= _LEVELS:
         return None
-    found = table(*parts[:_LEVELS])
-    return None if found is None else (found, parts[_LEVELS])
+    address = table(*parts[:_LEVELS])
+    return None if address is None else (address, parts[_LEVELS])

@@ -61,14 +61,14 @@ def checkpoint_file(version: int) -> str:
 
 def commit_of(name: str) -> int | None:
     """The version that this file would commit."""
-    found = _FILE.fullmatch(name)
-    return int(found["version"]) if found and found["kind"] == "json" else None
+    match = _FILE.fullmatch(name)
+    return int(match["version"]) if match and match["kind"] == "json" else None
 
 
 def checkpoint_of(name: str) -> int | None:
     """The version that this file would hold."""
-    found = _FILE.fullmatch(name)
-    return int(found["version"]) if found and found["kind"] != "json" else None
+    match = _FILE.fullmatch(name)
+    return int(match["version"]) if match and match["kind"] != "json" else None
 
 
 def empty(table: LiveTable, first: State) -> bytes:

@@ -47,11 +47,11 @@ def part_name(key: str, number: int, fragment: str) -> str:
 def parse(name: str) -> PartName | None:
     """None for all that `part_name` does not make."""
     text, _, rest = name.partition(END)
-    found = _REST.fullmatch(rest)
+    match = _REST.fullmatch(rest)
     key, end = _decoded(text)
-    if found is None or end < len(text) or encode(key) != text:
+    if match is None or end < len(text) or encode(key) != text:
         return None
-    return PartName(key, int(found[1]), found[2])
+    return PartName(key, int(match[1]), match[2])
 
 
 def least_key(text: str) -> str:
@@ -84,12 +84,12 @@ def _encoded(character: str) -> str:
 def _decoded(text: str) -> tuple[str, int]:
     """What the start of a text decodes to, as far as it does, and how far that is."""
     characters, end = [], 0
-    while found := _TOKEN.match(text, end):
-        character = _character(found)
+    while token := _TOKEN.match(text, end):
+        character = _character(token)
         if character is None:
             break
         characters.append(character)
-        end = found.end()
+        end = token.end()
     return "".join(characters), end
 
 

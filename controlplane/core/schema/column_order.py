@@ -21,9 +21,9 @@ _LAST: Final = "\U0010ffff"  # after all names: of columns that no listing told
 def first_places(objects: Iterable[SourceObject]) -> dict[str, Place]:
     """Of each column, and each field in it, that a listing told: the least place."""
     names: dict[tuple[str, ...], str] = {}
-    for found in objects:
-        columns = tuple(found["columns"] or ())
-        names[columns] = min(names.get(columns, _LAST), found["name"])
+    for source_object in objects:
+        columns = tuple(source_object["columns"] or ())
+        names[columns] = min(names.get(columns, _LAST), source_object["name"])
     return merged_places({path: (name, at) for at, path in enumerate(kind)} for kind, name in names.items())
 
 

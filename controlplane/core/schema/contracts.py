@@ -14,10 +14,10 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.types import in_words
 
 
-def breaches(contract: Schema, found: Schema) -> tuple[str, ...]:
+def breaches(contract: Schema, actual: Schema) -> tuple[str, ...]:
     """What of the contract does not hold, a sentence for each column; empty if it is kept. Names are compared as they
     are written."""
-    return tuple(_breaches(contract, found))
+    return tuple(_breaches(contract, actual))
 
 
 def broken_promises(contract: Schema, changed: Schema) -> tuple[str, ...]:
@@ -35,8 +35,8 @@ def _broken_promises(contract: Schema, changed: Schema) -> Iterator[str]:
             yield f"column {name} would be {in_words(there[name])}, which does not hold all of {in_words(promised)}"
 
 
-def _breaches(contract: Schema, found: Schema) -> Iterator[str]:
-    there = types(found)
+def _breaches(contract: Schema, actual: Schema) -> Iterator[str]:
+    there = types(actual)
     for name, promised in types(contract).items():
         if name not in there:
             yield f"column {name} is gone"

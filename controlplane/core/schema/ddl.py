@@ -89,18 +89,18 @@ class _Reader:
 
     def columns(self, closing: str) -> None:
         """`name TYPE, ...` up to a closing bracket, or to the end."""
-        seen: set[str] = set()
+        names: set[str] = set()
         try:
-            self._column(seen, is_field=bool(closing))
+            self._column(names, is_field=bool(closing))
             while self._text() == ",":
                 self.at += 1
-                self._column(seen, is_field=bool(closing))
+                self._column(names, is_field=bool(closing))
             if self._text() != closing:
                 self._unexpected(closing)
         except _UnreadableError:
             self.at = len(self.tokens)
 
-    def _column(self, seen: set[str], *, is_field: bool) -> None:
+    def _column(self, names: set[str], *, is_field: bool) -> None:
         name = self._text()
         if not is_field and self._is_key_of_table():
             return
@@ -108,10 +108,10 @@ class _Reader:
             self._note(self.at, "a column is missing here", EXAMPLE, is_certain=True)
             raise _UnreadableError
         place, self.at = self.at, self.at + 1
-        if name in seen:
+        if name in names:
             message = f"the column {name[:40]} is declared twice"
             self._note(place, message, "remove one, or rename it", is_certain=True)
-        seen.add(name)
+        names.add(name)
         if self._text() == ":":
             self._colon(is_field=is_field)
         if self._text() not in ("", ",", ">", ")") and not _is_name(self._text()):
@@ -245,12 +245,12 @@ class _Reader:
                 return
 
     def _unexpected(self, closing: str) -> None:
-        found = self._text()
-        if not found:
+        text = self._text()
+        if not text:
             self._stop(f"{closing!r} is missing at the end", f"add {closing!r}")
-        if _is_name(found):
-            self._stop(f"a comma is missing before {found[:40]!r}", EXAMPLE)
-        self._stop(f"{found[:40]!r} is not expected here", EXAMPLE)
+        if _is_name(text):
+            self._stop(f"a comma is missing before {text[:40]!r}", EXAMPLE)
+        self._stop(f"{text[:40]!r} is not expected here", EXAMPLE)
 
     def _text(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""

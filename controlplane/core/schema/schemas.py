@@ -59,9 +59,9 @@ def parse_ddl(text: str) -> Schema:
     return struct(_column(c) for c in columns)
 
 
-def _whole(found: re.Match[str]) -> str:
+def _whole(match: re.Match[str]) -> str:
     """`NUMERIC(5, -2)` of PostgreSQL is a number of five digits and two zeros, which Spark has no type for."""
-    return f"DECIMAL({int(found[1]) + int(found[2])}, 0)"
+    return f"DECIMAL({int(match[1]) + int(match[2])}, 0)"
 
 
 def struct(fields: Iterable[tuple[str, Type]]) -> Schema:
@@ -121,9 +121,9 @@ def missing_columns(schema: Schema, own: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c for c in own if c not in have))
 
 
-def append_columns(schema: Schema, names: Iterable[str], found: Schema) -> Schema:
-    """`schema` with the named columns of `found` at its end, typed as found."""
-    new = types(found)
+def append_columns(schema: Schema, names: Iterable[str], typed: Schema) -> Schema:
+    """`schema` with the named columns of `typed` at its end, with its types."""
+    new = types(typed)
     return {"type": "struct", "fields": [*schema["fields"], *struct((n, new[n]) for n in names if n in new)["fields"]]}
 
 

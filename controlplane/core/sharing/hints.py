@@ -31,13 +31,13 @@ _NUMBERS: Final = ("int", "long", "float", "double")
 
 def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition | None:
     """What is certain of all rows that the client keeps; None where nothing is. `tree`: JSON, or empty."""
-    found = [_parsed(text, schema) for text in texts]
+    conditions = [_parsed(text, schema) for text in texts]
     if tree:
-        found.append(_parsed(_of_tree(tree), schema))
-    known = tuple(condition for condition in found if condition is not None)
-    if len(known) > 1:
-        return Call("and", known)
-    return known[0] if known else None
+        conditions.append(_parsed(_of_tree(tree), schema))
+    certain = tuple(condition for condition in conditions if condition is not None)
+    if len(certain) > 1:
+        return Call("and", certain)
+    return certain[0] if certain else None
 
 
 def _parsed(text: str | None, schema: Schema) -> Condition | None:
@@ -74,9 +74,9 @@ def _condition(node: object, depth: int) -> str | None:
 
 
 def _joined(word: str, parts: Sequence[str | None], *, least: int = 1, most: int | None = None) -> str | None:
-    known = [part for part in parts if part is not None]
-    is_whole = len(known) == len(parts) >= least and (most is None or len(parts) <= most)
-    return f"({word.join(known)})" if is_whole else None
+    certain = [part for part in parts if part is not None]
+    is_whole = len(certain) == len(parts) >= least and (most is None or len(parts) <= most)
+    return f"({word.join(certain)})" if is_whole else None
 
 
 def _wrapped(form: str, parts: Sequence[str | None]) -> str | None:

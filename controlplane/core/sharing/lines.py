@@ -62,13 +62,13 @@ def protocol(form: Form, head: TableHead) -> Json:
 def _of_delta_table(head: TableHead) -> Json:
     """A log with changes is of tables that writers of version 4 write, or that name the feature."""
     if needs_local_times(head.schema):
-        more = ["changeDataFeed"] if head.has_changes else []
-        return {**WITH_LOCAL_TIMES, "writerFeatures": [*WITH_LOCAL_TIMES["writerFeatures"], *more]}
+        features = ["changeDataFeed"] if head.has_changes else []
+        return {**WITH_LOCAL_TIMES, "writerFeatures": [*WITH_LOCAL_TIMES["writerFeatures"], *features]}
     return {**PLAIN, "minWriterVersion": 4} if head.has_changes else PLAIN
 
 
 def metadata(form: Form, head: TableHead) -> Json:
-    told: Json = {
+    common: Json = {
         "id": head.id,
         "name": head.name,
         "format": {"provider": "parquet"},
@@ -77,60 +77,60 @@ def metadata(form: Form, head: TableHead) -> Json:
         "configuration": {CHANGES: "true"} if head.has_changes else {},
     }
     if form == "parquet":
-        return {"metaData": {**told, "version": head.version}}
-    of_delta = {**told, "format": {"provider": "parquet", "options": {}}, "createdTime": 0}
+        return {"metaData": {**common, "version": head.version}}
+    of_delta = {**common, "format": {"provider": "parquet", "options": {}}, "createdTime": 0}
     return {"metaData": {"version": head.version, "deltaMetadata": of_delta}}
 
 
-def file(form: Form, kind: Kind, one: SharedFile) -> Json:
-    return _of_parquet(kind, one) if form == "parquet" else _of_delta(kind, one)
+def file(form: Form, kind: Kind, shared_file: SharedFile) -> Json:
+    return _of_parquet(kind, shared_file) if form == "parquet" else _of_delta(kind, shared_file)
 
 
-def _of_parquet(kind: Kind, one: SharedFile) -> Json:
-    told: Json = {
-        "url": one.url,
-        "id": one.id,
+def _of_parquet(kind: Kind, shared_file: SharedFile) -> Json:
+    action: Json = {
+        "url": shared_file.url,
+        "id": shared_file.id,
         "partitionValues": {},
-        "size": one.entry["size"],
-        "version": one.version,
-        "timestamp": one.at,
-        "expirationTimestamp": one.expires,
+        "size": shared_file.entry["size"],
+        "version": shared_file.version,
+        "timestamp": shared_file.at,
+        "expirationTimestamp": shared_file.expires,
     }
-    return {kind: told if kind == "remove" else {**told, "stats": _stats(one.entry)}}
+    return {kind: action if kind == "remove" else {**action, "stats": _stats(shared_file.entry)}}
 
 
-def _of_delta(kind: Kind, one: SharedFile) -> Json:
-    told: Json = {
-        "id": one.id,
-        "size": one.entry["size"],
-        "version": one.version,
-        "timestamp": one.at,
-        "expirationTimestamp": one.expires,
-        "deltaSingleAction": _removed(one) if kind == "remove" else _added(one),
+def _of_delta(kind: Kind, shared_file: SharedFile) -> Json:
+    action: Json = {
+        "id": shared_file.id,
+        "size": shared_file.entry["size"],
+        "version": shared_file.version,
+        "timestamp": shared_file.at,
+        "expirationTimestamp": shared_file.expires,
+        "deltaSingleAction": _removed(shared_file) if kind == "remove" else _added(shared_file),
     }
-    return {"file": told}
+    return {"file": action}
 
 
-def _added(one: SharedFile) -> Json:
+def _added(shared_file: SharedFile) -> Json:
     add: Json = {
-        "path": one.url,
+        "path": shared_file.url,
         "partitionValues": {},
-        "size": one.entry["size"],
-        "modificationTime": one.at,
+        "size": shared_file.entry["size"],
+        "modificationTime": shared_file.at,
         "dataChange": True,
-        "stats": _stats(one.entry),
+        "stats": _stats(shared_file.entry),
     }
     return {"add": add}
 
 
-def _removed(one: SharedFile) -> Json:
+def _removed(shared_file: SharedFile) -> Json:
     remove: Json = {
-        "path": one.url,
-        "deletionTimestamp": one.at,
+        "path": shared_file.url,
+        "deletionTimestamp": shared_file.at,
         "dataChange": True,
         "extendedFileMetadata": True,
         "partitionValues": {},
-        "size": one.entry["size"],
+        "size": shared_file.entry["size"],
     }
     return {"remove": remove}
 

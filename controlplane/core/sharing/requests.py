@@ -51,11 +51,13 @@ class Capabilities:
 
 def capabilities_of(header: str) -> Capabilities:
     """As in `responseformat=delta,parquet;readerfeatures=timestampntz`; what is not known is left out."""
-    said: dict[str, frozenset[str]] = {}
+    settings: dict[str, frozenset[str]] = {}
     for part in header.lower().split(";"):
         name, _, values = part.partition("=")
-        said[name.strip()] = frozenset(value.strip() for value in values.split(","))
-    return Capabilities(said.get("responseformat", frozenset({"parquet"})), said.get("readerfeatures", frozenset()))
+        settings[name.strip()] = frozenset(value.strip() for value in values.split(","))
+    return Capabilities(
+        settings.get("responseformat", frozenset({"parquet"})), settings.get("readerfeatures", frozenset())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +75,27 @@ class WantedSnapshot:
 def snapshot_of(body: bytes) -> WantedSnapshot:
     """Raises BadRequest."""
     try:
-        found = json.loads(body or b"{}")
+        request = json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise BadRequest("the body is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(request, dict):
         raise BadRequest("the body is no JSON object")
-    if "startingVersion" in found or "endingVersion" in found:
+    if "startingVersion" in request or "endingVersion" in request:
         raise BadRequest("a query of several versions is not answered; ask for the changes of the table")
-    timestamp = found.get("timestamp")
+    timestamp = request.get("timestamp")
     if timestamp is not None and not isinstance(timestamp, str):
         raise BadRequest("timestamp is no text")
-    wanted = _snapshot(_whole(found, "version"), _time("timestamp", timestamp), _whole(found, "limitHint"))
-    return _hinted(wanted, found)
+    snapshot = _snapshot(_whole(request, "version"), _time("timestamp", timestamp), _whole(request, "limitHint"))
+    return _hinted(snapshot, request)
 
 
-def _hinted(wanted: WantedSnapshot, body: Mapping[str, object]) -> WantedSnapshot:
+def _hinted(snapshot: WantedSnapshot, body: Mapping[str, object]) -> WantedSnapshot:
     """A limit counts rows that are kept, of which hints tell that not all of a file are: then it limits nothing."""
     texts, tree = body.get("predicateHints"), body.get("jsonPredicateHints")
     if not texts and not tree:
-        return wanted
+        return snapshot
     sql = tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
-    return replace(wanted, limit=None, texts=sql[:MOST_HINTS], tree=tree if isinstance(tree, str) else "")
+    return replace(snapshot, limit=None, texts=sql[:MOST_HINTS], tree=tree if isinstance(tree, str) else "")
 
 
 def head_of(query: Mapping[str, str]) -> WantedSnapshot:

@@ -103,8 +103,8 @@ class Analysis:
             reason = self._words(unproven)
             words = f"`all`: {reason}" if partition_by else self.shape.reason
             return {name: Verdict("all", words, unmerged=reason) for name in names}
-        found = self._by(relation, calls, partition_by, columns)
-        return {name: found.get(name) or self._all(relation, calls, name, found[""]) for name in names}
+        by_key = self._by(relation, calls, partition_by, columns)
+        return {name: by_key.get(name) or self._all(relation, calls, name, by_key[""]) for name in names}
 
     def outputs(self, columns: KnownNames) -> tuple[str, ...] | None:
         """Names of the output's columns in order; empty where an expression has none; None if it cannot be told."""

@@ -73,7 +73,7 @@ def _compare(
     for level in range(max((ref.level for ref in tops), default=0), -1, -1):
         below = _unequal(nodes, walk, [ref for ref in tops if ref.level == level], roots, rule, start)
         walk = _windows(below, window)
-    return _told(nodes, walk, roots, rule)
+    return _changes(nodes, walk, roots, rule)
 
 
 def _unequal(
@@ -112,7 +112,7 @@ def _unshared(parents: Iterable[tuple[Ref, Node]], waiting: Iterable[Ref], rule:
     return sorted(refs)
 
 
-def _told(
+def _changes(
     nodes: NodeStore, above: Iterator[Batch], roots: Mapping[bytes, Node], rule: Rule[C]
 ) -> Iterator[tuple[int, C]]:
     carried: dict[int, Rows] = {}

@@ -106,7 +106,7 @@ def ranges(
         if is_level:
             old.lower(nodes, bounds)
         _share(new, old)
-    return _told(new, None if against is None else old, cells)
+    return _compared(new, None if against is None else old, cells)
 
 
 def _top(nodes: NodeStore, root: bytes | None, bounds: _Bounds) -> _Side:
@@ -147,7 +147,7 @@ def _share(new: _Side, old: _Side) -> None:
 # --- from nodes to ranges -------------------------------------------------------------------------
 
 
-def _told(new: _Side, old: _Side | None, cells: int) -> list[Range]:
+def _compared(new: _Side, old: _Side | None, cells: int) -> list[Range]:
     ranges = [_merged(some) for some in _evenly(new.items, cells)]
     if old is None:
         return [new_range._replace(differs=None) for new_range in ranges]
