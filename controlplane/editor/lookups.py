@@ -28,28 +28,28 @@ class Lookups:
 
     def __init__(self, connect: Connect, branch: str) -> None:
         self._connect, self._branch = connect, branch
-        self._known: dict[str, DatasetAnswer] = {}
-        self._asked: dict[str, Future[DatasetAnswer | None]] = {}
+        self._answers: dict[str, DatasetAnswer] = {}
+        self._pending: dict[str, Future[DatasetAnswer | None]] = {}
         self._queue = queue.Queue[tuple[str, Future[DatasetAnswer | None]]](WAITING)
         self._lock = threading.Lock()
         threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
     def known(self, dataset: str) -> DatasetAnswer | None:
         """What it was last answered, at once."""
-        return self._known.get(dataset)
+        return self._answers.get(dataset)
 
     def forget(self) -> None:
         """Ask anew what is asked from now on; until there is an answer, the earlier one is known."""
         with self._lock:
-            self._asked.clear()
+            self._pending.clear()
 
     def ask(self, dataset: str) -> Future[DatasetAnswer | None]:
         """The answer, or what is known where there is none. It may never come."""
         with self._lock:
-            pending = self._asked.get(dataset)
+            pending = self._pending.get(dataset)
             if pending is not None:
                 return pending
-            future = self._asked[dataset] = Future()
+            future = self._pending[dataset] = Future()
         try:
             self._queue.put_nowait((dataset, future))
         except queue.Full:
@@ -63,9 +63,9 @@ class Lookups:
             try:
                 client = client or ends.enter_context(self._connect())
                 if client is not None:
-                    self._known[dataset] = client.dataset(dataset, branch=self._branch)
+                    self._answers[dataset] = client.dataset(dataset, branch=self._branch)
             except ApiError:
-                self._known.pop(dataset, None)  # there is no such dataset, or it is not for us
+                self._answers.pop(dataset, None)  # there is no such dataset, or it is not for us
             except (HeadgateError, BadSetting, OSError, httpx2.HTTPError):
                 ends.close()
                 ends, client = ExitStack(), None

@@ -52,7 +52,7 @@ class Editor:
         self._knowledge, self._lookups = Knowledge(), Lookups(connect, branch)
         self._looking = ThreadPoolExecutor(1, "looking")
         self._edits: dict[str, int] = {}  # how often a document changed, by its URI
-        self._told: dict[str, set[str]] = {}  # where its problems were told
+        self._reported: dict[str, set[str]] = {}  # where its problems were reported
         triggers = types.CompletionOptions(trigger_characters=[".", ":", " "])
         self._answer(types.TEXT_DOCUMENT_DID_OPEN, self._opened)
         self._answer(types.TEXT_DOCUMENT_DID_CHANGE, self._changed)
@@ -81,7 +81,7 @@ class Editor:
         """Problems of a file that nobody looks at are not told any more."""
         uri = params.text_document.uri
         self._edits[uri] = self._edits.get(uri, 0) + 1
-        for each in self._told.pop(uri, set()):
+        for each in self._reported.pop(uri, set()):
             self._publish(each, [])
 
     async def _look(self, uri: str, quiet_s: float) -> None:
@@ -112,9 +112,9 @@ class Editor:
 
     def _tell(self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
         """Also that there are none any more."""
-        for each in {uri, *diagnostics, *self._told.get(uri, set())}:
+        for each in {uri, *diagnostics, *self._reported.get(uri, set())}:
             self._publish(each, diagnostics.get(each, []), of if each == uri else None)
-        self._told[uri] = {uri, *diagnostics}
+        self._reported[uri] = {uri, *diagnostics}
 
     def _publish(self, uri: str, diagnostics: list[types.Diagnostic], of: int | None = None) -> None:
         self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, of))

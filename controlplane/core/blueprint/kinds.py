@@ -126,10 +126,10 @@ class Text:
 
     checks: tuple[Check, ...] = ()
     pattern: str = ""
-    wanted: str = "a text"
+    expected: str = "a text"
 
     def read(self, node: Node, reading: Reading) -> str:
-        text = text_of(node, reading, self.wanted)
+        text = text_of(node, reading, self.expected)
         for check in self.checks:
             if fault := check(text):
                 raise reading.refuse(node, *fault)
@@ -195,16 +195,16 @@ class Choice(Generic[Word]):
     later: tuple[str, ...] = ()
 
     def read(self, node: Node, reading: Reading) -> Word:
-        text = text_of(node, reading, self._wanted())
+        text = text_of(node, reading, self._expected())
         for word in self.now:
             if text == word:
                 return word
         if text in self.later:
-            raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._wanted()}")
+            raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._expected()}")
         hint = reading.problems.guess(text, self.now)
-        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}", hint)
+        raise reading.refuse(node, "invalid-value", f"expected {self._expected()}, found {shown(text)}", hint)
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         return " or ".join(filter(None, (", ".join(self.now[:-1]), self.now[-1])))
 
     def schema(self) -> JsonSchema:

@@ -67,17 +67,17 @@ class Problems:
     """An append-only list of problems, cut off where no reader would follow."""
 
     def __init__(self) -> None:
-        self._found: list[Problem] = []
+        self._problems: list[Problem] = []
         self._dropped = 0
         self.noted = 0  # also those that are told once for several components
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._problems)
 
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
         self.noted += 1
-        if len(self._found) < MOST_PROBLEMS:
-            self._found.append(Problem(place.file, place.line, place.column, code, message, hint))
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(place.file, place.line, place.column, code, message, hint))
         else:
             self._dropped += 1
 
@@ -88,22 +88,22 @@ class Problems:
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:
         """`did_you_mean`, for the first problems only: comparing names takes longer than finding them missing."""
-        return did_you_mean(word, candidates) if len(self._found) < _MOST_GUESSES else ""
+        return did_you_mean(word, candidates) if len(self._problems) < _MOST_GUESSES else ""
 
     def holds(self, place: Position, code: Code, message: str) -> bool:
         """Whether a problem is known, with another component that uses the same part."""
         at = (place.file, place.line, place.column, code)
-        same = (p for p in self._found if (p.file, p.line, p.column, p.code) == at)
+        same = (p for p in self._problems if (p.file, p.line, p.column, p.code) == at)
         return any(p.message == message or p.message.startswith(f"{message}; component ") for p in same)
 
     def raise_if_any(self) -> None:
-        if self._found:
+        if self._problems:
             raise InvalidBlueprint(self.found)
 
     @property
     def found(self) -> tuple[Problem, ...]:
         """In order of place; a last one counts those that were dropped."""
-        in_order = sorted(self._found)
+        in_order = sorted(self._problems)
         if self._dropped:
             last = in_order[-1]
             message = f"{self._dropped} more problems are not shown"

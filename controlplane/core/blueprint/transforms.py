@@ -42,7 +42,7 @@ from dataplane.contract.jobs import Mode
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
 DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?({QUARANTINE})?$", "a dataset's name")
-INPUT_DATASET = Text((checks.input_dataset,), DATASET.pattern, DATASET.wanted)
+INPUT_DATASET = Text((checks.input_dataset,), DATASET.pattern, DATASET.expected)
 MODULE_PATH = Text((checks.module_path,), r"\.py$", "a path")
 PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^{checks.PARAMETER}$")
 

@@ -59,5 +59,5 @@ _OTHER: Final = YamlFault("the text is no YAML here", "check the indentation, qu
 
 def yaml_fault(context: str, problem: str) -> YamlFault:
     """The fault behind what a parser says it was doing, and found."""
-    said = f"{context}: {problem}"
-    return next((fault for needles, fault in _FAULTS if all(n in said for n in needles)), _OTHER)
+    fault_text = f"{context}: {problem}"
+    return next((fault for needles, fault in _FAULTS if all(n in fault_text for n in needles)), _OTHER)

@@ -52,7 +52,7 @@ class Columns:
     """The columns of datasets, each found once."""
 
     nodes: Mapping[str, Node]
-    found: dict[str, Names] = field(default_factory=dict)
+    by_dataset: dict[str, Names] = field(default_factory=dict)
     selected: dict[str, sql.OutputColumns] = field(default_factory=dict)
 
     def of(self, dataset: str) -> Names:
@@ -61,19 +61,19 @@ class Columns:
         while waiting:
             node = self.nodes.get(waiting[-1])
             slots = node.slots if isinstance(node, Transform) else ()
-            lacking = [slot.dataset for slot in slots if slot.dataset not in self.found]
+            lacking = [slot.dataset for slot in slots if slot.dataset not in self.by_dataset]
             if lacking:
                 waiting += lacking
             else:
-                self.found[waiting.pop()] = self._of(node)
-        return self.found[dataset]
+                self.by_dataset[waiting.pop()] = self._of(node)
+        return self.by_dataset[dataset]
 
     def outputs(self, node: Transform) -> sql.OutputColumns | None:
         """Of SQL, whose inputs were found."""
         if node.query is None or not node.query.parsed:
             return None
         if node.dataset not in self.selected:
-            inputs = {slot.name: names for slot in node.slots if (names := self.found[slot.dataset]) is not None}
+            inputs = {slot.name: names for slot in node.slots if (names := self.by_dataset[slot.dataset]) is not None}
             if node.fold is not None:
                 inputs[node.fold.name] = _names(node.fold.schema)
             columns = node.query.output_columns(inputs, case_sensitive=node.is_case_sensitive)

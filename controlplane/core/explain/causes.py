@@ -63,7 +63,7 @@ class Explaining:
     audit: Audit
     now: float
     shows_all: bool = False
-    seen: dict[str, CauseNode] = field(default_factory=dict)
+    explained: dict[str, CauseNode] = field(default_factory=dict)
 
     # --- one dataset ------------------------------------------------------------------------------
 
@@ -220,14 +220,14 @@ class Explaining:
     # --- each once --------------------------------------------------------------------------------
 
     def _repeated(self, cause_node: CauseNode) -> CauseNode | None:
-        before = self.seen.get(cause_node.dataset)
+        before = self.explained.get(cause_node.dataset)
         if before is None:
-            self.seen[cause_node.dataset] = cause_node
+            self.explained[cause_node.dataset] = cause_node
             return None
         return replace(before, inputs=(), items=(), is_repeated=True)
 
     def _keep(self, cause_node: CauseNode) -> CauseNode:
-        self.seen[cause_node.dataset] = cause_node
+        self.explained[cause_node.dataset] = cause_node
         return cause_node
 
 

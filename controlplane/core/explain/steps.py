@@ -54,18 +54,18 @@ class Differences:
 
     new: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     is_whole: bool = True
 
     @property
     def keys(self) -> list[str]:
-        return sorted((*self.new, *self.changed, *self.gone))
+        return sorted((*self.new, *self.changed, *self.removed))
 
     def add(self, key: str, *, was_there: bool, is_there: bool) -> None:
         if not was_there:
             self.new.append(key)
         elif not is_there:
-            self.gone.append(key)
+            self.removed.append(key)
         else:
             self.changed.append(key)
 

@@ -44,7 +44,7 @@ def headline(roots: Sequence[str]) -> str:
 def of_objects(node: Source, differing: Differences, *, is_edited: bool = False) -> str:
     """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow was, so that a file
     which is left out may be there still."""
-    left_out = _unread(node, differing) if is_edited else _gone(node, differing)
+    left_out = _unread(node, differing) if is_edited else _removed(node, differing)
     parts = [_new(node, differing), _changed(node, differing), left_out]
     return and_list([part for part in parts if part])
 
@@ -57,13 +57,13 @@ def _changed(node: Source, differing: Differences) -> str:
     return _some(node, differing.changed, differing.is_whole, singular="changed", plural="changed")
 
 
-def _gone(node: Source, differing: Differences) -> str:
-    return _some(node, differing.gone, differing.is_whole, singular="is gone", plural="are gone")
+def _removed(node: Source, differing: Differences) -> str:
+    return _some(node, differing.removed, differing.is_whole, singular="is gone", plural="are gone")
 
 
 def _unread(node: Source, differing: Differences) -> str:
     return _some(
-        node, differing.gone, differing.is_whole, singular="is not read any more", plural="are not read any more"
+        node, differing.removed, differing.is_whole, singular="is not read any more", plural="are not read any more"
     )
 
 

@@ -68,7 +68,7 @@ class Lineages:
     facts: KnownFacts
     schemas: Schemas = field(init=False)
     _memos: Mapping[bytes, Memo] = field(default_factory=dict)
-    _found: dict[str, NodeLineage] = field(default_factory=dict)
+    _lineages: dict[str, NodeLineage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.schemas = Schemas(self.desired, self.facts)
@@ -89,9 +89,9 @@ class Lineages:
 
     def of(self, dataset: str) -> NodeLineage:
         """Of a dataset that was prepared."""
-        if dataset not in self._found:
-            self._found[dataset] = self._of(self.desired.nodes[dataset])
-        return self._found[dataset]
+        if dataset not in self._lineages:
+            self._lineages[dataset] = self._of(self.desired.nodes[dataset])
+        return self._lineages[dataset]
 
     def columns(self, dataset: str) -> tuple[str, ...]:
         """None of them where they are not known."""
@@ -120,7 +120,7 @@ class Lineages:
         if node.fold is not None:
             reads[node.fold.name] = node.fold.schema
         columns = [name for name in self.columns(node.dataset) if not (node.output and name == REASON)]
-        by, analysis = self._found_of(node, reads, columns)
+        by, analysis = self._analysis_of(node, reads, columns)
         datasets = {slot.name: slot.dataset for slot in node.slots}
         if node.fold is not None:
             datasets[node.fold.name] = node.dataset
@@ -151,7 +151,7 @@ class Lineages:
                 for edge in fields.get(name, ()):
                     yield Edge(edge.dataset, edge.column, ("FILTER",))
 
-    def _found_of(
+    def _analysis_of(
         self, node: Transform, reads: Mapping[str, Schema | None], columns: list[str]
     ) -> tuple[Origin, ColumnLineage]:
         key = self._key(node)

@@ -48,14 +48,14 @@ class Schemas:
     unanswered: str = ""  # why Spark's answers are missing, where it was asked
     wishes: dict[str, Wish] = field(default_factory=dict)
     errors: dict[str, TaskError] = field(default_factory=dict)  # what Spark says against a transform
-    _known: dict[str, KnownSchema] = field(default_factory=dict)
+    _schemas: dict[str, KnownSchema] = field(default_factory=dict)
     _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
 
     def of(self, dataset: str) -> KnownSchema:
         """Inputs have to be asked for first, which `Desired.order` does."""
-        if dataset not in self._known:
-            self._known[dataset] = self._found(dataset)
-        return self._known[dataset]
+        if dataset not in self._schemas:
+            self._schemas[dataset] = self._schema_of(dataset)
+        return self._schemas[dataset]
 
     def reads(self, node: Transform) -> dict[str, KnownSchema]:
         """What each input is read with, by its name in the text."""
@@ -66,7 +66,7 @@ class Schemas:
             by_slot[slot.name] = KnownSchema(schema, of.origin, of.why)
         return by_slot
 
-    def _found(self, dataset: str) -> KnownSchema:
+    def _schema_of(self, dataset: str) -> KnownSchema:
         node = self.desired.nodes.get(dataset)
         if node is None or isinstance(node, Sink):
             return KnownSchema(None, "unknown", "there is no such dataset")

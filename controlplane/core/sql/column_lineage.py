@@ -95,16 +95,16 @@ class _Walk:
     is_either: bool  # a column that USING makes of two may be that of the second
     tracing: Tracing = field(default_factory=Tracing)
     untold: list[str] = field(default_factory=list)
-    _known: dict[int, Values] = field(default_factory=dict)  # by scope
+    _by_scope: dict[int, Values] = field(default_factory=dict)  # by scope
 
     def of(self, scope: Scope) -> Values:
         """The columns of a scope's result."""
         key = id(scope)
-        if key not in self._known:
-            self._known[key] = self._found(scope)
-        return self._known[key]
+        if key not in self._by_scope:
+            self._by_scope[key] = self._values_of(scope)
+        return self._by_scope[key]
 
-    def _found(self, scope: Scope) -> Values:
+    def _values_of(self, scope: Scope) -> Values:
         tree = scope.expression
         if isinstance(tree, exp.SetOperation):
             return self._together(scope, tree)

@@ -52,23 +52,23 @@ class _MixedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`by`: expressions over an input's columns, for each part of the key; `whole`: inputs that are read whole."""
+class InputKeys:
+    """`by`: expressions over an input's columns, for each part of the key; `unsplit`: inputs that are read whole."""
 
     by: Mapping[str, tuple[exp.Expr, ...]]
-    whole: frozenset[str]
+    unsplit: frozenset[str]
 
-    def __or__(self, other: Found) -> Found:
+    def __or__(self, other: InputKeys) -> InputKeys:
         for name in self.by.keys() & other.by.keys():
             if self.by[name] != other.by[name]:
                 raise _MixedError(name)
-        both = Found({**self.by, **other.by}, self.whole | other.whole)
-        for name in both.by.keys() & both.whole:
+        both = InputKeys({**self.by, **other.by}, self.unsplit | other.unsplit)
+        for name in both.by.keys() & both.unsplit:
             raise _MixedError(name)
         return both
 
 
-def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[str]) -> Found:
+def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[str]) -> InputKeys:
     """Inputs that may be read by the values of these output columns. Raises Unproven if there is none."""
     key = tuple(frozenset({column(columns.fold(name))}) for name in names)
     unsplit: frozenset[str] = frozenset()
@@ -81,18 +81,18 @@ def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[st
             raise Unproven("the query is too large to follow", query.offset) from None
 
 
-def _whole(relations: Iterable[Relation]) -> Found:
-    return Found({}, frozenset(ref.name.lower() for relation in relations for ref in relation.reads))
+def _unsplit(relations: Iterable[Relation]) -> InputKeys:
+    return InputKeys({}, frozenset(ref.name.lower() for relation in relations for ref in relation.reads))
 
 
 @dataclass(slots=True)
 class _Proof:
     calls: Calls
-    known: KnownNames
-    whole: frozenset[str]
+    columns: KnownNames
+    unsplit: frozenset[str]
     steps: int = field(default=0)
 
-    def push(self, relation: Relation, key: Key) -> Found:
+    def push(self, relation: Relation, key: Key) -> InputKeys:
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise _TooLargeError
@@ -102,25 +102,25 @@ class _Proof:
             case Union():
                 return self._union(relation, key)
             case QueryScope():
-                return _ScopeProof(self, relation, Inside(relation, self.known)).found(key)
+                return _ScopeProof(self, relation, Inside(relation, self.columns)).keys_of_inputs(key)
             case Other(what=what, offset=offset):
                 raise Unproven(what, offset)
 
-    def _mention(self, mention: Mention, key: Key) -> Found:
+    def _mention(self, mention: Mention, key: Key) -> InputKeys:
         name = mention.ref.name.lower()
-        if name in self.whole:
+        if name in self.unsplit:
             raise Unproven(f"{mention.ref.name} is read in more than one way", mention.offset)
-        columns = self.known.outputs(mention)
+        columns = self.columns.outputs(mention)
         parts = tuple(min(part, key=_plainness) for part in key)
         for part in parts:
             used = [c.name for c in part.find_all(exp.Column)]
             if not used or (columns is not None and not set(used) <= set(columns)):
                 raise Unproven(f"{mention.ref.name} has no column for the key", mention.offset)
-        return Found({name: parts}, frozenset())
+        return InputKeys({name: parts}, frozenset())
 
-    def _union(self, union: Union, key: Key) -> Found:
+    def _union(self, union: Union, key: Key) -> InputKeys:
         left, right = union.sides
-        ours, theirs = self.known.outputs(left), self.known.outputs(right)
+        ours, theirs = self.columns.outputs(left), self.columns.outputs(right)
         if ours is None or theirs is None or len(ours) != len(theirs):
             raise Unproven("UNION ALL of columns that cannot be told", union.offset)
         places = {name: at for at, name in enumerate(ours) if ours.count(name) == 1}
@@ -153,7 +153,7 @@ class _ScopeProof:
     scope: QueryScope
     inside: Inside
 
-    def found(self, key: Key) -> Found:
+    def keys_of_inputs(self, key: Key) -> InputKeys:
         select = self.scope.select
         for part, value in select.args.items():
             if value and part not in _SCOPE_PARTS:
@@ -167,7 +167,7 @@ class _ScopeProof:
         where = select.args.get("where")
         every = list(range(len(self.scope.sources)))
         pairs = self._pairs(where.this, list(visible_sources(self.scope))) if where else ()
-        return self._join(every[-1], closed(inner, pairs)) | _whole(self.scope.inner)
+        return self._join(every[-1], closed(inner, pairs)) | _unsplit(self.scope.inner)
 
     def _output(self, member: exp.Expr) -> exp.Expr | None:
         return replaced(member, lambda c: self.inside.output(c.name))
@@ -211,7 +211,7 @@ class _ScopeProof:
 
     # --- joins, from the last to the first ---
 
-    def _join(self, at: int, key: Key) -> Found:
+    def _join(self, at: int, key: Key) -> InputKeys:
         source = self.scope.sources[at]
         if at == 0:
             return self._source(0, key)
@@ -235,45 +235,45 @@ class _ScopeProof:
             case _:
                 raise Unproven(f"{side or kind} JOIN", source.relation.offset)
 
-    def _inner(self, at: int, key: Key) -> Found:
+    def _inner(self, at: int, key: Key) -> InputKeys:
         """Either side may be read by the key, or both; at least one has to."""
-        sides: tuple[Callable[[], Found], ...] = (
+        sides: tuple[Callable[[], InputKeys], ...] = (
             lambda: self._join(at - 1, self._left(at, key, "the key comes from both sides of a join")),
             lambda: self._source(at, self._right(at, key, "the key comes from both sides of a join")),
         )
-        proofs, reasons = list[Found](), list[Unproven]()
+        proofs, reasons = list[InputKeys](), list[Unproven]()
         for side, parts in zip(sides, self._parts(at), strict=True):
             try:
                 proofs.append(side())
             except Unproven as reason:
                 reasons.append(reason)
-                proofs.append(_whole(parts))
+                proofs.append(_unsplit(parts))
         if len(reasons) == len(proofs):
             raise reasons[0]
         return proofs[0] | proofs[1]
 
-    def _preserving_left(self, at: int, key: Key, pairs: Pairs) -> Found:
+    def _preserving_left(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
         left = self._left(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
         preserved = self._join(at - 1, left)
         return preserved | self._other_side(
             lambda: self._source(at, self._right(at, closed(left, pairs), "")), self._parts(at)[1]
         )
 
-    def _preserving_right(self, at: int, key: Key, pairs: Pairs) -> Found:
+    def _preserving_right(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
         right = self._right(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
         preserved = self._source(at, right)
         return preserved | self._other_side(
             lambda: self._join(at - 1, self._left(at, closed(right, pairs), "")), self._parts(at)[0]
         )
 
-    def _other_side(self, side: Callable[[], Found], parts: tuple[Relation, ...]) -> Found:
+    def _other_side(self, side: Callable[[], InputKeys], parts: tuple[Relation, ...]) -> InputKeys:
         """The side that adds to rows: by the key where the join says that its rows have it, else whole."""
         try:
             return side()
         except Unproven:
-            return _whole(parts)
+            return _unsplit(parts)
 
-    def _full(self, at: int, key: Key, pairs: Pairs) -> Found:
+    def _full(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
         """Both sides add rows of their own, so the key has to be made of both, and both are read by it."""
         offset = self.scope.sources[at].relation.offset
         both = [self._made_of_both(at, part, pairs) for part in key]
@@ -294,11 +294,11 @@ class _ScopeProof:
 
     # --- sides ---
 
-    def _source(self, at: int, key: Key) -> Found:
+    def _source(self, at: int, key: Key) -> InputKeys:
         """The key over the numbered source, as the source's relation calls its columns."""
         source = self.scope.sources[at]
-        outer = tuple(map(self.inside.known.fold, source.columns))
-        inner = self.inside.known.outputs(source.relation)
+        outer = tuple(map(self.inside.columns.fold, source.columns))
+        inner = self.inside.columns.outputs(source.relation)
 
         def own(outer_column: exp.Column) -> exp.Expr | None:
             if outer_column.table != str(at):
@@ -353,7 +353,7 @@ class _ScopeProof:
         left = [i for i in visible_sources(self.scope) if i < at]
         if any(name in self.inside.using(i) for i in left if i):
             return column(name, MERGED)
-        having = [i for i in left if name in (self.inside.known.of_source(self.scope.sources[i]) or (name,))]
+        having = [i for i in left if name in (self.inside.columns.of_source(self.scope.sources[i]) or (name,))]
         return column(name, str(having[0])) if len(having) == 1 else None
 
     def _unmerged(self, at: int, key: Key, *, left: bool, right: bool) -> Key:

@@ -41,10 +41,10 @@ class KnownNames:
     def outputs(self, relation: Relation) -> Outputs:
         """Names of a relation's columns in order; empty where only Spark can tell. None: not even how many."""
         if relation not in self._outputs:
-            self._outputs[relation] = self._found(relation)
+            self._outputs[relation] = self._computed(relation)
         return self._outputs[relation]
 
-    def _found(self, relation: Relation) -> Outputs:
+    def _computed(self, relation: Relation) -> Outputs:
         match relation:
             case Mention(ref=ref):
                 columns = self.columns.get(ref.name.lower())
@@ -141,7 +141,7 @@ class Inside:
     """Columns as one scope sees them."""
 
     scope: QueryScope
-    known: KnownNames
+    columns: KnownNames
 
     def value(self, expression: exp.Expr, sources: list[int], aliases: frozenset[str] = frozenset()) -> exp.Expr | None:
         """An expression of the scope over numbered sources. `aliases` of the SELECT list could be meant as well."""
@@ -153,7 +153,7 @@ class Inside:
         items = [i for i in self.scope.select.expressions if not i.is_star]
         if any(isinstance(item, exp.Aliases) for item in items):
             return None
-        own = [i for i in items if is_named(i) and self.known.fold(i.alias_or_name) == name]
+        own = [i for i in items if is_named(i) and self.columns.fold(i.alias_or_name) == name]
         if own:
             earlier = self.aliases(self.scope.select.expressions.index(own[0]))
             return self.value(own[0].unalias(), visible, earlier) if len(own) == 1 else None
@@ -165,10 +165,10 @@ class Inside:
     def aliases(self, before: int | None = None) -> frozenset[str]:
         """Of the SELECT list, up to an item: later ones may name them."""
         items = self.scope.select.expressions[:before]
-        return frozenset(self.known.fold(i.alias) for i in items if isinstance(i, exp.Alias))
+        return frozenset(self.columns.fold(i.alias) for i in items if isinstance(i, exp.Alias))
 
     def _column(self, column: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
-        name = self.known.fold(column.name)
+        name = self.columns.fold(column.name)
         if column.args.get("db") or isinstance(column.this, exp.Star):
             return None
         if column.table:
@@ -184,7 +184,7 @@ class Inside:
         return column if any(name in (self._names(at) or ()) for at in sources) else None
 
     def _names(self, at: int) -> Outputs:
-        return self.known.of_source(self.scope.sources[at])
+        return self.columns.of_source(self.scope.sources[at])
 
     def _of(self, name: str, at: int) -> exp.Column | None:
         names = self._names(at)
@@ -205,11 +205,11 @@ class Inside:
         """May it come from a LATERAL VIEW?"""
         for lateral in self.scope.select.args.get("laterals") or ():
             alias = lateral.args.get("alias")
-            columns = [self.known.fold(c.name) for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
+            columns = [self.columns.fold(c.name) for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
             if not columns or name in columns:
                 return True
         return False
 
     def using(self, at: int) -> tuple[str, ...]:
         join = self.scope.sources[at].join
-        return tuple(self.known.fold(c.name) for c in (join.args.get("using") if join else None) or ())
+        return tuple(self.columns.fold(c.name) for c in (join.args.get("using") if join else None) or ())

@@ -62,12 +62,16 @@ def groups_may_have_totals() -> Patch:
 
 @mutation
 def a_subquery_reads_nothing() -> Patch:
-    return keyed, "_whole", lambda relations: keyed.Found({}, frozenset())
+    return keyed, "_unsplit", lambda relations: keyed.InputKeys({}, frozenset())
 
 
 @mutation
 def an_input_may_be_read_in_two_ways() -> Patch:
-    return keyed.Found, "__or__", lambda one, two: keyed.Found({**one.by, **two.by}, one.whole | two.whole)
+    return (
+        keyed.InputKeys,
+        "__or__",
+        lambda left, right: keyed.InputKeys({**left.by, **right.by}, left.unsplit | right.unsplit),
+    )
 
 
 @mutation

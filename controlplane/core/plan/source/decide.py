@@ -388,13 +388,13 @@ class _Kinds:
 
     def __init__(self, pin: Pin) -> None:
         self._schema, self._is_checked = pin.schema, pin.history is not None
-        self._known: dict[tuple[tuple[str, ...], frozenset[str]], _Own] = {}
+        self._own_names: dict[tuple[tuple[str, ...], frozenset[str]], _Own] = {}
 
     def of(self, node: Source, part: SourcePartition) -> _Own:
         own = (tuple(own_names(node, part, self._schema)), folder_columns(part.objects))
-        if own not in self._known:
-            self._known[own] = self._own(node, *own)
-        return self._known[own]
+        if own not in self._own_names:
+            self._own_names[own] = self._own(node, *own)
+        return self._own_names[own]
 
     def _own(self, node: Source, names: Sequence[str], folders: frozenset[str]) -> _Own:
         declared = [name for name in types(node.declared or struct(())) if name in names]
