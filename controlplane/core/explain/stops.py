@@ -52,7 +52,7 @@ def _of(explaining: Explaining, node: Source | Transform, since: float) -> Itera
 
 def _change(explaining: Explaining, node: Source | Transform, step: Step) -> str:
     """What led to a state of equal rows; empty if only its sources moved on."""
-    alone = replace(explaining, seen={})  # the tree that is shown has these datasets elsewhere
+    alone = replace(explaining, explained={})  # the tree that is shown has these datasets elsewhere
     roots = alone.settled(node, step, None).roots
     if isinstance(node, Source) and not roots:
         return _objects(explaining, node, step)
