@@ -5,7 +5,7 @@
     known, not seen         it is over: nobody was told -> forgotten; else, after it stayed away for a while,
                             `recovered` is told and it is forgotten. One that comes back meanwhile is the same one
 
-So what comes and goes is told once. Does not belong here: how a message is sent, and tried again (`operations.alerts`).
+So what comes and goes is told once.
 """
 
 from __future__ import annotations

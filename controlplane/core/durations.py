@@ -1,4 +1,4 @@
-"""Durations as people say them. Does not belong here: what took so long."""
+"""Durations as people say them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which partitions differ between two states, and which of their files have to be read to tell how.
 
-Rows that are in another partition now have moved: their content says so, and nothing is read. Does not belong here:
-single rows; where entries come from.
+Rows that are in another partition now have moved: their content says so, and nothing is read.
 """
 
 from __future__ import annotations

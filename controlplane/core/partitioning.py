@@ -1,6 +1,6 @@
 """How partitions get their keys: source objects by their names, rows by the values of columns.
 
-The functions that both planes use live in the contract. Does not belong here: listing, trees of partitions.
+The functions that both planes use live in the contract.
 """
 
 from __future__ import annotations

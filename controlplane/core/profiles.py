@@ -1,8 +1,6 @@
 """What profiles tell: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
 
 Counts and extremes of whole files are exact. Distinct values are of all rows; all else is of a sample, and says so.
-Does not belong here: the form that merges (`dataplane.contract.profiles`), and where profiles are kept
-(`operations.inspect.profiles`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Problems at a character of a query's text. Does not belong here: what is wrong with queries."""
+"""Problems at a character of a query's text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and values that this process was told.
 
-The data plane hides what it knows by itself; what its JVMs print, it does not see. Does not belong here: which values
-are secret.
+The data plane hides what it knows by itself; what its JVMs print, it does not see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Who may do what: permissions, roles that bundle them, and names that they are narrowed to. Pure.
-
-Does not belong here: who has which token (`core.model.access`), and which route needs what (`api.auth`).
-"""
+"""Who may do what: permissions, roles that bundle them, and names that they are narrowed to. Pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A run begins with a commit that no other one led to: of a source that changed, of new code, of an operator's wish.
 Commits that followed from it belong to it, also where a dataset commits twice. A commit that two runs led to makes one
 run of both, with two causes, unless a dataset is in both. Rows that were taken out of a dataset belong to its run.
-Does not belong here: what the commits took (`operations.inspect.past_runs`), and how they are told.
 """
 
 from __future__ import annotations

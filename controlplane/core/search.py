@@ -6,7 +6,7 @@
     is:overdue      newest data that is older than `freshness` allows
     "two words"     both, as they stand
 
-All words have to be found. Does not belong here: where the facts of a dataset come from, partitions.
+All words have to be found.
 """
 
 from __future__ import annotations

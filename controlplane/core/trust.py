@@ -1,7 +1,6 @@
 """Which rule of trust fits the claims of an identity token, and what its holder is called. Pure.
 
-Claims come from a token whose signature, issuer, audience and times were checked before. Does not belong here: that
-check (`issuers`), and what a role allows (`core.rights`).
+Claims come from a token whose signature, issuer, audience and times were checked before.
 """
 
 from __future__ import annotations

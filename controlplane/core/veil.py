@@ -1,8 +1,7 @@
 """Answers without the names that somebody must not see. Pure.
 
 Every answer to a narrowed token passes here, whatever route made it, so that a new field shows no more than the old
-ones. What is about something hidden goes; what mentions it in words has `(hidden)` there. Does not belong here: which
-names there are (`operations.inspect.hidden`), and rows and texts that belong to what is seen.
+ones. What is about something hidden goes; what mentions it in words has `(hidden)` there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Decoding what drivers and workers write: manifests, reports and lines of listings.
 
 A process that runs users' code wrote them, so nothing in them is believed before it was looked at. Everything that
-later code relies on is checked here: types, ranges, depth, and that texts can be stored. Does not belong here: whether
-what they say is true (files are compared in `operations`, keys of folds in `operations.work.fold_runs`).
+later code relies on is checked here: types, ranges, depth, and that texts can be stored.
 """
 
 from __future__ import annotations

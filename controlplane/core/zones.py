@@ -1,7 +1,4 @@
-"""Time zones by name, and the days and hours of theirs that a time lies in.
-
-Does not belong here: what the time is, and what follows when a period has ended.
-"""
+"""Time zones by name, and the days and hours of theirs that a time lies in."""
 
 from __future__ import annotations
 

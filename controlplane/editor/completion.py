@@ -1,7 +1,4 @@
-"""What may stand at a place: keys of the language and their words, datasets, columns, parameters.
-
-Does not belong here: where the place is (`outline`), and the protocol.
-"""
+"""What may stand at a place: keys of the language and their words, datasets, columns, parameters."""
 
 from __future__ import annotations
 

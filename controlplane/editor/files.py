@@ -1,7 +1,4 @@
-"""Files for a project and its editor: which there are, and writing them without losing what is there.
-
-Does not belong here: what they say (`project/`, `headgate.code-snippets`, the language's schema).
-"""
+"""Files for a project and its editor: which there are, and writing them without losing what is there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is shown at a name: what a dataset is, how each input is read and why, its columns; of a key, what it says.
 
-Texts are Markdown in which nothing that a user wrote is markup. Does not belong here: the protocol.
+Texts are Markdown in which nothing that a user wrote is markup.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a service knows of datasets, looked up beside the editor: nobody waits for a service that is slow or gone.
-
-Does not belong here: what is done with it.
-"""
+"""What a service knows of datasets, looked up beside the editor: nobody waits for a service that is slow or gone."""
 
 from __future__ import annotations
 

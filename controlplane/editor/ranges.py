@@ -1,7 +1,6 @@
 """Where a problem ends: editors underline a range, and problems have the place of its beginning.
 
-Only the text is looked at, so it works in any language and where a document is broken. Does not belong here: places of
-beginnings.
+Only the text is looked at, so it works in any language and where a document is broken.
 """
 
 from __future__ import annotations

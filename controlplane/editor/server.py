@@ -1,7 +1,7 @@
 """`headgate lsp`: the language server on standard input and output, over pygls.
 
 Problems are found in a thread of their own, and only those of the newest text are told. Questions are answered from
-what is known by then. Does not belong here: what the answers are (`knowledge`, `hover`, `completion`).
+what is known by then.
 """
 
 from __future__ import annotations

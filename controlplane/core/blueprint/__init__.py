@@ -1,7 +1,4 @@
-"""Blueprints: from YAML text to a checked model, or every problem with its line and column.
-
-Does not belong here: how dataflows hang together (graph), what SQL and Python mean, anything that is stored.
-"""
+"""Blueprints: from YAML text to a checked model, or every problem with its line and column."""
 
 from controlplane.core.blueprint.model import (
     QUARANTINE,

@@ -1,7 +1,4 @@
-"""Checks of texts that have a form of their own: names, paths, schemas, partition templates.
-
-Does not belong here: whether what a text names exists.
-"""
+"""Checks of texts that have a form of their own: names, paths, schemas, partition templates."""
 
 from __future__ import annotations
 

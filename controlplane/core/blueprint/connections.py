@@ -1,13 +1,11 @@
 """Connections and schemas by name: declared once in a blueprint, used by several components.
 
-    connections:
-      warehouse: {connector: jdbc, url: secret://warehouse/url, options: {user: app}}
-    schemas:
-      orders: "id BIGINT, amount DECIMAL(10, 2)"
-    components:
-      orders: {read: {connection: warehouse, table: public.orders, schema: orders}}
-
-Does not belong here: the keys of connectors, and what a schema says.
+connections:
+  warehouse: {connector: jdbc, url: secret://warehouse/url, options: {user: app}}
+schemas:
+  orders: "id BIGINT, amount DECIMAL(10, 2)"
+components:
+  orders: {read: {connection: warehouse, table: public.orders, schema: orders}}
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The connectors beside `files`, each a module of its own with its keys: the one place where they are registered.
-
-Does not belong here: the keys themselves; what a connector does (the data plane's `connectors`).
-"""
+"""The connectors beside `files`, each a module of its own with its keys: the one place where they are registered."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
       read: {connector: files, format: csv, options: {header: true}}
 
 Defaults of `read` and `write` that name a connector hold for components of this connector, and for those that name
-none. A connector does not get a key that it does not have. Does not belong here: the meaning of keys (language).
+none. A connector does not get a key that it does not have.
 """
 
 from __future__ import annotations

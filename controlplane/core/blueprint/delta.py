@@ -1,7 +1,4 @@
-"""The keys of `connector: delta`: an external Delta table as a source, or as a copy.
-
-Does not belong here: keys that connectors share.
-"""
+"""The keys of `connector: delta`: an external Delta table as a source, or as a copy."""
 
 from __future__ import annotations
 

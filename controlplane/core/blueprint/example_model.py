@@ -1,6 +1,6 @@
 """Tests of a transform as the blueprint says them: rows that are given, and what is expected of the result.
 
-A test is called an example in the code. Does not belong here: types of the rows, running anything.
+A test is called an example in the code.
 """
 
 from __future__ import annotations

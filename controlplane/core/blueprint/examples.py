@@ -1,7 +1,4 @@
-"""The language of `tests:`, the tests of a transform.
-
-Does not belong here: whether inputs and columns exist (`core.examples`).
-"""
+"""The language of `tests:`, the tests of a transform."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they are used.
 
 It works on the nodes of the document, which keep their places. So all that follows, identities among it, sees a
-blueprint as if it had been written out. Does not belong here: the meaning of the keys of components (language).
+blueprint as if it had been written out.
 """
 
 from __future__ import annotations

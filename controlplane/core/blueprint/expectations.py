@@ -1,7 +1,4 @@
-"""The language of expectations: conditions on rows, unique columns, bounds of how many rows there are.
-
-Does not belong here: analysis of the conditions (other parts of the core), and evaluating them.
-"""
+"""The language of expectations: conditions on rows, unique columns, bounds of how many rows there are."""
 
 from __future__ import annotations
 

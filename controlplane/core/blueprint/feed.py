@@ -1,7 +1,4 @@
-"""The keys of `connector: feed`: a dataset that another dataflow, or another namespace, offers under a name.
-
-Does not belong here: keys that connectors share; who may read a feed (`operations.feeds`).
-"""
+"""The keys of `connector: feed`: a dataset that another dataflow, or another namespace, offers under a name."""
 
 from __future__ import annotations
 

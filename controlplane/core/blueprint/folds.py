@@ -1,7 +1,4 @@
-"""The language of folds: `self: previous`, a dataset's own partition before as an input of the next.
-
-Does not belong here: how the other inputs are read, which for SQL is inferred (dataflow).
-"""
+"""The language of folds: `self: previous`, a dataset's own partition before as an input of the next."""
 
 from __future__ import annotations
 

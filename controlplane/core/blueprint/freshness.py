@@ -1,7 +1,4 @@
-"""The language of freshness: how old the newest data of a dataset may be.
-
-Does not belong here: how old it is, and who is told (operations).
-"""
+"""The language of freshness: how old the newest data of a dataset may be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The keys of the connector `jdbc`: tables and queries of databases.
-
-Does not belong here: connecting, which only the data plane does.
-"""
+"""The keys of the connector `jdbc`: tables and queries of databases."""
 
 from __future__ import annotations
 

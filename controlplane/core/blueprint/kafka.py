@@ -1,7 +1,4 @@
-"""The keys of `connector: kafka`: a topic as a source, or as a copy.
-
-Does not belong here: keys that connectors share.
-"""
+"""The keys of `connector: kafka`: a topic as a source, or as a copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The language of `partition_by`: columns, granules of time, hash buckets.
-
-Does not belong here: types of columns, which are known with data only (core.partitioning).
-"""
+"""The language of `partition_by`: columns, granules of time, hash buckets."""
 
 from __future__ import annotations
 

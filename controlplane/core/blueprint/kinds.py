@@ -1,7 +1,4 @@
-"""Kinds of values: how each is read from a node, and how JSON Schema describes it. Both in one place, for no drift.
-
-Does not belong here: which keys there are.
-"""
+"""Kinds of values: how each is read from a node, and how JSON Schema describes it. Both in one place, for no drift."""
 
 from __future__ import annotations
 

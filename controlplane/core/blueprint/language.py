@@ -1,7 +1,4 @@
-"""The blueprint language: the tables of keys, and how each section becomes a value of the model.
-
-Does not belong here: YAML (nodes), reading of single values (kinds), other blueprints (graph).
-"""
+"""The blueprint language: the tables of keys, and how each section becomes a value of the model."""
 
 from __future__ import annotations
 

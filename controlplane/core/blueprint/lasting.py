@@ -1,7 +1,4 @@
-"""The language of results that outlive what they were made by: `volatile` and `pin` of a component.
-
-Does not belong here: what follows from them for identities (dataflow) and for plans.
-"""
+"""The language of results that outlive what they were made by: `volatile` and `pin` of a component."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a blueprint says, as values that can only be right. Every other part of the core works on these.
-
-Does not belong here: YAML, checks, and anything that is found out by looking at other blueprints, SQL or data.
-"""
+"""What a blueprint says, as values that can only be right. Every other part of the core works on these."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The tree of a YAML document: what stands where, with scalars resolved by YAML 1.2's core schema.
-
-Does not belong here: the meaning of any key.
-"""
+"""The tree of a YAML document: what stands where, with scalars resolved by YAML 1.2's core schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Text to blueprint, or every problem at once; and a draft of what can be read in spite of problems.
-
-Does not belong here: the language's keys (language), and problems between several blueprints (graph).
-"""
+"""Text to blueprint, or every problem at once; and a draft of what can be read in spite of problems."""
 
 from __future__ import annotations
 

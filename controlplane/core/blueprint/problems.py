@@ -1,7 +1,4 @@
-"""Collecting problems with their places, so that a user hears of all of them at once.
-
-Does not belong here: deciding what is a problem.
-"""
+"""Collecting problems with their places, so that a user hears of all of them at once."""
 
 from __future__ import annotations
 

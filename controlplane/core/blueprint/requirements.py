@@ -1,7 +1,6 @@
 """The language of `requirements`: packages that Python code needs, each pinned to one version.
 
 What is listed is all that is installed, without what it may depend on: so the list says by itself which code runs.
-Does not belong here: installing (the data plane's), and what code imports (volatility).
 """
 
 from __future__ import annotations

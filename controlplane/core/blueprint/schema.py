@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of the blueprint language, for editors; made from the tables that the parser uses.
 
 A blueprint with shared parts may leave out in a component what these parts say. So its components have the same keys,
-and none is required. Does not belong here: anything that the tables do not say.
+and none is required.
 """
 
 from __future__ import annotations

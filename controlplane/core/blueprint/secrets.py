@@ -1,7 +1,4 @@
-"""Finding credentials that a user wrote into a connector. Their values never enter a message.
-
-Does not belong here: resolving references to secrets; only the data plane does that.
-"""
+"""Finding credentials that a user wrote into a connector. Their values never enter a message."""
 
 from __future__ import annotations
 

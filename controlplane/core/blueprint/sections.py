@@ -1,7 +1,4 @@
-"""Sections: mappings with a fixed set of keys. One table of keys drives reading, suggestions and JSON Schema.
-
-Does not belong here: the tables themselves.
-"""
+"""Sections: mappings with a fixed set of keys. One table of keys drives reading, suggestions and JSON Schema."""
 
 from __future__ import annotations
 

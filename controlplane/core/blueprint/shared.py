@@ -1,7 +1,4 @@
-"""Keys that connectors have in common, and which connectors there are.
-
-Does not belong here: keys of one connector.
-"""
+"""Keys that connectors have in common, and which connectors there are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The sections of what components share, for editors and the list of keys: they are read by `expansion`.
-
-Does not belong here: what they come to (templates, defaults, connections).
-"""
+"""The sections of what components share, for editors and the list of keys: they are read by `expansion`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Keys of `connector: files` beyond path and format: which files, at which address, whose credentials, how grouped.
-
-Does not belong here: keys that every read has (language); resolving secrets (the data plane's).
-"""
+"""Keys of `connector: files` beyond path and format: which files, at which address, whose credentials, how grouped."""
 
 from __future__ import annotations
 

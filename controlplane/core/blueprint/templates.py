@@ -8,7 +8,7 @@
       orders: {template: csv_folder, params: {folder: orders}}
 
 A scalar that is one reference takes the parameter's value with its type; inside of a text stands the value's text.
-`$${` is `${`. Does not belong here: what the keys of a component mean (language).
+`$${` is `${`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The language of transforms: SQL or Python, its inputs and parameters.
-
-Does not belong here: connectors (language), analysis of SQL or Python (other parts of the core).
-"""
+"""The language of transforms: SQL or Python, its inputs and parameters."""
 
 from __future__ import annotations
 

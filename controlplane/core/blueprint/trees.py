@@ -1,7 +1,4 @@
-"""Operations on trees of YAML nodes: merging of mappings, replacement of entries, and a bound of the result.
-
-Does not belong here: the meaning of any key.
-"""
+"""Operations on trees of YAML nodes: merging of mappings, replacement of entries, and a bound of the result."""
 
 from __future__ import annotations
 

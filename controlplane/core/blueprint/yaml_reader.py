@@ -3,7 +3,6 @@
 Texts as people write them go through the Python parser, which says best what is wrong. Larger ones go through libyaml,
 which takes a fifteenth of the time and takes a tab in some more places. Only its events are used: they nest without
 recursion, while composing with it can crash the process.
-Does not belong here: keys and values of blueprints.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a text that is no YAML is told, in our words: those of the parsers name their own states.
 
-Both parsers have a wording of their own for each mistake. Does not belong here: reading YAML.
+Both parsers have a wording of their own for each mistake.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `drop` decides which rows there are, so it is part of the dataset's logic. All other expectations look at rows that are
 there: what they find is remembered by the identity of the question, in which neither the name of the expectation nor
-what a failure leads to has a part. Does not belong here: when anything is evaluated (plan).
+what a failure leads to has a part.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 It looks at texts as they are validated or applied. What is stored was taken under the rules of its time, and is left
 alone. Columns are known where a read component declares them, and where the SQL over such says what comes out.
-Does not belong here: types of columns, which are known with data only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From accepted texts to nodes that can be planned: names are resolved, then modes decided, then logic identified.
-
-Does not belong here: the steps (`names`, `modes`, `identity`), states and data (plan), reading YAML (blueprint).
-"""
+"""From accepted texts to nodes that can be planned: names are resolved, then modes decided, then logic identified."""
 
 from __future__ import annotations
 

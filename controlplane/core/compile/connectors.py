@@ -1,6 +1,6 @@
 """What identifies a place that a connector reads or writes, and what the data plane is told about it.
 
-`files` came first: its identities and jobs stay as they are. Does not belong here: keys of the language (blueprint).
+`files` came first: its identities and jobs stay as they are.
 """
 
 from __future__ import annotations

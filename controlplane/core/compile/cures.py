@@ -1,7 +1,4 @@
-"""What to write so that an input which is read whole is read in part.
-
-Does not belong here: whether it is read whole (`modes`).
-"""
+"""What to write so that an input which is read whole is read in part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The ordered fold: a transform that reads its own partition before, in the order of keys, beside its inputs' rows.
 
-State k is f(state k-1, inputs k); before the first one there are no rows. Does not belong here: the language
-(blueprint), which partitions follow from a change (plan).
+State k is f(state k-1, inputs k); before the first one there are no rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How datasets of several dataflows depend on each other: names resolved, cycles refused, a stable order.
-
-Does not belong here: what SQL or Python reads (the caller tells), states, plans.
-"""
+"""How datasets of several dataflows depend on each other: names resolved, cycles refused, a stable order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Third step of compiling: nodes with their identities. `logic` covers all that decides which rows come out.
 
-Nothing is refused here. Does not belong here: how an identity is computed (`ids`), what is wrong with a blueprint.
+Nothing is refused here.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     types of fa not known yet    undecided: nothing is computed before they are
 
 A decision is a function of the transform and of the schemas of its inputs. So whoever knows these schemas comes to
-the same decision, and nothing of it is stored. Does not belong here: what is proven about a query (`sql.keyed`).
+the same decision, and nothing of it is stored.
 """
 
 from __future__ import annotations

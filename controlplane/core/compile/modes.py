@@ -1,7 +1,4 @@
-"""Second step of compiling: how each input of a transform is read (each, by, all, previous), and whether these agree.
-
-Does not belong here: what is proven about a query (`sql.input_modes`), what a mode does to plans (`plan.transform`).
-"""
+"""Second step of compiling: how each input of a transform is read (each, by, all, previous), and if these agree."""
 
 from __future__ import annotations
 

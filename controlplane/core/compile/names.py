@@ -1,7 +1,4 @@
-"""First step of compiling: texts are read, and the names in them are looked up.
-
-Does not belong here: how inputs are read (`modes`), what identifies a node (`identity`).
-"""
+"""First step of compiling: texts are read, and the names in them are looked up."""
 
 from __future__ import annotations
 

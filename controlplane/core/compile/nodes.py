@@ -1,7 +1,4 @@
-"""The nodes that are planned: what each is, what it reads and how, and what identifies it.
-
-Does not belong here: how they come from texts (compiling), states and data (plan).
-"""
+"""The nodes that are planned: what each is, what it reads and how, and what identifies it."""
 
 from __future__ import annotations
 

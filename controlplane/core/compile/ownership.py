@@ -1,7 +1,6 @@
 """Which datasets of a branch are its own: what was edited there, or reads something that was. Pure.
 
-All others are main's: they have the same rows, by the same work, under the same checks. Does not belong here: what is
-done about either.
+All others are main's: they have the same rows, by the same work, under the same checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a component needs of its dataflow's time zone: days and hours of `volatile:`, and the clock of its SQL.
-
-Does not belong here: what the time is.
-"""
+"""What a component needs of its dataflow's time zone: days and hours of `volatile:`, and the clock of its SQL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where in a blueprint, or in a file beside it, an error of a component is.
-
-Does not belong here: how places are shown.
-"""
+"""Where in a blueprint, or in a file beside it, an error of a component is."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A redirect names the place alone: a path, a table or a topic. Server, credentials and format are those of the component.
 A place that is not told apart for certain from one that somebody else reads or writes is not written to: names of
 tables and topics are compared whatever the server is, and a folder is somebody else's if it lies in theirs.
-Does not belong here: when a copy is written (plan.sink), and the owner that each target names (the connectors).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`sort_by`: the order of rows within fragments, by which readers skip files and parts of them.
 
 It is layout, not logic: rows are the same in any order, and so are their fragment's id and all that is made of them.
-Does not belong here: sorting (the data plane's).
 """
 
 from __future__ import annotations

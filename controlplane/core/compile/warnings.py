@@ -1,7 +1,4 @@
-"""What is no error in a blueprint and yet worth knowing before it runs: code whose results may change by themselves.
-
-Does not belong here: what makes code volatile (volatility), what follows from it (plan.salts), problems.
-"""
+"""What is no error in a blueprint and yet worth knowing before it runs: code whose results may change by themselves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How two sets of rows differ: as multisets, with changed cells where a key can be guessed.
-
-Does not belong here: how differences are shown.
-"""
+"""How two sets of rows differ: as multisets, with changed cells where a key can be guessed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The inputs of a transform as a test names them, and the types of the rows that it gives.
-
-Does not belong here: schemas that only Spark's analyzer can tell.
-"""
+"""The inputs of a transform as a test names them, and the types of the rows that it gives."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     settled    it went from one state to another one: what differs between these two
 
 An input is explained by the same two: by what is pending of it, else by the step that the dataset saw of it. Inputs
-that did not change are left out, or told as unchanged. Does not belong here: what keeps work from being done (held_up).
+that did not change are left out, or told as unchanged.
 """
 
 from __future__ import annotations

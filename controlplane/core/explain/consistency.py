@@ -2,7 +2,6 @@
 
 A cut says of each source which version a state reflects (and of each salt, which stands under the name of its maker).
 Versions have no order of their own: the states of the source tell which came first.
-Does not belong here: which states of inputs a run reads (`core.plan.transform.inputs`).
 """
 
 from __future__ import annotations

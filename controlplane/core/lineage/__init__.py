@@ -1,10 +1,7 @@
 """Where columns and partitions come from, across components, and what depends on them. Pure.
 
-    of_node      the lineage of one component: Spark's of its analysis, else sqlglot's, else everything
-    columns      from column to column, up to read components, or down to all that depends on one
-    partitions   from partition to partition, by how inputs are read
-    facet        the form that OpenLineage has for it
-
-Does not belong here: how a column comes about within one query (`core.sql`, the data plane), why something was
-computed (`core.explain`).
+of_node      the lineage of one component: Spark's of its analysis, else sqlglot's, else everything
+columns      from column to column, up to read components, or down to all that depends on one
+partitions   from partition to partition, by how inputs are read
+facet        the form that OpenLineage has for it
 """

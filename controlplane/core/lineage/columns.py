@@ -1,7 +1,4 @@
-"""From column to column: where one comes from, up to read components, and what depends on it. Bounded.
-
-Does not belong here: the lineage of one component.
-"""
+"""From column to column: where one comes from, up to read components, and what depends on it. Bounded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""OpenLineage's column-lineage facet of one component (https://openlineage.io/docs/spec/facets/dataset-facets/).
-
-Does not belong here: sending it.
-"""
+"""OpenLineage's column-lineage facet of one component (https://openlineage.io/docs/spec/facets/dataset-facets/)."""
 
 from __future__ import annotations
 

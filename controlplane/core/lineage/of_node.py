@@ -1,10 +1,8 @@
 """The lineage of one component, with datasets in place of the names that its code has for inputs.
 
-    the analysis is remembered with its lineage   -> Spark's
-    SQL                                           -> sqlglot's, under the columns that inputs have
-    else                                          -> each column comes of all columns of all inputs, which is said
-
-Does not belong here: going on from there to other components.
+the analysis is remembered with its lineage   -> Spark's
+SQL                                           -> sqlglot's, under the columns that inputs have
+else                                          -> each column comes of all columns of all inputs, which is said
 """
 
 from __future__ import annotations

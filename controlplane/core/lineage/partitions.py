@@ -1,11 +1,9 @@
 """From partition to partition, by how inputs are read; exact, for states name the roots that they were made from.
 
-    each   the same key
-    by     the partitions of the input that hold the output's key, as the tree of pairs says
-    all    all of them
-    a fold reads its own partitions before, too
-
-Does not belong here: source objects, and which rows of a partition.
+each   the same key
+by     the partitions of the input that hold the output's key, as the tree of pairs says
+all    all of them
+a fold reads its own partitions before, too
 """
 
 from __future__ import annotations

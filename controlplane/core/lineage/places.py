@@ -1,7 +1,4 @@
-"""What OpenLineage calls the places that read and write components name (https://openlineage.io/docs/spec/naming/).
-
-Does not belong here: our own datasets, which are named by branch.
-"""
+"""What OpenLineage calls the places that read and write components name (https://openlineage.io/docs/spec/naming/)."""
 
 from __future__ import annotations
 

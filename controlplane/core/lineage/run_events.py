@@ -1,8 +1,7 @@
 """OpenLineage's events of runs: a state was committed, a copy was written to, a task was given up. Pure.
 
 A run is told by a START and its end, at one time: what is told is that data moved, not how long it took. Ids follow
-from what happened, so that an event that is told again is the same one. Does not belong here: finding out what
-happened (`operations.openlineage`), sending.
+from what happened, so that an event that is told again is the same one.
 """
 
 from __future__ import annotations

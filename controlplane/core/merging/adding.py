@@ -1,7 +1,4 @@
-"""A component more in the text of a blueprint: all that is there stays as it is, to the letter.
-
-Does not belong here: what a component says, and whether that is right.
-"""
+"""A component more in the text of a blueprint: all that is there stays as it is, to the letter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which uid each component of a new revision has. Pure.
 
 A component keeps its uid for life: while it is there, when it comes back under its name, and when it gets another name
-and says the same. Does not belong here: what uids are for.
+and says the same.
 """
 
 from __future__ import annotations

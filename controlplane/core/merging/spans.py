@@ -1,7 +1,7 @@
 """The text of a blueprint in parts: what is before its components, each component with its keys, and what is after.
 
 A part keeps its comments and its layout, so that parts put together again are the same text; beside it is what it
-says without them. Does not belong here: which parts are taken.
+says without them.
 """
 
 from __future__ import annotations

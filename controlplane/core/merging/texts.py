@@ -1,7 +1,7 @@
 """Three-way merge of one dataflow's text and the Python files that it names.
 
 Where ours is the base, it becomes theirs as it is. Otherwise what changed is put into the text of ours, whose comments
-and layout stay. Does not belong here: how components merge (three_way), whether the whole compiles.
+and layout stay.
 """
 
 from __future__ import annotations

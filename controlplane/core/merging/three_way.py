@@ -2,7 +2,6 @@
 
 Components are told apart by their uids, so that a rename is no deletion. The name and each key of a component merge by
 themselves, but for what makes its rows: that is one unit, since half of two queries is nobody's query. Pure.
-Does not belong here: lines of text (spans), whether the whole compiles.
 """
 
 from __future__ import annotations

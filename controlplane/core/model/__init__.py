@@ -1,4 +1,1 @@
-"""The records that planning, storage and the API exchange.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""The records that planning, storage and the API exchange."""

@@ -1,7 +1,4 @@
-"""Who may call, and what calls were answered.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""Who may call, and what calls were answered."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """Addresses of data: a dataset, and the state of it that is meant. Pure.
 
-    shop.totals                      its newest state
-    shop.totals@12                   its generation 12
-    shop.totals@2026-11-24T07:00Z    the newest state that was committed by then
-
-Does not belong here: finding the state (`operations.inspect.time_travel`).
+shop.totals                      its newest state
+shop.totals@12                   its generation 12
+shop.totals@2026-11-24T07:00Z    the newest state that was committed by then
 """
 
 from __future__ import annotations

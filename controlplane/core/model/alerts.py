@@ -1,7 +1,4 @@
-"""Alerts: conditions of datasets that somebody wants to be told of, channels, and messages on their way.
-
-Does not belong here: when to tell (`core.alerts`), how a channel is written down (`core.blueprint.notify`), sending.
-"""
+"""Alerts: conditions of datasets that somebody wants to be told of, channels, and messages on their way."""
 
 from __future__ import annotations
 

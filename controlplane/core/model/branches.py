@@ -1,7 +1,4 @@
-"""A branch: a name under which dataflows can be edited, and which follows main in all that it did not edit.
-
-Does not belong here: which datasets are a branch's own (that follows from texts), and how branches are merged.
-"""
+"""A branch: a name under which dataflows can be edited, and which follows main in all that it did not edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of browsers, and links that open one. Does not belong here: how long each lives (`operations`)."""
+"""Sessions of browsers, and links that open one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What expectations found: answers, which are remembered, and results, which users see.
-
-Does not belong here: how they are added up (`core.plan.checks`).
-"""
+"""What expectations found: answers, which are remembered, and results, which users see."""
 
 from __future__ import annotations
 

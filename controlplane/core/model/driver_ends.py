@@ -1,7 +1,4 @@
-"""Words for ends of drivers that nobody needs to look into. All others are told to whoever asks how things stand.
-
-Does not belong here: what else may end a driver (`drivers`), and whose fault it was.
-"""
+"""Words for ends of drivers that nobody needs to look into. All others are told to whoever asks how things stand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Processes that pull work.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""Processes that pull work."""
 
 from __future__ import annotations
 

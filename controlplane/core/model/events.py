@@ -1,7 +1,4 @@
-"""What has happened, as users are told of it.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""What has happened, as users are told of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Feeds: datasets that are offered to other dataflows and namespaces under a name, with a contract of columns.
-
-Does not belong here: whether a state keeps a contract (`core.schema.contracts`), and following one
-(`operations.feeds`).
-"""
+"""Feeds: datasets that are offered to other dataflows and namespaces under a name, with a contract of columns."""
 
 from __future__ import annotations
 

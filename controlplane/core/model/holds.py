@@ -1,7 +1,4 @@
-"""Holds: datasets that an operator rolled back, and that stay as they were then until somebody lets them go on.
-
-Does not belong here: how an earlier generation is found, and what ends a hold.
-"""
+"""Holds: datasets that an operator rolled back, and that stay as they were then until somebody lets them go on."""
 
 from __future__ import annotations
 

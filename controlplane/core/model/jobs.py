@@ -1,7 +1,6 @@
 """Jobs and specs of tasks as they are stored: roots of trees and ids of fragments, where a claim has files.
 
-A job is what many tasks share, a spec is what one has of its own. Does not belong here: what a claim hands out
-(`dataplane.contract.claims`), who makes them (`core.plan`).
+A job is what many tasks share, a spec is what one has of its own.
 """
 
 from __future__ import annotations

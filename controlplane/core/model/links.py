@@ -1,7 +1,4 @@
-"""Signed links: addresses under which one dataset is read without a token.
-
-Does not belong here: signatures, and who may make one (`operations.desired.links`).
-"""
+"""Signed links: addresses under which one dataset is read without a token."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Memos: answers that are remembered under the key of the question. The key tells which kind a memo is of.
-
-Does not belong here: the keys (`core.compile.ids`, `core.compile.checks`).
-"""
+"""Memos: answers that are remembered under the key of the question. The key tells which kind a memo is of."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Namespaces: parts of one installation that share nothing with each other, and ids that tell to which one they belong.
 
 The id of a token, a key or a driver of another namespace than `default` ends with the namespace, so that who has an id
-knows where to look. It opens nothing: what is looked up there has to fit as before. Does not belong here: what is in a
-namespace, and who may make one.
+knows where to look. It opens nothing: what is looked up there has to fit as before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Run events as OpenLineage has them (https://openlineage.io/spec/2-0-2/OpenLineage.json), as far as we tell them.
-
-Does not belong here: how they come about (`core.lineage.run_events`).
-"""
+"""Run events as OpenLineage has them (https://openlineage.io/spec/2-0-2/OpenLineage.json), as far as we tell them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is left of packs that nobody reads by any more: where each came from, and folders that wait for deletion.
-
-Does not belong here: deciding that a pack is not needed (operations.projections.compaction_gc), fragments of datasets.
-"""
+"""What is left of packs that nobody reads by any more: where each came from, and folders that wait for deletion."""
 
 from __future__ import annotations
 

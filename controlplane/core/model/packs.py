@@ -3,7 +3,7 @@
 A pack is derived data beside a dataset, no part of it: it has an id of its own (schema and content of its rows), which
 stands in no tree and no trace, and whoever finds none reads the members. So it may be missing, dropped and made again,
 and a leaf that changes is read from its members by that alone. Leaves are what shape follows from keys: a change
-elsewhere leaves the others as they are, and their packs right. Does not belong here: storage, when packs are made.
+elsewhere leaves the others as they are, and their packs right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Attempts that are over: what each took, and what came of it; and what a task costs by them.
-
-Does not belong here: attempts that run (`tasks.Attempt`), and how these are stored.
-"""
+"""Attempts that are over: what each took, and what came of it; and what a task costs by them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pinned schemas: the columns of a read component that were found in its sources, and what made their types wider.
-
-Does not belong here: finding them (plan.source.schema).
-"""
+"""Pinned schemas: the columns of a read component that were found in its sources, and what made their types wider."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What follows committed states: published tables, and copies elsewhere.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""What follows committed states: published tables, and copies elsewhere."""
 
 from __future__ import annotations
 

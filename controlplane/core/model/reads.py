@@ -1,4 +1,4 @@
-"""Reads of data, as the audit has them. Does not belong here: changes (`revisions`), and how reads are told."""
+"""Reads of data, as the audit has them."""
 
 from __future__ import annotations
 

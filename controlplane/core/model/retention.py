@@ -1,7 +1,4 @@
-"""What the store holds of the past, as collecting and checking see it: pointers to trees, and spans of states.
-
-Does not belong here: how long anything is kept, or what is wrong with it.
-"""
+"""What the store holds of the past, as collecting and checking see it: pointers to trees, and spans of states."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Desired state as it was accepted: revisions of blueprints, and audited changes.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""Desired state as it was accepted: revisions of blueprints, and audited changes."""
 
 from __future__ import annotations
 

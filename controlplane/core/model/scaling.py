@@ -1,7 +1,4 @@
-"""How many drivers are worth having: grow at once, shrink late; and who gets them where they are too few for all.
-
-Does not belong here: starting and ending them.
-"""
+"""How many drivers are worth having: grow at once, shrink late; and who gets them where they are too few for all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shares: datasets that are given to others through Delta Sharing, under names of their own.
-
-Does not belong here: who may read one (`operations.desired.recipients`), and the protocol.
-"""
+"""Shares: datasets that are given to others through Delta Sharing, under names of their own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What listings of sources found.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""What listings of sources found."""
 
 from __future__ import annotations
 

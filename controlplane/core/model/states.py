@@ -1,7 +1,4 @@
-"""States of datasets, and those that are being built.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""States of datasets, and those that are being built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the table of a dataset lies in the lake. Does not belong here: the files of its rows."""
+"""Where the table of a dataset lies in the lake."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Work: tasks, attempts at them, the fragments they gave, and the traces that remember this.
-
-Does not belong here: how they are stored, or how they are decided.
-"""
+"""Work: tasks, attempts at them, the fragments they gave, and the traces that remember this."""
 
 from __future__ import annotations
 

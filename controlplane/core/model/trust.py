@@ -1,7 +1,4 @@
-"""Rules of trust: whose identity tokens open this installation, and what they may do here.
-
-Does not belong here: whether a rule fits a token (`core.trust`), and how signatures are checked (`issuers`).
-"""
+"""Rules of trust: whose identity tokens open this installation, and what they may do here."""
 
 from __future__ import annotations
 

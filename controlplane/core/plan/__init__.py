@@ -1,7 +1,6 @@
 """What work is to be done, and why: a pure answer from desired nodes and observed facts.
 
-The plan that a user is shown and the plan that is executed are one value. Does not belong here: executing it,
-storing it, clocks.
+The plan that a user is shown and the plan that is executed are one value.
 """
 
 from __future__ import annotations

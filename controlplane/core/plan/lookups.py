@@ -1,7 +1,7 @@
 """Questions that decisions ask of the world. Deciding is a generator that yields them, so that what many components
 want to know is looked up in one go.
 
-Each function here is used with `yield from`. Does not belong here: what is decided.
+Each function here is used with `yield from`.
 """
 
 from __future__ import annotations

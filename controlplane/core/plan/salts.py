@@ -2,7 +2,7 @@
 
 A salt goes into task keys and build keys, so that such results are frozen, and shared with no other component. It also
 stands in the cut of the state that was made with it, and of all that is made of that state: so a change of the salt is
-noticed, and results of two different salts are never mixed. Does not belong here: which code is volatile (sql, code).
+noticed, and results of two different salts are never mixed.
 """
 
 from __future__ import annotations

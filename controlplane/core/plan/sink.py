@@ -11,7 +11,7 @@
                                             -> up to date
 
 Where the copy stands is a `Target`: a tree of what it has. Partitions that a task is about to write are voided in it
-first. The writer may fall silent, and then it is not known what the copy has of them. Does not belong here: writing.
+first. The writer may fall silent, and then it is not known what the copy has of them.
 """
 
 from __future__ import annotations

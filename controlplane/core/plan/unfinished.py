@@ -8,7 +8,7 @@ Otherwise a dataset that takes longer to compute than its inputs take to change 
     under way ------ GIVEN_UP, then replace_run ----------> no run, or the run of the newest inputs
 
 A run is given up if its code or salt changed, if one of its tasks failed, if what it reads is gone, and if the newest
-inputs need no work. Does not belong here: how inputs are chosen (inputs), what follows from them (source, transform).
+inputs need no work.
 """
 
 from __future__ import annotations

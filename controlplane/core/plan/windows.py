@@ -1,6 +1,6 @@
 """From partitions to tasks: what memory has enters the root, the rest has to be computed, many of them in windows.
 
-What source and transform share. Does not belong here: which partitions are looked at, and what their tasks are.
+What source and transform share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""Python transforms as text: their identity, and what makes their results volatile.
-
-Does not belong here: running them.
-"""
+"""Python transforms as text: their identity, and what makes their results volatile."""

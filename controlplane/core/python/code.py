@@ -1,6 +1,6 @@
 """Python transforms as text: identity, the entrypoint's arguments, and what makes their results volatile.
 
-Code is parsed here, never imported or run. Does not belong here: blueprints, inputs, and what a volatile result costs.
+Code is parsed here, never imported or run.
 """
 
 from __future__ import annotations

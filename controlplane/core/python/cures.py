@@ -1,7 +1,4 @@
-"""What helps against a construct that makes Python code volatile.
-
-Does not belong here: finding such constructs (volatility), and where they stand (compile.warnings).
-"""
+"""What helps against a construct that makes Python code volatile."""
 
 from __future__ import annotations
 

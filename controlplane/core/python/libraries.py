@@ -1,7 +1,4 @@
-"""The libraries that drivers come with beside Spark: which of them code imports, and what of them its identity holds.
-
-Does not belong here: packages of `requirements:`, which the identity holds with their whole versions.
-"""
+"""Libraries that drivers come with beside Spark: which of them code imports, and what its identity holds of them."""
 
 from __future__ import annotations
 

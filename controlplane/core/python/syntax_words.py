@@ -1,6 +1,6 @@
 """What Python code that cannot be parsed is told: a sentence and a remedy for the mistakes that people make.
 
-Python's own explanation is quoted for the others. Does not belong here: places.
+Python's own explanation is quoted for the others.
 """
 
 from __future__ import annotations

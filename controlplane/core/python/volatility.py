@@ -1,7 +1,7 @@
 """What in the modules of a Python transform may give another result over the same inputs.
 
 Closed tables, told from imports, names and attributes; a name that is hidden on purpose stays hidden. Flagging too
-much costs reuse, flagging too little costs truth. Does not belong here: SQL texts of SQL transforms.
+much costs reuse, flagging too little costs truth.
 """
 
 from __future__ import annotations

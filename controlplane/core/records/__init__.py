@@ -1,4 +1,1 @@
-"""What is asked of a dataset's records: columns, a condition on rows, and which files it leaves out. Pure.
-
-Does not belong here: reading files (the data plane), HTTP.
-"""
+"""What is asked of a dataset's records: columns, a condition on rows, and which files it leaves out. Pure."""

@@ -1,7 +1,4 @@
-"""The columns that a reader names: `columns=carrier,delay`, or `` `a,b` `` for a name with a comma.
-
-Does not belong here: columns of conditions (`typed`).
-"""
+"""The columns that a reader names: `columns=carrier,delay`, or `` `a,b` `` for a name with a comma."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The forms in which records are sent, and how each may be compressed.
-
-Does not belong here: writing them (the data plane).
-"""
+"""The forms in which records are sent, and how each may be compressed."""
 
 from __future__ import annotations
 

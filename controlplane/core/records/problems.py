@@ -1,4 +1,4 @@
-"""What is wrong with a condition, as an error with its place. Does not belong here: what is refused."""
+"""What is wrong with a condition, as an error with its place."""
 
 from __future__ import annotations
 

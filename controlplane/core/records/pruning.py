@@ -1,7 +1,6 @@
 """Files and partitions that hold no row of which a condition is true, by what is known of them without opening them.
 
-A bound that is not known for certain leaves a file in: a wrong one would lose rows. Does not belong here: where files
-and keys come from.
+A bound that is not known for certain leaves a file in: a wrong one would lose rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Literals of a condition as values: texts between quotes, dates and times.
-
-Does not belong here: which type a column wants.
-"""
+"""Literals of a condition as values: texts between quotes, dates and times."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@
     time_hour >= TIMESTAMP '2013-02-01T00:00Z' OR lower(carrier) IN ('ua', 'aa')
     NOT (dest LIKE 'S%' OR tail IS NULL)
 
-What is not written down here is refused, at its place; so no text of a user's reaches an engine. Does not belong here:
-which files it leaves out (`pruning`), and types of operands (`typing`).
+What is not written down here is refused, at its place; so no text of a user's reaches an engine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What does not work any more after an edit: the edit itself, readers, targets, checks; each with its place.
 
 Where Spark has analysed a reader under the new columns, its answer counts. Else each mention of a column that is gone
-counts, as sqlglot resolves it. Does not belong here: which columns are gone (schemas, columns).
+counts, as sqlglot resolves it.
 """
 
 from __future__ import annotations

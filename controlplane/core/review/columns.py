@@ -1,7 +1,4 @@
-"""Two schemas compared: columns that come, go, or have another type.
-
-Does not belong here: who is concerned by it (breaks).
-"""
+"""Two schemas compared: columns that come, go, or have another type."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which parts of a component's logic differ, in words: what a logic id is made of.
 
-Spaces and comments are no part of it. Does not belong here: the ids themselves (compile.ids).
+Spaces and comments are no part of it.
 """
 
 from __future__ import annotations

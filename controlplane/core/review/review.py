@@ -1,7 +1,4 @@
-"""From the nodes before an edit and those after it to all that changes.
-
-Does not belong here: how columns are known (schemas), and what breaks (breaks).
-"""
+"""From the nodes before an edit and those after it to all that changes."""
 
 from __future__ import annotations
 

@@ -1,18 +1,16 @@
 """The columns of each dataset of some nodes, as far as they are known before anything is computed.
 
-    a state of the same lineage     -> its schema, which Spark gave
-      |
-    a source: pinned or declared    -> that, with the columns that are appended to it
-      |
-    a transform: Spark was asked    -> its answer is remembered
-      | it was not: a wish
-    the same code over the same     -> the schema of the state
-      |
-    SQL                             -> what sqlglot says
-      |
-                                    -> unknown
-
-Does not belong here: comparing them (columns).
+a state of the same lineage     -> its schema, which Spark gave
+  |
+a source: pinned or declared    -> that, with the columns that are appended to it
+  |
+a transform: Spark was asked    -> its answer is remembered
+  | it was not: a wish
+the same code over the same     -> the schema of the state
+  |
+SQL                             -> what sqlglot says
+  |
+                                -> unknown
 """
 
 from __future__ import annotations

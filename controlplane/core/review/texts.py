@@ -1,7 +1,4 @@
-"""What differs in the text of one component: its lines of the blueprint, and the Python files that it names.
-
-Does not belong here: what the text means.
-"""
+"""What differs in the text of one component: its lines of the blueprint, and the Python files that it names."""
 
 from __future__ import annotations
 

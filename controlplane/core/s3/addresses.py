@@ -4,7 +4,7 @@
     main/shop/orders@12/                  its generation 12
     main@20261124T070000Z/shop/orders/    its newest state that was committed by then
 
-No colons: paths of Hadoop have none. Does not belong here: names of files (`part_names`); finding states.
+No colons: paths of Hadoop have none.
 """
 
 from __future__ import annotations

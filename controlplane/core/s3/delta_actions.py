@@ -1,9 +1,6 @@
 """Single entries of Delta logs that are made for the S3 view. Pure.
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md
-
-Does not belong here: which entries a log has (`delta_snapshot`, `live_log`); published tables, which have logs of their
-own.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ nothing. Two things make the order hold:
 
 - `!` ends the key, and is below every character that a key can become;
 - a character becomes a text that starts as high among the others as the character itself stands.
-
-Does not belong here: paths above the name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What an S3 key may read: branches, dataflows and datasets. Pure.
 
-    main            all of a branch
-    main/shop       a dataflow of it
-    main/shop/dear  a dataset
-    */shop          a dataflow, in all branches
-
-Does not belong here: who has which key.
+main            all of a branch
+main/shop       a dataflow of it
+main/shop/dear  a dataset
+*/shop          a dataflow, in all branches
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The order of columns: by the first file, in the order of names, that has a column, and its place in that file.
 
 So it does not count when a file came. Places of fields in structs are told by NESTED paths, as listings tell them.
-Does not belong here: types (`dataplane.contract.joins`).
 """
 
 from __future__ import annotations

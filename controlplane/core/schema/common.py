@@ -1,7 +1,4 @@
-"""The columns that two schemas have in common, so that rows of both can be compared; and what differs otherwise.
-
-Does not belong here: whether files of the one may stay under the other (`widening`).
-"""
+"""The columns that two schemas have in common, so that rows of both can be compared; and what differs otherwise."""
 
 from __future__ import annotations
 

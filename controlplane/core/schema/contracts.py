@@ -1,7 +1,5 @@
 """Contracts of feeds: whether columns are as they were promised. Columns may be added; none goes, or changes its type.
 A contract may be changed to another one that promises more: further columns, and types that hold all values of before.
-
-Does not belong here: which state is offered (`operations.feeds`).
 """
 
 from __future__ import annotations

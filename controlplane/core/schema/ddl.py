@@ -1,7 +1,4 @@
-"""What is wrong with a `schema:` text, and at which word: a reader of `name TYPE, ...` for the sake of its mistakes.
-
-Does not belong here: the schema that a text stands for (`schemas.parse_ddl` decides what is taken).
-"""
+"""What is wrong with a `schema:` text, and at which word: a reader of `name TYPE, ...` for the sake of its mistakes."""
 
 from __future__ import annotations
 

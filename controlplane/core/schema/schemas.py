@@ -1,7 +1,4 @@
-"""Schemas as values: DDL text to Spark's JSON, and the schema policies of read components.
-
-Does not belong here: inference (that takes data, hence Spark).
-"""
+"""Schemas as values: DDL text to Spark's JSON, and the schema policies of read components."""
 
 from __future__ import annotations
 

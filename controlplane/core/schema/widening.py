@@ -1,8 +1,4 @@
-"""Schemas that grow: whether files of one type are read as another, and which nested fields a schema lacks.
-
-Does not belong here: the type that holds two (`dataplane.contract.joins`), what a read component makes of it
-(plan.source.schema).
-"""
+"""Schemas that grow: whether files of one type are read as another, and which nested fields a schema lacks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Hints are SQL texts (`predicateHints`), all of which hold, and a tree in JSON (`jsonPredicateHints`). Both are read by
 the conditions that records have. What these do not know is no hint: leaving out too little is right, and too much never
-is. Does not belong here: what is known of files (`core.records.pruning`).
+is.
 """
 
 from __future__ import annotations

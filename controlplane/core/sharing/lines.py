@@ -3,7 +3,7 @@
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 `parquet` is the protocol's own form. `delta` carries actions of a Delta log, for tables that need a feature of Delta.
-Files hold all columns, so no table has partition columns. Does not belong here: which files there are.
+Files hold all columns, so no table has partition columns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark SQL as text: identity, references, parameters, columns, partition modes, and edits that keep positions.
 
-SQL is read here, never run and never printed from a tree. Does not belong here: blueprints and datasets.
+SQL is read here, never run and never printed from a tree.
 """
 
 from __future__ import annotations

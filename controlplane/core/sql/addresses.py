@@ -1,7 +1,6 @@
 """Addresses in a query of Spark's: ``flights.delays@2`` becomes ``flights.`delays@2` ``, which Spark reads as a name.
 
-Nothing else of the text is touched: strings, quoted names and comments are left alone. Does not belong here: what an
-address means; DuckDB's texts (`dataplane.query.addresses`).
+Nothing else of the text is touched: strings, quoted names and comments are left alone.
 """
 
 from __future__ import annotations

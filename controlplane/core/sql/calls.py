@@ -2,7 +2,6 @@
 
 A proof over the tree holds only if the tree is what Spark will read. So each call is looked up by its place in the
 text, and clauses that make rows depend on each other are counted in both.
-Does not belong here: what follows from a call.
 """
 
 from __future__ import annotations

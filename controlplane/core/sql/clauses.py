@@ -1,7 +1,4 @@
-"""Where the clauses of one SELECT stand among the lexemes of a query, checked against the parser's tree.
-
-Does not belong here: what the clauses say.
-"""
+"""Where the clauses of one SELECT stand among the lexemes of a query, checked against the parser's tree."""
 
 from __future__ import annotations
 

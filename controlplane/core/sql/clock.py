@@ -1,7 +1,6 @@
 """Where a query reads the clock, and the literal that is put there instead: the time of the plan.
 
-A literal has the type of the function that it stands for, so that the schema stays. Does not belong here: which time
-that is, and when it is asked for anew.
+A literal has the type of the function that it stands for, so that the schema stays.
 """
 
 from __future__ import annotations

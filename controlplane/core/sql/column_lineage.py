@@ -5,8 +5,7 @@
     UNION                      -> column by column
     LATERAL VIEW, explode      -> all that the function is given
 
-What cannot be told is said to come of all columns of all inputs, with the reason. Does not belong here: what Spark says
-of the same query (`dataplane.spark.plan_lineage`), and inputs' own origins.
+What cannot be told is said to come of all columns of all inputs, with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which columns of an input a query names. Doubt always means: all of them.
-
-Does not belong here: which column comes from which input, or where it ends up.
-"""
+"""Which columns of an input a query names. Doubt always means: all of them."""
 
 from __future__ import annotations
 

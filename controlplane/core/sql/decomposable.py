@@ -2,7 +2,6 @@
 
 There has to be one scope that aggregates, whose FROM is linear in the input: over two lots of its rows it gives the
 rows that it gives over either. All else that the query does is done to merged groups and never sees the input.
-Does not belong here: how partial results are computed, kept and merged.
 """
 
 from __future__ import annotations

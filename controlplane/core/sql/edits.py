@@ -1,7 +1,6 @@
 """Edits of a query's own text: other names for its tables, and a label carried through its select list.
 
 The rest of the text stays as the user wrote it, so that Spark's positions can be mapped back.
-Does not belong here: printing SQL from a tree, which is never executed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is equal in the rows of a join or a filter, and what follows for the parts of a key.
 
 A part is a set of expressions that are equal in each row that matters; see keyed.
-Does not belong here: which side of a join is read how.
 """
 
 from __future__ import annotations

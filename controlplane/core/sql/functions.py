@@ -1,7 +1,7 @@
 """Names of Spark's functions by what they do to rows. Frozen: digests and partition modes rest on these tables.
 
 A name that is missing here is never taken for row-wise and never case-folded, which costs a recomputation and
-nothing else. Does not belong here: how a name is found in a query.
+nothing else.
 """
 
 from __future__ import annotations

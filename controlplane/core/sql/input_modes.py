@@ -1,7 +1,6 @@
 """How each input of a query may be read, with the reason: the one place that says so.
 
 `each` is proven over the text (modes), `by` and decomposable aggregates over relations (keyed, decomposable).
-Does not belong here: what a user declares, and which verdicts a release carries out (whoever asks for them).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The proof goes down from the output. At each relation a key is a tuple of parts, and a part is a set of expressions over
 the relation's columns that are equal in each row that matters; picking the rows in which they have some value (or are
 NULL) has to be the same as picking such rows from what the relation is made of.
-Does not belong here: which keys are wished for, and whether the types of a key agree.
 """
 
 from __future__ import annotations

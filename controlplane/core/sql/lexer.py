@@ -2,7 +2,6 @@
 
 Identity rests on these tokens, so they are ours: a parser library's tokens change with its releases, and read some
 texts in another way than Spark does (`'it''s'` is not `'it' 's'`; a hint inside a comment does not nest).
-Does not belong here: what a token means.
 """
 
 from __future__ import annotations

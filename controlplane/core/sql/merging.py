@@ -3,7 +3,6 @@
 Integers, decimals and all that has an order come out equal. Doubles are added in the order of their values, so that the
 same parts always give the same sum; it may differ in its last digits from that of a query over everything, which Spark
 adds up in whatever order tasks end. Types and rounding follow Spark's Sum and Average.
-Does not belong here: where in a query the aggregate stands.
 """
 
 from __future__ import annotations

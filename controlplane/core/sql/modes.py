@@ -1,8 +1,7 @@
 """Which input of a query may be read partition by partition, by proof; everything unproven is read whole.
 
 Row-wise scopes: projection, filter, lateral views, and joins from the input to others that keep each of its rows to
-itself; one of them, or several with UNION ALL between. Does not belong here: hints of users, which are declarations
-and not proofs.
+itself; one of them, or several with UNION ALL between.
 """
 
 from __future__ import annotations

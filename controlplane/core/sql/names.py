@@ -1,7 +1,7 @@
 """Which source a column comes from, and what an output column is made of, as far as text and known schemas tell.
 
 Inside of a scope a column is known by the number of its source; `MERGED` stands for what USING made of two. None always
-means: it cannot be told. Does not belong here: what follows for partitions.
+means: it cannot be told.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The columns of a query's result, each with its place in the text, as far as text and known schemas tell.
-
-Does not belong here: which input a column comes from (`names`), and what follows for partitions.
-"""
+"""The columns of a query's result, each with its place in the text, as far as text and known schemas tell."""
 
 from __future__ import annotations
 

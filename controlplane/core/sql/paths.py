@@ -1,7 +1,6 @@
 """Paths into variants, as in `v:a.b[0]`, which the parser cannot read: where they are among the lexemes of a query.
 
-Without them the rest of the query is one that the parser reads, and says the same about tables. Does not belong here:
-what a path means.
+Without them the rest of the query is one that the parser reads, and says the same about tables.
 """
 
 from __future__ import annotations

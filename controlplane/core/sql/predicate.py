@@ -1,7 +1,4 @@
-"""One condition on a row, as expectations have it: its identity and the columns that it names.
-
-Does not belong here: what happens to rows that do not satisfy it.
-"""
+"""One condition on a row, as expectations have it: its identity and the columns that it names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What can be wrong with a query, and where in its text.
-
-Does not belong here: positions in a blueprint (whoever holds the blueprint adds its lines).
-"""
+"""What can be wrong with a query, and where in its text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One query: its identity, what it reads, how it may be split, and how its text may be edited.
-
-Does not belong here: blueprints, datasets that exist, hints of users.
-"""
+"""One query: its identity, what it reads, how it may be split, and how its text may be edited."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which tables a query names, where, and under which alias.
 
-The parser says what is a table and what is a common table expression. Does not belong here: which datasets exist.
+The parser says what is a table and what is a common table expression.
 """
 
 from __future__ import annotations

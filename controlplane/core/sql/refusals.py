@@ -1,7 +1,4 @@
-"""What a query may not hold, told from its tokens alone, with the words that a user is told.
-
-Does not belong here: whether the query parses, and which of its inputs exist.
-"""
+"""What a query may not hold, told from its tokens alone, with the words that a user is told."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A query as relations: what each scope reads, with common table expressions put in place of their names.
-
-Does not belong here: what follows for partitions, and any text (a tree is looked at, never printed to be run).
-"""
+"""A query as relations: what each scope reads, with common table expressions put in place of their names."""
 
 from __future__ import annotations
 

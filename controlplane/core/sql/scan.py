@@ -1,7 +1,4 @@
-"""Tokens read from left to right: which words are keywords, which names are calls, what stands in which parenthesis.
-
-Does not belong here: the structure of a query beyond that (a parser's work), and any judgement on it.
-"""
+"""Tokens read from left to right: which words are keywords, which names are calls, what stands in which parenthesis."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Both are edits of the user's text, so that Spark's positions lead back to it. The first selects the values of the
 groups and partial aggregates; the second is the whole query, with the scope that aggregates reading those instead.
 What is proven of the query (decomposable) does not depend on whether it can be taken apart here: where the text leaves
-a doubt, it cannot. Does not belong here: when parts are computed, kept and merged (plan.transform.partials).
+a doubt, it cannot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a query that cannot be parsed is told: our words for the parser's complaints, and the word at fault.
-
-Does not belong here: queries that parse and are refused all the same (`refusals`).
-"""
+"""What a query that cannot be parsed is told: our words for the parser's complaints, and the word at fault."""
 
 from __future__ import annotations
 

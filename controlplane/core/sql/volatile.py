@@ -1,7 +1,4 @@
-"""What in a query may give another result over the same rows: chance, the clock, and the order in which rows arrive.
-
-Does not belong here: the session (refused), and what follows from volatility (a salt).
-"""
+"""What in a query may give another result over the same rows: chance, the clock, and the order in which rows arrive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Going through many trees that share nodes, each node once: telling which there are, and checking them.
-
-Does not belong here: what entries should be, what to do about damage, or about nodes that are in no tree.
-"""
+"""Going through many trees that share nodes, each node once: telling which there are, and checking them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A tree as some hundred ranges of its keys, from its upper nodes alone: what is below a node stands in its parent.
 
 Nodes end where their keys say, so an equal range of two trees mostly is an equal node, and that is all that is looked
-at. Does not belong here: single keys (`query`), and which of them differ (`diff`).
+at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers of the API as types: operations build them, OpenAPI describes them, the SDK and the command line read them.
 
 The keys stand in the order in which an answer has them. Times are ISO 8601 in UTC, or seconds since 1970 where they are
-numbers. Does not belong here: how an answer is found, and bodies of requests.
+numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The answer of `headgate test`, as types.
-
-Does not belong here: how it is found, and how it is shown.
-"""
+"""The answer of `headgate test`, as types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a search.
-
-Does not belong here: how an answer is found.
-"""
+"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a search."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where a dataset comes from, and what depends on it. Part of `answers`.
-
-Does not belong here: how it is found.
-"""
+"""Where a dataset comes from, and what depends on it. Part of `answers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator's wish would do. Does not belong here: what one did (`controls`)."""
+"""What an operator's wish would do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers about work that is over: attempts, what they took together, and runs. Part of `answers`.
-
-Does not belong here: how an answer is found.
-"""
+"""Answers about work that is over: attempts, what they took together, and runs. Part of `answers`."""
 
 from __future__ import annotations
 

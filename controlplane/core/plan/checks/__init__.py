@@ -1,4 +1,1 @@
-"""Deciding about checks: rows become a generation only after all of them have passed.
-
-Does not belong here: evaluating them.
-"""
+"""Deciding about checks: rows become a generation only after all of them have passed."""

@@ -19,8 +19,7 @@ How a check gets its answer:
                    few partitions                                 -> what differs is looked at (_by_difference)
                    else                                           -> window by window, in order of keys (_in_order)
 
-What a check found is remembered by partition and, summed up, by root. Does not belong here: rows that are dropped (they
-are the dataset's logic), and evaluating conditions.
+What a check found is remembered by partition and, summed up, by root.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What checks found, summed up and judged: answers are sums over partitions, results are what users see of them.
-
-Does not belong here: which partitions are looked at.
-"""
+"""What checks found, summed up and judged: answers are sums over partitions, results are what users see of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""Deciding about read components: which partitions to parse, and under which schema.
-
-Does not belong here: listing.
-"""
+"""Deciding about read components: which partitions to parse, and under which schema."""

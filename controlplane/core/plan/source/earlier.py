@@ -7,8 +7,6 @@ looked at is no result, in no branch.
     task has a trace            -> it is used, as ever
     its earlier key has none    -> the task is asked for, as ever
     its earlier key has one     -> footers looked at?   no: a `footers` task   right: the trace   misread: the task
-
-Does not belong here: looking at footers (dataplane.connectors.files.earlier).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Deciding about read components of feeds: what is offered becomes the state as it is, and nothing is computed.
 
 Partitions, fragments and columns are the producer's. What is known of the feed stands where other components have
-their listing; its root is that of the producer's tree (`operations.feeds.follow`). Does not belong here: whether the
-feed may be read, and which of the producer's states is offered.
+their listing; its root is that of the producer's tree (`operations.feeds.follow`).
 """
 
 from __future__ import annotations

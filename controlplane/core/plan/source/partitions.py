@@ -1,6 +1,6 @@
 """A read component whose listing is not what its state was built from, and the partitions of it to look at.
 
-What deciding about partitions (source) and about columns (pinning) share. Does not belong here: deciding.
+What deciding about partitions (source) and about columns (pinning) share.
 """
 
 from __future__ import annotations

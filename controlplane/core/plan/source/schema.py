@@ -1,8 +1,7 @@
 """The schema of a read component: pinned at the first read, and how it follows its source objects.
 
 What objects have that it lacks is known from the listing (columns, and fields of structs). That a type no longer fits
-is known once a file could not be read: the driver then tells the types that it finds there. Does not belong here:
-types as such (core.schema.widening), partitions (source).
+is known once a file could not be read: the driver then tells the types that it finds there.
 """
 
 from __future__ import annotations

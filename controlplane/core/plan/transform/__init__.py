@@ -1,4 +1,1 @@
-"""Deciding about transforms: consistent inputs, what of them has changed, and the tasks that make it.
-
-Does not belong here: running them.
-"""
+"""Deciding about transforms: consistent inputs, what of them has changed, and the tasks that make it."""

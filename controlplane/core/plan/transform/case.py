@@ -1,7 +1,4 @@
-"""A transform that has something to do, with what it reads; and what is said of it, whatever is decided.
-
-Does not belong here: deciding.
-"""
+"""A transform that has something to do, with what it reads; and what is said of it, whatever is decided."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Committing a transform: all partitions are known, and become its next state.
 
-What folds and other transforms share. Does not belong here: whether all are known (compute, fold).
+What folds and other transforms share.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
 """The partitions of a transform that is no fold, once the columns of its output are known.
 
-    output_error, pin_fault   rows cannot have these columns     -> failed
-      |
-    extent_of                 which partitions to look at
-      |
-    limit                     nothing may be asked for           -> stale: only counted
-      |
-    look                      memory has all of them             -> Commit
-      | some are missing
-    partials.follow           merging parts costs less           -> Compute or Learn: parts, and merges of parts
-      |
-    _compute                                                     -> Compute: the missing partitions
-
-Does not belong here: how it comes to this (decide), one partition after the other (fold).
+output_error, pin_fault   rows cannot have these columns     -> failed
+  |
+extent_of                 which partitions to look at
+  |
+limit                     nothing may be asked for           -> stale: only counted
+  |
+look                      memory has all of them             -> Commit
+  | some are missing
+partials.follow           merging parts costs less           -> Compute or Learn: parts, and merges of parts
+  |
+_compute                                                     -> Compute: the missing partitions
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@
     fold | compute   the partitions of the output   -> Compute, Commit, or failed
 
 A run under way walks down the same steps on the inputs that it began with (`finish`), before the newest inputs are
-looked at (`decide`). Does not belong here: the partitions of the output (compute, fold).
+looked at (`decide`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """What of a transform's output is to be looked at: the partitions that may be others, on top of what is right already.
 
-    no input is read by partition      -> the whole output (_single)
-      |
-    a partial root of the same code    -> its holes, and what changed since (carried, then _holes)
-      |
-    a state of the same code           -> the keys in which inputs changed since (_changed)
-      |
-    other code, or no state            -> all keys of the inputs
-
-Does not belong here: the tasks that they take (tasks), and what follows from their answers (compute).
+no input is read by partition      -> the whole output (_single)
+  |
+a partial root of the same code    -> its holes, and what changed since (carried, then _holes)
+  |
+a state of the same code           -> the keys in which inputs changed since (_changed)
+  |
+other code, or no state            -> all keys of the inputs
 """
 
 from __future__ import annotations

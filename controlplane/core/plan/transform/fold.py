@@ -15,8 +15,7 @@ A walk goes along the keys and makes the new chain of partitions out of the old 
 
 Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it holds the new chain,
 from there on the old one. The next walk resumes there. A key after the frontier is looked at only if its inputs
-changed, or if the partition before it came out with other rows. Does not belong here: what folds share with other
-transforms.
+changed, or if the partition before it came out with other rows.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@
                   recent states of them do                    -> the newest such combination
                   none do                                     -> None: the transform waits
 
-An input that is read `each` may be a partial root: what is there of it is read. Does not belong here: what the
-transform does with its inputs.
+An input that is read `each` may be a partial root: what is there of it is read.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ Which fragments a task reads is the range of its key in `pairs`, looked up when 
       | by chunks
     _take      memory has the answers                  -> both trees are edited, and `done` moves on
                an answer is missing                    -> an index task, up to as many as may be open
-
-Does not belong here: tasks of output partitions (transform).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 The walk up ends at the first level that lacks a merge: `compute` asks for it. One changed part redoes a merge of some
 500 on each level. A leaf's merge is identified by the content of its parts, so nothing is remembered of levels but
 traces, and the task of the whole keeps the key that it has without any. Where it matters which parts meet first
-(doubles), all are merged at once. Does not belong here: parts (partials), the queries (sql.split).
+(doubles), all are merged at once.
 """
 
 from __future__ import annotations

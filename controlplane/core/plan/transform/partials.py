@@ -13,8 +13,6 @@ them: what it is to compute does not change, only how, and where memory knows it
       | parts that are there
     _advance      memory has all of the others                 -> is_whole: they can be merged
                   some are missing                             -> `compute` asks for them
-
-Does not belong here: the queries of parts and of the whole (sql.split), merging many parts (merges).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tasks that make partitions of a transform: what each reads, which gives its key, and the job that they share.
-
-Does not belong here: which partitions are looked at (extents).
-"""
+"""The tasks that make partitions of a transform: what each reads, which gives its key, and the job that they share."""
 
 from __future__ import annotations
 
