@@ -2,7 +2,7 @@
 
     seen now, not known     the condition begins
     known and seen          it lasts; each channel is told once, when it has lasted long enough for it
-    known, not seen         it is over: nobody was told -> forgotten; else, after it stayed away for a while,
+    known, not seen         it is over: no channel was notified -> forgotten; else, after it stayed away for a while,
                             `recovered` is told and it is forgotten. One that comes back meanwhile is the same one
 
 So what comes and goes is told once.
@@ -126,7 +126,7 @@ def gathered(message: Message, items: Sequence[AlertItem]) -> Message:
 
 
 def is_open(message: Message) -> bool:
-    """Nobody has tried to send it."""
+    """No attempt to send it was made."""
     return message.task is None and message.tries == 0
 
 

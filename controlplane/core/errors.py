@@ -241,7 +241,7 @@ class LogGone(HeadgateError):
 
 
 class StaleRevision(HeadgateError):
-    """Somebody else stored a revision first: read it, then send yours with its ETag."""
+    """Another revision was stored first: read it, then send yours with its ETag."""
 
     code = "stale-revision"
 
@@ -476,7 +476,7 @@ DAMAGE_CURE = "run `headgate fsck`, and restore the database from a backup"
 
 
 def error_text(error: Exception) -> str:
-    """An error that nobody expected, for people. What to do about damage comes first, since callers cut the rest."""
+    """An unexpected error, for people. What to do about damage comes first, since callers cut the rest."""
     if isinstance(error, CorruptNode):
         return f"{error.code}: {DAMAGE_CURE}; {error}"
     return f"{type(error).__name__}: {error}"

@@ -62,7 +62,7 @@ NO_ROLES: Final[Named] = {}
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who asks."""
+    """The author of a request."""
 
     permissions: frozenset[Permission]
     within: Narrowing = EVERYWHERE

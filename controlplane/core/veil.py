@@ -1,4 +1,4 @@
-"""Answers without the names that somebody must not see. Pure.
+"""Answers without the names that a narrowed token must not see. Pure.
 
 Every answer to a narrowed token passes here, whatever route made it, so that a new field shows no more than the old
 ones. What is about something hidden goes; what mentions it in words has `(hidden)` there.

@@ -1,4 +1,4 @@
-"""What a service knows of datasets, looked up beside the editor: nobody waits for a service that is slow or gone."""
+"""What a service knows of datasets, looked up beside the editor, which never waits for a slow or missing service."""
 
 from __future__ import annotations
 

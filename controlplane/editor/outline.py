@@ -1,6 +1,6 @@
 """Where a place of a blueprint is: in which keys, before or behind a colon, or within a text.
 
-It goes by indents and braces, line by line, so it works while somebody types, when nothing reads the document as YAML.
+It goes by indents and braces, line by line, so it works during typing, when the document is no valid YAML.
 """
 
 from __future__ import annotations

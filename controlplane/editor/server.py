@@ -78,7 +78,7 @@ class Editor:
         await self._look(params.text_document.uri, 0.0)
 
     def _closed(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Problems of a file that nobody looks at are not told any more."""
+        """Problems of a closed file are no longer reported."""
         uri = params.text_document.uri
         self._edits[uri] = self._edits.get(uri, 0) + 1
         for each in self._reported.pop(uri, set()):

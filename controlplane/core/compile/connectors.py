@@ -59,7 +59,7 @@ def logic_options(read: Read) -> dict[str, str]:
 
 
 def listing_id(read: Read, location: str) -> bytes:
-    """Whoever lists the same place in the same way shares the listing."""
+    """Equal places that are listed in the same way share the listing."""
     if is_files(read):
         files = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
         return digest("files-listing/1", listing=files, settings=dict(read.settings)) if read.settings else files

@@ -22,7 +22,7 @@ SPARK_LINE = "4"  # results are shared within one major line of Spark
 def listing_id(
     location: str, format: str, options: Mapping[str, str], partition: str | None, metadata: tuple[str, ...]
 ) -> bytes:
-    """Whoever lists the same location in the same way shares the listing."""
+    """Equal locations that are listed in the same way share the listing."""
     return digest(
         "listing/1",
         location=location,

@@ -4,7 +4,7 @@
     fa.day DATE, b.day STRING    `all`: 01 and 1 may meet as numbers, and are two keys as texts
     types of fa not known yet    undecided: nothing is computed before they are
 
-A decision is a function of the transform and of the schemas of its inputs. So whoever knows these schemas comes to
+A decision is a function of the transform and of the schemas of its inputs. So each caller with these schemas comes to
 the same decision, and nothing of it is stored.
 """
 

@@ -1,8 +1,8 @@
 """Write components of a branch that write to another place than main's. Pure.
 
 A redirect names the place alone: a path, a table or a topic. Server, credentials and format are those of the component.
-A place that is not told apart for certain from one that somebody else reads or writes is not written to: names of
-tables and topics are compared whatever the server is, and a folder is somebody else's if it lies in theirs.
+A place that is not told apart for certain from one that another component reads or writes is not written to: names of
+tables and topics are compared whatever the server is, and a folder within another component's folder is that one's.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _place(sink: Sink) -> Place:
 
 
 def _read_place(source: Source) -> Place | None:
-    """Of a query nobody can say what it reads; it is not written to."""
+    """The tables that a query reads are unknown; it is not written to."""
     settings = dict(source.read.settings)
     for kind in ("table", "topic"):
         if isinstance(name := settings.get(kind), str):

@@ -1,6 +1,6 @@
 """From one state of a dataset to another one, and which of its partitions and inputs differ between them.
 
-Trees of what old states have read may have been collected: whoever reads them says what is told without them.
+Trees of what old states have read may have been collected: each reader here says what its answer is without them.
 """
 
 from __future__ import annotations

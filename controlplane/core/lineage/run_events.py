@@ -64,7 +64,7 @@ class Input:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
     """A component in a branch, and what its run read. `node`: None where the code of then is not known any more;
-    `lineage`: None where nobody can tell its columns."""
+    `lineage`: None where its columns cannot be determined."""
 
     namespace: str  # of the installation
     branch: str

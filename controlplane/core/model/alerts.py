@@ -1,4 +1,4 @@
-"""Alerts: conditions of datasets that somebody wants to be told of, channels, and messages on their way."""
+"""Alerts: conditions of datasets that are reported to people, channels, and messages on their way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds: datasets that an operator rolled back, and that stay as they were then until somebody lets them go on."""
+"""Holds: datasets that an operator rolled back, and that stay as they were then until the hold is released."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ AHEAD = 2  # a lease that ends after more than so many times its length was take
 
 
 class Deposed(Exception):
-    """Somebody else holds the lease by now: what was about to be written is not."""
+    """Another process holds the lease by now: nothing is written under the old one."""
 
     def __init__(self, name: str, epoch: int) -> None:
         super().__init__(f"the lease {name} of epoch {epoch} is somebody else's by now")

@@ -1,4 +1,4 @@
-"""What is left of packs that nobody reads by any more: where each came from, and folders that wait for deletion."""
+"""The remains of packs that are no longer read: where each came from, and folders that wait for deletion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PendingDeletion:
-    """A folder of the lake that is used for nothing new. From `due` on, nobody who was reading it still does."""
+    """A folder of the lake that is used for nothing new. From `due` on, no reader is left."""
 
     folder: str
     attempt: str

@@ -1,7 +1,7 @@
 """Packs: the rows of many small fragments of one tree leaf in one place, for readers of whole datasets and tables.
 
 A pack is derived data beside a dataset, no part of it: it has an id of its own (schema and content of its rows), which
-stands in no tree and no trace, and whoever finds none reads the members. So it may be missing, dropped and made again,
+stands in no tree and no trace, and a reader without it reads the members. So it may be missing, dropped, made again,
 and a leaf that changes is read from its members by that alone. Leaves are what shape follows from keys: a change
 elsewhere leaves the others as they are, and their packs right.
 """

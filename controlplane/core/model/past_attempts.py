@@ -21,7 +21,7 @@ COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds 
 class PastAttempt:
     """An attempt that is over, as one branch sees it. One whose tasks several branches demand is there for each.
 
-    `tasks` counts what was claimed, `done` what was taken in: with tasks of a fold that nobody had claimed.
+    `tasks` counts what was claimed, `done` what was taken in: with tasks of a fold that were not claimed.
     None: it is not known, as of a driver that ended without a report.
     """
 

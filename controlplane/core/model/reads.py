@@ -15,7 +15,7 @@ How: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Somebody read rows of a dataset. `times` and `bytes` add up the requests of a minute where they are told
+    """A read of rows of a dataset. `times` and `bytes` add up the requests of a minute where they are told
     together; `at` is then its beginning. `what` tells the request: generation, format, and the like."""
 
     actor: str

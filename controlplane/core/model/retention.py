@@ -14,7 +14,7 @@ PointerKind: TypeAlias = Literal["state", "input", "building", "build", "listing
 
 HOLDERS: tuple[PointerKind, ...] = ("state", "input", "building", "build", "listing", "target", "task", "publication")
 WEAK_POINTERS: tuple[PointerKind, ...] = ("publication",)
-"""Those whose trees nobody reads."""
+"""Pointers whose trees are not read."""
 
 
 @dataclass(frozen=True, slots=True)

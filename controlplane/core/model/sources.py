@@ -47,12 +47,12 @@ class Listing:
 
     @property
     def is_open(self) -> bool:
-        """Somebody asked for another one."""
+        """Another listing was requested."""
         return self.requested > self.served
 
     @property
     def is_awaited(self) -> bool:
-        """What it says may be out of date for whoever has just begun to read there."""
+        """The listing may be out of date for a reader that began just now."""
         return self.is_open and bool(self.held and self.held.get("awaited"))
 
     @property

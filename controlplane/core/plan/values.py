@@ -169,7 +169,7 @@ class Plan:
 
 
 def in_words(dataset: str, status: Status) -> str:
-    """For whoever waits for it: `shop.orders has failed`, `shop.orders is paused`."""
+    """For components that wait for it: `shop.orders has failed`, `shop.orders is paused`."""
     return f"{dataset} has failed" if status == "failed" else f"{dataset} is {status}"
 
 

@@ -53,7 +53,7 @@ def analyse(
 ) -> Bundle:
     """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as a transform.
 
-    `is_inline`: nobody gave `main` its name, which is no part of what it is then.
+    `is_inline`: the name of `main` was not given, and is no part of its identity then.
     """
     required = tuple(requirements)
     trees = {path: _parse(path, modules[path]) for path in sorted(modules)}

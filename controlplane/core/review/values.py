@@ -29,7 +29,7 @@ EXACT: tuple[SchemaOrigin, ...] = ("spark", "declared")
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """The columns of a dataset, and who says so; `why` not Spark, where it was asked or nobody can say."""
+    """The columns of a dataset, and who says so; `why` not Spark, where it was asked or cannot be determined."""
 
     schema: Schema | None
     origin: SchemaOrigin

@@ -77,7 +77,7 @@ class CachedNodes:
         self.put_decoded(nodes, _decode(unknown).values())
 
     def put_decoded(self, nodes: Mapping[bytes, bytes], decoded: Iterable[Node]) -> None:
-        """By somebody who has them decoded, too."""
+        """By a caller that has them decoded, too."""
         self._below.put_nodes(nodes)
         self._cache.add(decoded)
 

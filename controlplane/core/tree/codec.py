@@ -144,7 +144,7 @@ def leaf_columns(entries: Iterable[Entry]) -> Columns:
 
 
 def check_columns(columns: Columns) -> Columns:
-    """Rows of a leaf that somebody else put into columns. Raises ValueError if these do not have the same length."""
+    """Rows of a leaf that the caller put into columns. Raises ValueError if these do not have the same length."""
     keys, ids, rest = columns
     if (len(ids), len(rest)) != (len(keys) * ID, len(keys) * _CONTENT.size):
         raise ValueError(f"{len(ids)} bytes of ids and {len(rest)} of contents are not those of {len(keys)} rows")
@@ -192,7 +192,7 @@ ParsedKeys = dict[tuple[int, bytes], Sequence[str]]
 def decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     """The node with this digest. Raises CorruptNode, naming it, unless the bytes are exactly what `encode` gives.
 
-    Whether the summary is true of the rows is left to `Node.verify`: it depends on whoever wrote the node, not on how
+    Whether the summary is true of the rows is left to `Node.verify`: it depends on the writer of the node, not on how
     the bytes were kept, and nothing that is looked up depends on it.
     """
     if node_digest(blob) != digest:

@@ -95,7 +95,7 @@ def _decided(case: ReadCase) -> Deciding[Decision]:
 
 
 def _with_listing(listing: Listing, decision: Decision) -> Decision:
-    """With what is wrong with the listing, unless somebody has asked for another one."""
+    """With what is wrong with the listing, unless another one was requested."""
     if listing.is_awaited:
         return decision
     if listing.error is not None:

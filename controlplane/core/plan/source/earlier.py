@@ -1,8 +1,8 @@
 """Results of versions that read files under the dataset's types, whatever types the files had.
 
 Such a result has the task key that the task had then. It is taken over once a worker has looked at the footers of its
-files, and found that Spark has read them right: nothing is computed. Else the task runs anew. A result that nobody has
-looked at is no result, in no branch.
+files, and found that Spark has read them right: nothing is computed. Else the task runs anew. A result whose
+footers were not looked at is no result, in no branch.
 
     task has a trace            -> it is used, as ever
     its earlier key has none    -> the task is asked for, as ever

@@ -20,7 +20,7 @@ from dataplane.contract.schemas import Schema
 
 
 class Gone(Exception):
-    """What an older listing has is gone from the newest one, or is another one there: nobody knows its objects."""
+    """What an older listing has is gone from the newest one, or is another one there: its objects are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

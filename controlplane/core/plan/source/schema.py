@@ -279,7 +279,7 @@ def _is_text(node: Source) -> bool:
 
 
 def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
-    """Without the columns that no object has any more and nobody declared. Nothing is known from no object at all."""
+    """Without undeclared columns that no object has any more. Without any object nothing is known."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
     if not listing.all_columns or case.objects != listing.root:  # it tells the columns of the newest
