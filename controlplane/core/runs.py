@@ -163,9 +163,9 @@ class _Grouping:
 
     def add(self, commit: Commit) -> None:
         self._count += 1
-        runs = self._leading_to(commit)
-        run = self._joined(runs, commit.dataset)
-        if not runs or commit.has_new_code:
+        candidates = self._leading_to(commit)
+        run = self._joined(candidates, commit.dataset)
+        if not candidates or commit.has_new_code:
             run.started_by.append(commit)
         run.commits.append(commit)
         run.datasets.add(commit.dataset)
@@ -181,17 +181,17 @@ class _Grouping:
 
     def _leading_to(self, commit: Commit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
-        runs = [self._by_output.get(output) for output in commit.changed]
-        runs += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
+        candidates = [self._by_output.get(output) for output in commit.changed]
+        candidates += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
         if commit.has_new_code:
-            runs.append(self._by_code.get(commit.code))
+            candidates.append(self._by_code.get(commit.code))
         if commit.wish is not None:
-            runs.append(self._by_wish.get(commit.wish))
-        if not any(runs):
-            runs += self._made_beside(commit)
-        if not any(runs) and commit.follows:
-            runs += self._made_again(commit)
-        by_number = {run.number: run for run in map(_whole, runs) if run is not None}
+            candidates.append(self._by_wish.get(commit.wish))
+        if not any(candidates):
+            candidates += self._made_beside(commit)
+        if not any(candidates) and commit.follows:
+            candidates += self._made_again(commit)
+        by_number = {run.number: run for run in map(_whole, candidates) if run is not None}
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
     def _made_beside(self, commit: Commit) -> Iterator[Run]:

@@ -45,7 +45,7 @@ class ByConnector(Generic[T]):
         return self.sections.get(name, self.sections["files"]).read(node, reading)
 
     def schema(self) -> JsonSchema:
-        return {"type": "object", "oneOf": [_only(name, section.schema()) for name, section in self.sections.items()]}
+        return {"type": "object", "oneOf": [_only(name, kind.schema()) for name, kind in self.sections.items()]}
 
 
 def _only(connector: str, schema: JsonSchema) -> JsonSchema:

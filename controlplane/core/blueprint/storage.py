@@ -78,13 +78,13 @@ TOKEN: Key[str | None] = Key(
 
 def _storage(fields: Fields, reading: Reading) -> Settings:
     keys = (ENDPOINT, REGION, ACCESS_KEY, SECRET_KEY, TOKEN)
-    settings = {key.name: value for key in keys if (value := fields[key]) is not None}
+    values = {key.name: value for key in keys if (value := fields[key]) is not None}
     names = {key.name for key in keys if key.name in fields.nodes}
     lone = "session_token" in names and "access_key_id" not in names
     if lone or ("access_key_id" in names) != ("secret_access_key" in names):
         message = "access_key_id and secret_access_key go together"
         reading.problems.add(fields.place, "missing-key", message, "give both, or neither for those of the environment")
-    return tuple(sorted((f"storage.{name}", value) for name, value in settings.items()))
+    return tuple(sorted((f"storage.{name}", value) for name, value in values.items()))
 
 
 STORAGE: Key[Settings] = Key(

@@ -55,7 +55,7 @@ class NodeLineage:
         """As it is written, of a name in whatever case."""
         if name in self.fields:
             return name
-        return next((field for field in self.fields if field.lower() == name.lower()), None)
+        return next((spelling for spelling in self.fields if spelling.lower() == name.lower()), None)
 
 
 @dataclass(slots=True)
@@ -173,20 +173,20 @@ class _Expansion:
     reads: Mapping[str, Schema | None]
 
     def edges(self, fields: Iterable[InputField]) -> tuple[Edge, ...]:
-        return _together(edge for field in fields for edge in self._edges(field))
+        return _together(edge for input_field in fields for edge in self._edges(input_field))
 
-    def _edges(self, field: InputField) -> Iterator[Edge]:
-        dataset = self.datasets.get(field["name"])
+    def _edges(self, input_field: InputField) -> Iterator[Edge]:
+        dataset = self.datasets.get(input_field["name"])
         if dataset is None:  # a driver named no input of this component
             return
-        steps = tuple(t["subtype"] for t in field["transformations"])
-        for column in self._columns(field):
+        steps = tuple(t["subtype"] for t in input_field["transformations"])
+        for column in self._columns(input_field):
             yield Edge(dataset, column, steps)
 
-    def _columns(self, field: InputField) -> tuple[str, ...]:
-        schema = self.reads.get(field["name"])
-        if field["field"] != EVERY or schema is None:
-            return (field["field"],)
+    def _columns(self, input_field: InputField) -> tuple[str, ...]:
+        schema = self.reads.get(input_field["name"])
+        if input_field["field"] != EVERY or schema is None:
+            return (input_field["field"],)
         return column_names(schema)
 
 

@@ -82,7 +82,7 @@ class Component:
 
 def committed(component: Component, state: State) -> list[RunEvent]:
     """A new state of a dataset, by its run."""
-    facet = {
+    state_facet = {
         "generation": state.generation,
         "seq": state.seq,
         "root": state.root.hex(),
@@ -92,7 +92,7 @@ def committed(component: Component, state: State) -> list[RunEvent]:
         "rows": state.rows,
     }
     id = _run_id(component, "commit", seq=state.seq)
-    run = {"headgate_state": _own(component, facet)}
+    run = {"headgate_state": _own(component, state_facet)}
     return _events(component, "COMPLETE", id, run, state.at, _state_of(component, state))
 
 
@@ -200,9 +200,9 @@ def _kind(component: Component) -> str:
             return "COMPONENT"
 
 
-def _own(component: Component, facet: Mapping[str, object]) -> dict[str, object]:
+def _own(component: Component, fields: Mapping[str, object]) -> dict[str, object]:
     """What OpenLineage has no word for."""
-    return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **facet}
+    return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **fields}
 
 
 # --- datasets -------------------------------------------------------------------------------------

@@ -87,13 +87,13 @@ def is_measured(attempt: PastAttempt) -> bool:
 def cost(shares: Iterable[Share]) -> Cost:
     """Of at least one share."""
     measured = list(shares)
-    seconds = sorted(share.seconds for share in measured)
+    seconds = sorted(measure.seconds for measure in measured)
     return Cost(
         seconds_p10=quantile(seconds, 0.1),
         seconds=median(seconds),
         seconds_p90=quantile(seconds, 0.9),
-        rows=median(share.rows for share in measured),
-        bytes=median(share.bytes for share in measured),
+        rows=median(measure.rows for measure in measured),
+        bytes=median(measure.bytes for measure in measured),
         attempts=len(measured),
     )
 

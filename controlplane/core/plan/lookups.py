@@ -205,8 +205,8 @@ def _partitions(world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]) -> lis
     keys_of: dict[bytes, dict[str, None]] = {}
     for listing, keys in asks:
         keys_of.setdefault(listing, {}).update(dict.fromkeys(keys))
-    partitions = world.source_partitions({listing: list(keys) for listing, keys in keys_of.items()})
-    return [partitions[listing] for listing, _ in asks]
+    by_listing = world.source_partitions({listing: list(keys) for listing, keys in keys_of.items()})
+    return [by_listing[listing] for listing, _ in asks]
 
 
 _ANSWERING: Mapping[What, Callable[[Snapshot, list[Any]], list[Any]]] = {

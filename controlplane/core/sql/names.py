@@ -128,11 +128,11 @@ def replaced(expression: exp.Expr, change: Callable[[exp.Column], exp.Expr | Non
     copy = expression.copy()
     if isinstance(copy, exp.Column):
         return change(copy)
-    for column in list(copy.find_all(exp.Column)):
-        new = change(column)
+    for old in list(copy.find_all(exp.Column)):
+        new = change(old)
         if new is None:
             return None
-        column.replace(new.copy())
+        old.replace(new.copy())
     return copy
 
 
@@ -167,12 +167,12 @@ class Inside:
         items = self.scope.select.expressions[:before]
         return frozenset(self.columns.fold(i.alias) for i in items if isinstance(i, exp.Alias))
 
-    def _column(self, column: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
-        name = self.columns.fold(column.name)
-        if column.args.get("db") or isinstance(column.this, exp.Star):
+    def _column(self, node: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
+        name = self.columns.fold(node.name)
+        if node.args.get("db") or isinstance(node.this, exp.Star):
             return None
-        if column.table:
-            at = [i for i in sources if self.scope.sources[i].alias == _table(column.table)]
+        if node.table:
+            at = [i for i in sources if self.scope.sources[i].alias == _table(node.table)]
             return self._of(name, at[0]) if len(at) == 1 else None
         if name in aliases:
             return self._surely(name, sources)
@@ -180,8 +180,8 @@ class Inside:
 
     def _surely(self, name: str, sources: list[int]) -> exp.Expr | None:
         """A name that an alias has too: the column wins, if there is one."""
-        column = self._among(name, sources)
-        return column if any(name in (self._names(at) or ()) for at in sources) else None
+        value = self._among(name, sources)
+        return value if any(name in (self._names(at) or ()) for at in sources) else None
 
     def _names(self, at: int) -> Outputs:
         return self.columns.of_source(self.scope.sources[at])

@@ -148,13 +148,13 @@ def _share(new: _Side, old: _Side) -> None:
 
 
 def _compared(new: _Side, old: _Side | None, cells: int) -> list[Range]:
-    ranges = [_merged(some) for some in _evenly(new.items, cells)]
+    new_ranges = [_merged(some) for some in _evenly(new.items, cells)]
     if old is None:
-        return [new_range._replace(differs=None) for new_range in ranges]
+        return [new_range._replace(differs=None) for new_range in new_ranges]
     old_items = iter(old.items)
     lost = next(old_items, None)
     compared = []
-    for new_range in ranges:
+    for new_range in new_ranges:
         while lost is not None and (new_range.after is not None and lost.last <= new_range.after):
             lost = next(old_items, None)
         is_touched = lost is not None and (lost.after is None or lost.after < new_range.last)
