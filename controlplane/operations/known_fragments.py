@@ -14,11 +14,11 @@ from controlplane.ports.store import Tx
 def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
     """By id. Raises CorruptNode where the database does not know one: its partition cannot be read."""
     keys = {entry.fragment: entry.key for entry in entries}
-    found = tx.fragments(keys)
+    by_id = tx.fragments(keys)
     for id, key in keys.items():
-        if id not in found:
+        if id not in by_id:
             raise CorruptNode(f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`")
-    return found
+    return by_id
 
 
 def paths(tx: Tx, root: bytes) -> list[str]:

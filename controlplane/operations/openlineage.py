@@ -68,10 +68,10 @@ class Export:
             events = tx.events(None, after, BATCH)
         done = after
         try:
-            for event, told in zip(events, self._told(events), strict=True):
+            for event, texts in zip(events, self._told(events), strict=True):
                 if is_over():
                     return False
-                self._send(event, told)
+                self._send(event, texts)
                 done = event.id
         finally:
             if done > after:
@@ -104,15 +104,15 @@ class Export:
             except OSError:
                 raise
             except Exception as e:  # whatever it is, it is this event's alone
-                told = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
-                log.exception("an OpenLineage event cannot be made", error=str(e), **told)
+                details = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
+                log.exception("an OpenLineage event cannot be made", error=str(e), **details)
         return None
 
-    def _send(self, event: Event, told: list[bytes] | None) -> None:
-        if told is None:
+    def _send(self, event: Event, texts: list[bytes] | None) -> None:
+        if texts is None:
             self.count("failed")
             return
-        for text in told:
+        for text in texts:
             is_taken = self.sink.send(text)
             self.count("sent" if is_taken else "refused")
             if not is_taken:
@@ -161,9 +161,13 @@ class _Telling:
             return ()
         code, lineages = self._of_then(event.branch, state)
         node = None if code is None else code.nodes[state.dataset]
-        found = None if lineages is None or node is None else lineages.of(state.dataset)
-        consumed = [Input(one.dataset, one.root) for name, one in state.inputs.items() if _is_dataset(name)]
-        return run_events.committed(self._component(event, node, found, self._named(event.branch, consumed)), state)
+        lineage = None if lineages is None or node is None else lineages.of(state.dataset)
+        consumed = [
+            Input(state_input.dataset, state_input.root)
+            for name, state_input in state.inputs.items()
+            if _is_dataset(name)
+        ]
+        return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
         """The state that was committed, or what the event tells of one that is not kept any more. None for an event of
@@ -204,10 +208,13 @@ class _Telling:
 
     def _named(self, branch: str, inputs: Iterable[Input]) -> list[Input]:
         """With the columns of those that are still as they were read."""
-        read = {one.dataset: one for one in inputs}
+        read = {state_input.dataset: state_input for state_input in inputs}
         states = self.tx.states(branch, read)
         same = {name: state for name, state in states.items() if state.root == read[name].root}
-        return [replace(one, schema=same[name].schema) if name in same else one for name, one in read.items()]
+        return [
+            replace(state_input, schema=same[name].schema) if name in same else state_input
+            for name, state_input in read.items()
+        ]
 
     # --- what is told by present code
 
@@ -264,20 +271,20 @@ def _declared(node: Node | None) -> list[Input]:
 
 def _as_told(event: Event, seq: int) -> State:
     """A state of which nothing is known but its event."""
-    told = event.body
+    body = event.body
     return State(
         branch=event.branch,
         dataset=event.dataset,
         seq=seq,
-        generation=_number(told.get("generation")),
+        generation=_number(body.get("generation")),
         logic=b"",
         inputs={},
-        root=bytes.fromhex(str(told.get("root"))),
+        root=bytes.fromhex(str(body.get("root"))),
         schema=struct_of(()),
         cut={},
         partitions=event.n,
-        rows=_number(told.get("rows")),
-        cause=cast("Cause", told.get("cause")),
+        rows=_number(body.get("rows")),
+        cause=cast("Cause", body.get("cause")),
         revision=0,
         at=event.at,
         lineage=b"",

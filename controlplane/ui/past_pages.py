@@ -157,7 +157,7 @@ def _difference(asked: Asking, name: str, one: int, other: int, timeout_s: float
         asked.services.compare,
         asked.branch,
         dataset=name,
-        one=Generation(one),
+        first_point=Generation(one),
         other=Generation(other),
         wish=wish,
     )

@@ -91,7 +91,7 @@ async def generations(
         if wish.timeout_s is not None:
             audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
         found = data_diff.of_points(
-            call.context, compare, branch, dataset=dataset, one=one_point, other=other_point, wish=wish
+            call.context, compare, branch, dataset=dataset, first_point=one_point, other=other_point, wish=wish
         )
         return answer(found)
 

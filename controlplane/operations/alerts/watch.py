@@ -46,15 +46,15 @@ class Watch:
             nodes, tx = facts.desired, facts.tx
             flows = channels.of_flows(nodes, self._installation, nodes.texts)
             mine = {d.dataset for d in plan.decisions}
-            told = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
+            decisions = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
             limits = freshness.expecting(nodes, mine)
             if self._known is None:
                 self._known = tx.alerts(self._branch)
-            if not self._known and not told and not limits:
+            if not self._known and not decisions and not limits:
                 return News(), flows, []
-            found = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
-            seen = conditions.seen(facts, as_known(self._ctx, tx, facts, told)) if told else {}
-            known = [a for a in self._known if a.dataset in mine]
-            news = alerts.look(self._branch, known, {**seen, **ages.seen(found)}, flows, tx.now())
+            ages_by_dataset = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
+            current = conditions.seen(facts, as_known(self._ctx, tx, facts, decisions)) if decisions else {}
+            open_alerts = [a for a in self._known if a.dataset in mine]
+            news = alerts.look(self._branch, open_alerts, {**current, **ages.seen(ages_by_dataset)}, flows, tx.now())
             news.forgotten += [a for a in self._known if a.dataset not in nodes.nodes]
-            return news, flows, ages.events(self._branch, known, news, found)
+            return news, flows, ages.events(self._branch, open_alerts, news, ages_by_dataset)

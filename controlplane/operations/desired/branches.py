@@ -56,9 +56,9 @@ def create(
         tx.create_branch(branch)
         if source != MAIN:
             branch = tx.branches()[name]  # one of a pinned branch is pinned
-        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
-        told |= {"publish": publish}
-        _note(ctx, tx, "branch.create", name, None, told)
+        settings = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        settings |= {"publish": publish}
+        _note(ctx, tx, "branch.create", name, None, settings)
         answer = (
             _told(branch) if source == MAIN else _shown(ctx, tx, branch)
         )  # one of main begins with nothing of its own
@@ -66,17 +66,17 @@ def create(
     return answer
 
 
-def _redirects(ctx: Context, tx: Tx, branch: Branch, wanted: Mapping[str, str]) -> dict[str, str]:
+def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str]) -> dict[str, str]:
     """The places that they lead to. Raises BadRedirect, also where one is somebody else's."""
-    if not wanted:
+    if not requested:
         return {}
     there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
-    found = redirects.named(there, wanted)
-    made = replace(branch, redirects=found, at=inf)  # all others are older
+    targets = redirects.named(there, requested)
+    made = replace(branch, redirects=targets, at=inf)  # all others are older
     main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
     for component, reason in redirects.taken(moved, main, made, tx.branches().values()).items():
         raise BadRedirect(component, reason)
-    return found
+    return targets
 
 
 def listing(ctx: Context) -> BranchesAnswer:
@@ -200,10 +200,10 @@ def _main(tx: Tx) -> Branch:
 def _one(tx: Tx, name: str) -> Branch:
     if name == MAIN:
         raise MainStays
-    found = tx.branches().get(name)
-    if found is None:
+    branch = tx.branches().get(name)
+    if branch is None:
         raise no_branch(name)
-    return found
+    return branch
 
 
 def no_branch(name: str) -> NotFound:

@@ -82,15 +82,15 @@ def _require_declared(tx: Tx, dataset: str) -> None:
         raise NotFound(f"main has no dataset {dataset}")
 
 
-def _contract(text: str, found: Schema, dataset: str) -> Schema:
+def _contract(text: str, schema: Schema, dataset: str) -> Schema:
     try:
-        wanted = parse_ddl(text)
+        contract = parse_ddl(text)
     except InvalidSchema as e:
         raise BadFeed(f"{e}; write columns and types, such as id BIGINT, name STRING") from e
-    broken = breaches(wanted, found)
+    broken = breaches(contract, schema)
     if broken:
         raise BadFeed(f"{dataset} does not keep this contract now: {'; '.join(broken)}; leave these columns out")
-    return wanted
+    return contract
 
 
 def delete(ctx: Context, name: str) -> None:
@@ -100,28 +100,28 @@ def delete(ctx: Context, name: str) -> None:
     _require_unread(ctx, name, grants)
     with ctx.store.begin(ctx.namespace) as tx:
         feed = _one(tx, name)
-        granted = [_grant_entry(one) for one in tx.feed_grants(name)]
+        granted = [_grant_entry(feed_grant) for feed_grant in tx.feed_grants(name)]
         tx.drop_feed(name)
         note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
     _wake(ctx, grants)
 
 
 def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
-    found = _told(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
-    if not found:
+    feed_readers = _told(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
+    if not feed_readers:
         return
-    shown = ", ".join(_reader_in_words(one) for one in found[:10])
-    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    shown = ", ".join(_reader_in_words(reader) for reader in feed_readers[:10])
+    rest = f" and {len(feed_readers) - 10} more" if len(feed_readers) > 10 else ""
     raise FeedInUse(
-        f"feed {name} is read by {shown}{more}; take it out of their blueprints first, or take their grants away "
+        f"feed {name} is read by {shown}{rest}; take it out of their blueprints first, or take their grants away "
         f"(headgate feed revoke {name} NAMESPACE): then they keep what they have, and get nothing new"
     )
 
 
-def _reader_in_words(one: FeedReader) -> str:
-    if one["dataset"] is None:
-        return f"namespace {one['namespace']}"
-    return one["dataset"] if one["branch"] == MAIN else f"{one['dataset']} (branch {one['branch']})"
+def _reader_in_words(reader: FeedReader) -> str:
+    if reader["dataset"] is None:
+        return f"namespace {reader['namespace']}"
+    return reader["dataset"] if reader["branch"] == MAIN else f"{reader['dataset']} (branch {reader['branch']})"
 
 
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
@@ -129,10 +129,10 @@ def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> Feed
     with ctx.store.begin(ctx.namespace) as tx:
         _one(tx, name)
         _check_grant(namespace, dataflows)
-        given = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
-        tx.put_feed_grant(given)
+        feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
+        tx.put_feed_grant(feed_grant)
         note_change(ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows})
-    _wake(ctx, [given])
+    _wake(ctx, [feed_grant])
     return show(ctx, name)
 
 
@@ -141,14 +141,16 @@ def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None
     NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         _one(tx, name)
-        found = [one for one in tx.feed_grants(name) if one.namespace == namespace]
-        found = [one for one in found if dataflows in (None, one.dataflows)]
-        if not found:
+        feed_grants = [feed_grant for feed_grant in tx.feed_grants(name) if feed_grant.namespace == namespace]
+        feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
+        if not feed_grants:
             raise NotFound(f"feed {name} is not granted so; `headgate feed show {name}` has its grants")
-        for one in found:
-            tx.drop_feed_grant(one)
-            note_change(ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": one.dataflows})
-    _wake(ctx, found)
+        for feed_grant in feed_grants:
+            tx.drop_feed_grant(feed_grant)
+            note_change(
+                ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": feed_grant.dataflows}
+            )
+    _wake(ctx, feed_grants)
     return show(ctx, name)
 
 
@@ -163,9 +165,15 @@ def listing(ctx: Context) -> list[FeedEntry]:
     """All feeds of the namespace, by name."""
     with ctx.store.read(ctx.namespace) as tx:
         offers, granted = [offer(tx, feed) for feed in tx.feeds()], tx.feed_grants()
-    grants = {one.feed.name: [grant for grant in granted if grant.feed == one.feed.name] for one in offers}
-    found = readers.of_feeds(ctx.store, ctx.namespace, grants)
-    return [_shown(ctx, one, grants[one.feed.name], found[one.feed.name]) for one in offers]
+    grants = {
+        feed_offer.feed.name: [grant for grant in granted if grant.feed == feed_offer.feed.name]
+        for feed_offer in offers
+    }
+    readers_by_feed = readers.of_feeds(ctx.store, ctx.namespace, grants)
+    return [
+        _shown(ctx, feed_offer, grants[feed_offer.feed.name], readers_by_feed[feed_offer.feed.name])
+        for feed_offer in offers
+    ]
 
 
 def show(ctx: Context, name: str) -> FeedEntry:
@@ -177,25 +185,25 @@ def show(ctx: Context, name: str) -> FeedEntry:
 
 def offered(ctx: Context) -> list[OfferedFeed]:
     """Feeds that dataflows of this namespace may read, of all namespaces, by namespace and name."""
-    found: list[OfferedFeed] = []
+    feeds: list[OfferedFeed] = []
     for namespace in names(ctx.store):
         with ctx.store.read(namespace) as tx:
-            mine = [one for one in tx.feed_grants() if one.namespace == ctx.namespace]
-            for name in sorted({one.feed for one in mine}):
+            mine = [feed_grant for feed_grant in tx.feed_grants() if feed_grant.namespace == ctx.namespace]
+            for name in sorted({feed_grant.feed for feed_grant in mine}):
                 feed = tx.feed(name)
                 if feed is not None:
-                    patterns = [one.dataflows for one in mine if one.feed == name]
-                    found.append(_offered(namespace, offer(tx, feed), patterns))
-    return sorted(found, key=lambda one: (one["namespace"], one["feed"]))
+                    patterns = [feed_grant.dataflows for feed_grant in mine if feed_grant.feed == name]
+                    feeds.append(_offered(namespace, offer(tx, feed), patterns))
+    return sorted(feeds, key=lambda feed_grant: (feed_grant["namespace"], feed_grant["feed"]))
 
 
 def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Mapping[str, str]) -> None:
     """Raises InvalidBlueprint if a dataset of main would go that a feed offers. `before`, `after`: datasets of main.
     `files`: those of blueprints, by dataflow."""
-    gone = set(before) - set(after)
-    if not gone:
+    removed = set(before) - set(after)
+    if not removed:
         return
-    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in gone]
+    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in removed]
     if problems:
         raise InvalidBlueprint(tuple(problems))
 
@@ -218,23 +226,23 @@ def _one(tx: Tx, name: str) -> Feed:
 
 def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
     ctx.wake()
-    for namespace in {one.namespace for one in grants} - {ctx.namespace}:
+    for namespace in {feed_grant.namespace for feed_grant in grants} - {ctx.namespace}:
         ctx.wake_of(namespace)
 
 
 def _told(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
     """Of another namespace its name alone: what it calls its datasets is its own business."""
-    found: list[FeedReader] = []
-    for one in reading:
-        is_own = one.namespace == ctx.namespace
+    shown_readers: list[FeedReader] = []
+    for reader in reading:
+        is_own = reader.namespace == ctx.namespace
         shown: FeedReader = {
-            "namespace": one.namespace,
-            "branch": one.branch if is_own else None,
-            "dataset": one.dataset if is_own else None,
+            "namespace": reader.namespace,
+            "branch": reader.branch if is_own else None,
+            "dataset": reader.dataset if is_own else None,
         }
-        if shown not in found:
-            found.append(shown)
-    return found
+        if shown not in shown_readers:
+            shown_readers.append(shown)
+    return shown_readers
 
 
 def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[Reader]) -> FeedEntry:
@@ -248,7 +256,7 @@ def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: I
         "generation": offered.state.generation if offered.state else None,
         "newest": offered.newest.generation if offered.newest else None,
         "breaches": list(offered.breaches),
-        "grants": [_grant_entry(one) for one in grants],
+        "grants": [_grant_entry(feed_grant) for feed_grant in grants],
         "readers": _told(ctx, reading),
     }
 
@@ -268,5 +276,10 @@ def _columns(schema: Schema) -> list[FeedColumn]:
     return [{"name": name, "type": in_words(kind)} for name, kind in types(schema).items()]
 
 
-def _grant_entry(one: FeedGrant) -> FeedGrantEntry:
-    return {"namespace": one.namespace, "dataflows": one.dataflows, "by": one.actor, "at": one.at}
+def _grant_entry(feed_grant: FeedGrant) -> FeedGrantEntry:
+    return {
+        "namespace": feed_grant.namespace,
+        "dataflows": feed_grant.dataflows,
+        "by": feed_grant.actor,
+        "at": feed_grant.at,
+    }

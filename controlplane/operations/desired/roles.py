@@ -47,11 +47,11 @@ def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within
 def delete(ctx: Context, name: str) -> None:
     """Raises NotFound, and RoleInUse with those that have it."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _one(tx, name)
+        role = _one(tx, name)
         if users := _users(tx, name):
             raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
         tx.drop_role(name)
-        note_change(ctx, tx, "role.delete", name, before=_said(found))
+        note_change(ctx, tx, "role.delete", name, before=_said(role))
 
 
 def listing(ctx: Context) -> list[RoleEntry]:
@@ -69,15 +69,15 @@ def show(ctx: Context, name: str) -> RoleEntry:
 def _one(tx: Tx, name: str) -> NamedRole:
     if name in ROLES:
         raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
-    found = tx.role(name)
-    if found is None:
+    role = tx.role(name)
+    if role is None:
         raise NotFound(f"there is no role {name[:100]}; `headgate role list` has them")
-    return found
+    return role
 
 
 def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: Narrowing) -> NamedRole:
-    given = rights.whole(permissions) if permissions else frozenset[Permission]()
-    made = NamedRole(name, given, within, actor=ctx.actor, at=tx.now())
+    granted = rights.whole(permissions) if permissions else frozenset[Permission]()
+    made = NamedRole(name, granted, within, actor=ctx.actor, at=tx.now())
     rights.check_role(made)
     return made
 
@@ -113,8 +113,8 @@ def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], Narrowin
 
 
 def _listed(users: Sequence[str]) -> str:
-    more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-    return ", ".join(users[:SHOWN]) + more
+    rest = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+    return ", ".join(users[:SHOWN]) + rest
 
 
 def _built_in(name: str) -> RoleEntry:
@@ -142,7 +142,7 @@ def _entry(tx: Tx, role: NamedRole) -> RoleEntry:
 
 
 def _in_order(permissions: frozenset[Permission]) -> list[str]:
-    return [one for one in PERMISSIONS if one in permissions]
+    return [permission for permission in PERMISSIONS if permission in permissions]
 
 
 def _said(role: NamedRole) -> JsonObject:

@@ -53,8 +53,8 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
         added = SharedTable(share.id, schema, table, branch=branch, dataset=dataset, has_history=history, at=tx.now())
         before = _find(tx, share, f"{schema}.{table}")
         if before is not None and (before.branch, before.dataset) != (branch, dataset):
-            taken = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
-            raise NameTaken(f"{taken}; remove that one first, or choose another name")
+            conflict = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
+            raise NameTaken(f"{conflict}; remove that one first, or choose another name")
         tx.put_shared_table(added)
         note_change(ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added))
         return _shown(tx, share)
@@ -64,11 +64,11 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
     """Take a dataset out, by the name that recipients know, `schema.table`. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         share = one(tx, name)
-        found = _find(tx, share, table)
-        if found is None:
+        shared = _find(tx, share, table)
+        if shared is None:
             raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
-        tx.drop_shared_table(found)
-        note_change(ctx, tx, "share.remove", share.name, before=_entry(found))
+        tx.drop_shared_table(shared)
+        note_change(ctx, tx, "share.remove", share.name, before=_entry(shared))
         return _shown(tx, share)
 
 
@@ -99,8 +99,8 @@ def readers(tx: Tx, share: Share) -> list[Token]:
 
 
 def _find(tx: Tx, share: Share, table: str) -> SharedTable | None:
-    found = (one for one in tx.shared_tables(share.id) if f"{one.schema}.{one.name}" == table)
-    return next(found, None)
+    tables = (shared for shared in tx.shared_tables(share.id) if f"{shared.schema}.{shared.name}" == table)
+    return next(tables, None)
 
 
 def _check(name: str, kind: str) -> None:

@@ -100,8 +100,10 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
     if not of_issuer:
         raise NotTrusted(f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one")
     if not audiences:
-        given = ", ".join(repr(one[:200]) for one in sorted(named.audiences)[:5])
-        raise NotTrusted(f"this identity token of {named.issuer} is for {given}, and no rule is for that audience")
+        named_audiences = ", ".join(repr(audience[:200]) for audience in sorted(named.audiences)[:5])
+        raise NotTrusted(
+            f"this identity token of {named.issuer} is for {named_audiences}, and no rule is for that audience"
+        )
     return named.issuer, audiences
 
 
@@ -129,9 +131,9 @@ def _open(
     text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
-        asked = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
+        rules = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
         named = {role.name: role for role in tx.roles()}
-        rule = trust.best((rule for rule in asked if rule.audience in audiences), claims, named)
+        rule = trust.best((rule for rule in rules if rule.audience in audiences), claims, named)
         if rule is None:
             place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
             raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
@@ -151,8 +153,8 @@ def _open(
             raise NotTrusted(f"{name} {reason}")
         tx.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
-        known = replace(ctx, actor=name)
-        note_change(known, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
+        named_ctx = replace(ctx, actor=name)
+        note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
     return text, token, rule
 
 
@@ -160,9 +162,9 @@ def _opened(tx: Tx, rule: TrustRule) -> list[Token]:
     """Tokens that have not ended."""
     parent, now = PARENT[rule.use] + rule.id, tx.now()
     return [
-        one
-        for one in tx.tokens()
-        if one.parent == parent and not one.revoked and (one.expires is None or one.expires > now)
+        token
+        for token in tx.tokens()
+        if token.parent == parent and not token.revoked and (token.expires is None or token.expires > now)
     ]
 
 

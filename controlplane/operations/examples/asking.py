@@ -58,8 +58,8 @@ def answer(runner: ExampleRunner, question: Question, contents: Mapping[str, byt
         places = {path: _written(Path(folder), n, path, contents[path]) for n, path in enumerate(paths_of(question))}
         for file in _files(question):
             file["path"] = places[file["path"]]
-        found = runner.ask(question)
-    return _as_asked(found, places)
+        reply = runner.ask(question)
+    return _as_asked(reply, places)
 
 
 def _check(question: Question, contents: Mapping[str, bytes]) -> None:
@@ -90,11 +90,11 @@ def _written(folder: Path, number: int, path: str, content: bytes) -> str:
     return str(place)
 
 
-def _as_asked(found: Answer, places: Mapping[str, str]) -> Answer:
+def _as_asked(reply: Answer, places: Mapping[str, str]) -> Answer:
     """Errors name the files of the client."""
-    error = error_in(found)
+    error = error_in(reply)
     if error is None:
-        return found
+        return reply
     text = error["message"]
     for path, place in places.items():
         text = text.replace(place, path)

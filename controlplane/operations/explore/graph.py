@@ -64,10 +64,10 @@ def graph(
         }
         if collapse is not None:
             shares = Shares.of(facts, decisions.values())
-            found = groups.of(facts, decisions, every, shares=shares, by=collapse)
-            answer["groups"] = found.shown(most)
-            answer["group_edges"] = found.edges_among(answer["groups"])
-            answer["more"] = len(found.groups) - len(answer["groups"])
+            grouped = groups.of(facts, decisions, every, shares=shares, by=collapse)
+            answer["groups"] = grouped.shown(most)
+            answer["group_edges"] = grouped.edges_among(answer["groups"])
+            answer["more"] = len(grouped.groups) - len(answer["groups"])
         else:
             drawn = _drawn(decisions, distances, most)
             shares = Shares.of(facts, [decisions[name] for name in drawn])
@@ -152,8 +152,8 @@ def _distances(
     above, below = _neighbours(edges)
     if around is not None:
         near = _around(facts, around, _steps(around, above, up), _steps(around, below, down))
-        kept = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
-        return {name: near[name] for name in order if name in kept}
+        near_names = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
+        return {name: near[name] for name in order if name in near_names}
     own = [name for name in order if _flow(name) == dataflow]
     if dataflow is not None and not own and not facts.tx.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
@@ -170,14 +170,14 @@ def _around(facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Ma
 
 def _steps(start: str, following: Neighbours, most: int) -> dict[str, int]:
     """How many steps away what follows is, up to so many."""
-    found, last = {start: 0}, [start]
+    distances, last = {start: 0}, [start]
     for step in range(1, most + 1):
-        last = [other for name in last for other in following.get(name, ()) if other not in found]
+        last = [other for name in last for other in following.get(name, ()) if other not in distances]
         if not last:
             break
-        found |= dict.fromkeys(last, step)
+        distances |= dict.fromkeys(last, step)
         last = list(dict.fromkeys(last))
-    return found
+    return distances
 
 
 def _flow(name: str) -> str:
@@ -188,12 +188,12 @@ def _is_outside(name: str, dataflow: str | None) -> bool:
     return dataflow is not None and _flow(name) != dataflow
 
 
-def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, wanted: Iterable[str]) -> dict[str, Decision]:
+def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterable[str]) -> dict[str, Decision]:
     """Inputs first; those that the actor may know of."""
-    names = {name for name in wanted if ctx.sees(name)}
+    names = {name for name in requested if ctx.sees(name)}
     chosen = (decision for decision in plan.decisions if decision.dataset in names)
-    known = {decision.dataset: decision for decision in as_known(ctx, facts.tx, facts, chosen)}
-    return {name: known[name] for name in wanted if name in known}
+    by_name = {decision.dataset: decision for decision in as_known(ctx, facts.tx, facts, chosen)}
+    return {name: by_name[name] for name in requested if name in by_name}
 
 
 def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: str | None) -> Status:
@@ -208,8 +208,8 @@ def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: st
 def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most: int) -> dict[str, None]:
     """The nearest, then the worst; inputs first."""
     ranked = sorted(decisions, key=lambda name: (distances[name], -SEVERITY.index(decisions[name].status)))
-    kept = set(ranked[:most])
-    return {name: None for name in decisions if name in kept}
+    drawn = set(ranked[:most])
+    return {name: None for name in decisions if name in drawn}
 
 
 # --- one of them ----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def _node(facts: StoreSnapshot, decision: Decision, shares: Shares, *, is_outsid
 
 def _structure(answer: GraphAnswer) -> str:
     """Of names, edges and modes: a picture of equal structure has its boxes in the same places."""
-    nodes = [one["name"] for one in answer["nodes"]] + [one["name"] for one in answer["groups"]]
-    edges = [(one["from"], one["to"], one["slot"], one["mode"]) for one in answer["edges"]]
-    between = [(one["from"], one["to"]) for one in answer["group_edges"]]
+    nodes = [part["name"] for part in answer["nodes"]] + [part["name"] for part in answer["groups"]]
+    edges = [(part["from"], part["to"], part["slot"], part["mode"]) for part in answer["edges"]]
+    between = [(part["from"], part["to"]) for part in answer["group_edges"]]
     return digest("graph/1", nodes=nodes, edges=edges, between=between).hex()

@@ -39,9 +39,9 @@ class Page:
     def of(self, keys: Iterable[str]) -> tuple[list[str], str | None]:
         """Of sorted keys from `start` on: those of the page, and after which one to go on."""
         fitting = takewhile(lambda key: key.startswith(self.prefix), keys)
-        found = list(islice(fitting, self.limit + 1))
-        shown = found[: self.limit]
-        return shown, shown[-1] if len(found) > self.limit else None
+        page = list(islice(fitting, self.limit + 1))
+        shown = page[: self.limit]
+        return shown, shown[-1] if len(page) > self.limit else None
 
 
 def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: Page) -> PartitionsAnswer:

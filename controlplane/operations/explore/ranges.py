@@ -35,24 +35,24 @@ def ranges(
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = Counted(tx)
         root = None if other is None else other.root
-        found = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
+        key_ranges = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
     return {
         "dataset": name,
         "generation": state.generation,
         "against": None if other is None else other.generation,
         "partitions": state.partitions,
         "rows": state.rows,
-        "items": [_range(one) for one in found],
+        "items": [_range(key_range) for key_range in key_ranges],
         "reads": nodes.reads,
     }
 
 
-def _range(one: Range) -> PartitionRange:
+def _range(key_range: Range) -> PartitionRange:
     return {
-        "after": one.after,
-        "last": one.last,
-        "partitions": one.partitions,
-        "rows": one.rows,
-        "digest": one.id.hex(),
-        "differs": one.differs,
+        "after": key_range.after,
+        "last": key_range.last,
+        "partitions": key_range.partitions,
+        "rows": key_range.rows,
+        "digest": key_range.id.hex(),
+        "differs": key_range.differs,
     }

@@ -19,12 +19,12 @@ Place: TypeAlias = tuple[str, str]  # a namespace, and a dataset of its main
 def found(store: Store, namespace: str, dataset: str, reader: Place) -> tuple[str, ...]:
     """The feeds on the way from the reader to itself, upstream of what it is offered; empty if there is no circle."""
     waiting: list[tuple[Place, tuple[str, ...]]] = [((namespace, dataset), ())]
-    seen: set[Place] = set()
+    visited: set[Place] = set()
     while waiting:
         place, way = waiting.pop()
-        if place in seen:
+        if place in visited:
             continue
-        seen.add(place)
+        visited.add(place)
         upstream, feeds = _above(store, place)
         if reader in upstream:
             return (*way, reader[1])

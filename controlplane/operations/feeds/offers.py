@@ -51,7 +51,7 @@ def granted(tx: Tx, address: FeedAddress, reader: str, dataflow: str) -> Feed:
 
 
 def is_granted(grants: Iterable[FeedGrant], reader: str, dataflow: str) -> bool:
-    return any(one.namespace == reader and fnmatchcase(dataflow, one.dataflows) for one in grants)
+    return any(feed_grant.namespace == reader and fnmatchcase(dataflow, feed_grant.dataflows) for feed_grant in grants)
 
 
 def offer(tx: Tx, feed: Feed) -> Offer:

@@ -143,8 +143,8 @@ def _past_work(tx: Tx, branch: str, state: State, step: Change | None, partition
         return _work(tx, branch, state.dataset, state, partition)
     if step is None:
         return None
-    known = [step.newer] if step.older is None else [step.newer, step.older]
-    return work.of_states(tx, branch, state.dataset, [step.newer], known)[step.newer.seq]
+    states = [step.newer] if step.older is None else [step.newer, step.older]
+    return work.of_states(tx, branch, state.dataset, [step.newer], states)[step.newer.seq]
 
 
 def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:
@@ -153,7 +153,7 @@ def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str 
         return work.of_last_commits(tx, branch, [target])[target]
     entry = tree.lookup(tx, state.root, [partition]).get(partition) if state else None
     fragments = tx.fragments([entry.fragment]) if entry else {}
-    attempts = tx.find_past_attempts([one.attempt for one in fragments.values()])
+    attempts = tx.find_past_attempts([fragment.attempt for fragment in fragments.values()])
     return work.summary(list(attempts.values()), tx.past_costs(branch, [target]).get(target))
 
 

@@ -48,10 +48,10 @@ class Whole:
 
     def text_of(self, flow: str) -> DataflowText:
         """What a blueprint says of the whole; empty where it does not compile, and where not all of it is seen."""
-        found = self.desired.texts.get(flow)
-        if found is None or not may(self.principal, "view", dataflow=flow):
+        node_text = self.desired.texts.get(flow)
+        if node_text is None or not may(self.principal, "view", dataflow=flow):
             return {"description": "", "timezone": ""}
-        return {"description": found.blueprint.description, "timezone": found.blueprint.timezone}
+        return {"description": node_text.blueprint.description, "timezone": node_text.blueprint.timezone}
 
     def entries(self) -> list[ComponentEntry]:
         """All components, in order of their names."""

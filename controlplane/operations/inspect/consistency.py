@@ -30,16 +30,16 @@ def generations(
     then that were made of the same sources. Raises NotFound, GenerationGone, NotConsistent."""
     with ctx.store.read(ctx.namespace) as tx:
         names = _datasets(ctx, tx, branch, dataflow)
-        found: Mapping[str, State | GenerationGone | None]
+        by_dataset: Mapping[str, State | GenerationGone | None]
         if is_consistent:
-            found = consistent(names, partial(_until, tx, branch, at))
+            by_dataset = consistent(names, partial(_until, tx, branch, at))
         else:
-            found = {name: _one(tx, branch, name, at) for name in names}
+            by_dataset = {name: _one(tx, branch, name, at) for name in names}
         return {
             "dataflow": dataflow,
             "at": views.instant(tx.now() if at is None else at.milliseconds / 1000),
-            "consistent": agree(state for state in found.values() if isinstance(state, State)),
-            "items": [_item(name, state) for name, state in found.items()],
+            "consistent": agree(state for state in by_dataset.values() if isinstance(state, State)),
+            "items": [_item(name, state) for name, state in by_dataset.items()],
         }
 
 
@@ -57,8 +57,8 @@ def _one(tx: Tx, branch: str, name: str, at: Moment | None) -> State | Generatio
         return state_of(tx, branch, name, at)
     except NotFound:
         return None
-    except GenerationGone as gone:
-        return gone
+    except GenerationGone as error:
+        return error
 
 
 def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]:
@@ -73,10 +73,10 @@ def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]
 
 def _item(name: str, state: State | GenerationGone | None) -> DatasetGeneration:
     if not isinstance(state, State):
-        found: Literal["none", "gone"] = "none" if state is None else "gone"
+        presence: Literal["none", "gone"] = "none" if state is None else "gone"
         nothing: DatasetGeneration = {
             "dataset": name,
-            "found": found,
+            "found": presence,
             "generation": None,
             "at": None,
             "partitions": None,

@@ -45,11 +45,11 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
         count = len(keys)
     now = tx.partitions_of({node.listing: list(then)})[node.listing]
     same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
-    found = [o["uri"] for key in same for o in now[key].objects]
+    uris = [o["uri"] for key in same for o in now[key].objects]
     return {
         "dataset": node.dataset,
         "location": node.location,
-        "objects": found[:SHOWN_KEYS],
+        "objects": uris[:SHOWN_KEYS],
         "partitions": count,
         "shown": len(then),
         "changed": len(then) - len(same),

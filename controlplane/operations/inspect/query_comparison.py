@@ -38,34 +38,34 @@ def compare(
 ) -> PromotionComparison:
     """Both are run where their results are not kept from before; the tables are the reader's to see. What keeps either
     from having rows is told as the reason, and raised only where the query was cancelled."""
-    asked = Asked(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
-    by_spark = replace(asked, engine="spark", settings=cast("JsonObject", dict(settings)))
+    request = Asked(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
+    by_spark = replace(request, engine="spark", settings=cast("JsonObject", dict(settings)))
     try:
-        of_query = queries.kept(ctx, queried, branch, asked, cancel=cancel)
+        of_query = queries.kept(ctx, queried, branch, request, cancel=cancel)
         of_transform = queries.kept(ctx, queried, branch, by_spark, cancel=cancel)
         if of_query.more or of_transform.more:
             return _told(engine, of_query, reason=TOO_MANY)
         if of_query.generations != of_transform.generations:
             return _told(engine, of_query, reason=MOVED)
         with queried.engine.session(queries.user(ctx), cancel, timeout_s=timeout_s) as session:
-            found = session.compare(of_query.path, of_transform.path, SAMPLES)
+            compared = session.compare(of_query.path, of_transform.path, SAMPLES)
     except HeadgateError as error:
         if cancel.is_cancelled:
             raise
         return _told(engine, None, reason=str(error))
-    return _told(engine, of_query, found)
+    return _told(engine, of_query, compared)
 
 
 NOTHING: Compared = {"rows": [0, 0], "only": [0, 0], "samples": [[], []]}
 
 
 def _told(
-    engine: EngineName, of_query: KeptResult | None, found: Compared | None = None, reason: str | None = None
+    engine: EngineName, of_query: KeptResult | None, compared: Compared | None = None, reason: str | None = None
 ) -> PromotionComparison:
-    counts = found or NOTHING
+    counts = compared or NOTHING
     return {
         "engine": engine,
-        "equal": None if found is None else found["only"] == [0, 0],
+        "equal": None if compared is None else compared["only"] == [0, 0],
         "reason": reason,
         "generations": {} if of_query is None else dict(of_query.generations),
         "query_rows": counts["rows"][0],

@@ -26,11 +26,11 @@ def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None 
         began = _began(tx, branch, start)
         now = tx.now()
         spark = [driver for driver in tx.drivers() if driver.kind == "driver"]
-    found = overview.summary(ctx, branch, flows, start, is_shared=True)
+    summary = overview.summary(ctx, branch, flows, start, is_shared=True)
     return {
-        **found,
+        **summary,
         "since": start,
-        "settled": not is_moving([*found["datasets"], *found["targets"]]),
+        "settled": not is_moving([*summary["datasets"], *summary["targets"]]),
         "under_way": under_way,
         "spark_starting_s": spark_starting_s(spark, now) if under_way else None,
         "spark_started": began is not None and any(driver.at >= began for driver in spark),

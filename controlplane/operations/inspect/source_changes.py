@@ -81,17 +81,17 @@ def _told(
     looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
     ids = {node.listing for node in sources}
-    known = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
-    found = {n.dataset: _difference(nodes, before[n.dataset], known.get(n.listing)) for n in sources}
-    names = _names(tx, sources, found, looked)
+    listings = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
+    differences = {n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources}
+    names = _names(tx, sources, differences, looked)
     return [
         {
             "dataset": node.dataset,
             "location": node.location,
-            "as_of": _followed(known.get(node.listing)) if node.feed else as_of(known.get(node.listing)),
-            "changed": found[node.dataset].counts,
+            "as_of": _followed(listings.get(node.listing)) if node.feed else as_of(listings.get(node.listing)),
+            "changed": differences[node.dataset].counts,
             "objects": names[node.dataset],
-            "problem": unseen.get(node.dataset) or _problem(node, known.get(node.listing)),
+            "problem": unseen.get(node.dataset) or _problem(node, listings.get(node.listing)),
             "is_left_alone": unseen.get(node.dataset) in LEFT_ALONE,
         }
         for node in sources
@@ -132,8 +132,8 @@ def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -
         counts[kind] += 1
         if len(first) < SHOWN:
             first.append((change.key, kind))
-    told: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
-    return _Difference(told, first)
+    source_counts: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
+    return _Difference(source_counts, first)
 
 
 def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
@@ -144,16 +144,16 @@ def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
 
 
 def _names(
-    tx: Tx, sources: Iterable[Source], found: Mapping[str, _Difference], looked: PlanListings
+    tx: Tx, sources: Iterable[Source], differences: Mapping[str, _Difference], looked: PlanListings
 ) -> dict[str, list[SourceObjectChange]]:
     """By dataset. What is gone has its partition key only."""
     keys: dict[bytes, list[str]] = {}
     for node in sources:
-        present = [key for key, kind in found[node.dataset].first if kind != "removed"]
+        present = [key for key, kind in differences[node.dataset].first if kind != "removed"]
         if present:
             keys.setdefault(node.listing, []).extend(present)
     parts = looked.partitions(tx, keys) if keys else {}
-    return {n.dataset: list(_objects(found[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
+    return {n.dataset: list(_objects(differences[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
 
 
 def _objects(first: Iterable[tuple[str, Change]], parts: Mapping[str, SourcePartition]) -> Iterator[SourceObjectChange]:

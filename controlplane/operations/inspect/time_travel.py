@@ -62,8 +62,8 @@ def _missing(
 def _gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
     what = f"generation {point} of dataset {name}" if isinstance(point, Generation) else f"dataset {name} at {point}"
     oldest = tx.oldest_state(branch, name)
-    kept = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
-    return GenerationGone(f"{what} is not kept any more{kept}")
+    hint = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
+    return GenerationGone(f"{what} is not kept any more{hint}")
 
 
 def is_before_gap(tx: Tx, branch: str, state: State, at: Moment) -> bool:

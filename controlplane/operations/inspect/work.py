@@ -23,7 +23,7 @@ UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list", "analyse")  # work that m
 
 def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:
     """Those that are a dataset's own work, not the care for it."""
-    return [one for one in attempts if one.kind not in UNSEEN]
+    return [attempt for attempt in attempts if attempt.kind not in UNSEEN]
 
 
 def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary | None:
@@ -65,8 +65,8 @@ def slowness(attempts: Iterable[PastAttempt], usual: Cost | None) -> str | None:
 
 def _sum(values: Iterable[float | None]) -> float | None:
     """Of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _rounded(value: float | None) -> float | None:
@@ -108,23 +108,23 @@ def entry(attempt: PastAttempt) -> AttemptEntry:
 
 
 def of_states(
-    tx: Tx, branch: str, dataset: str, shown: Sequence[State], known: Sequence[State]
+    tx: Tx, branch: str, dataset: str, shown: Sequence[State], history: Sequence[State]
 ) -> dict[int, WorkSummary | None]:
     """What led to each of these states of a dataset, by `seq`: what ended after the state before it (among those that
     are known, newest first), and not after it."""
-    before = {newer.seq: older.at for newer, older in pairwise(known)} | {1: 0.0}
+    before = {newer.seq: older.at for newer, older in pairwise(history)} | {1: 0.0}
     spans = {state.seq: (before[state.seq], state.at) for state in shown if state.seq in before}
     if not spans:
         return {state.seq: None for state in shown}
-    whole = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
-    attempts = own(tx.past_attempts(branch, [dataset], ended=whole))
+    full_span = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
+    attempts = own(tx.past_attempts(branch, [dataset], ended=full_span))
     usual = tx.past_costs(branch, [dataset]).get(dataset)
     took = {seq: summary(within(attempts, span), usual) for seq, span in spans.items()}
     return {state.seq: took.get(state.seq) for state in shown}
 
 
 def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[PastAttempt]:
-    return [one for one in attempts if span[0] < one.ended_at <= span[1]]
+    return [attempt for attempt in attempts if span[0] < attempt.ended_at <= span[1]]
 
 
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
@@ -134,8 +134,8 @@ def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, W
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
     costs = tx.past_costs(branch, datasets)
     attempts: dict[str, list[PastAttempt]] = {name: [] for name in datasets}
-    for one in own(tx.past_attempts(branch, datasets, limit=ATTEMPTS_SHOWN)):
-        attempts[one.dataset].append(one)
+    for attempt in own(tx.past_attempts(branch, datasets, limit=ATTEMPTS_SHOWN)):
+        attempts[attempt.dataset].append(attempt)
     return {name: summary(_last(attempts[name], spans[name]), costs.get(name)) for name in datasets}
 
 
@@ -152,12 +152,12 @@ def _last(attempts: Sequence[PastAttempt], span: tuple[float, float] | None) -> 
 
 def running(tx: Tx, datasets: Iterable[str]) -> dict[str, RunningWork]:
     """What runs of each dataset."""
-    wanted = set(datasets)
-    found: dict[str, list[Attempt]] = {}
+    names = set(datasets)
+    by_dataset: dict[str, list[Attempt]] = {}
     for attempt in tx.attempts().values():
-        if attempt.dataset in wanted and attempt.kind not in UNSEEN:
-            found.setdefault(attempt.dataset, []).append(attempt)
-    return {name: _running(theirs, tx.now()) for name, theirs in found.items()}
+        if attempt.dataset in names and attempt.kind not in UNSEEN:
+            by_dataset.setdefault(attempt.dataset, []).append(attempt)
+    return {name: _running(theirs, tx.now()) for name, theirs in by_dataset.items()}
 
 
 def _running(attempts: Sequence[Attempt], now: float) -> RunningWork:

@@ -123,10 +123,10 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
         left = keys - tx.memos(keys).keys()
         tasks = tx.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
-    found = tuple(wish for wish in wishes if wish.task.key in left - failed)
-    if dropped := [wish for wish in found if wish.task.key not in tasks]:
+    open_wishes = tuple(wish for wish in wishes if wish.task.key in left - failed)
+    if dropped := [wish for wish in open_wishes if wish.task.key not in tasks]:
         ask(ctx, branch, dropped)
-    return found
+    return open_wishes
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:

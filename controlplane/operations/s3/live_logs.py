@@ -70,9 +70,11 @@ class LiveLogs:
         return None
 
     def _log(self, tx: Tx, branch: str, newest: State) -> _Log | None:
-        found = tx.branches().get(branch)
+        branch_row = tx.branches().get(branch)
         return (
-            None if found is None else _Log(self._nodes.over(tx), tx, found, newest, self._made, self._make_checkpoint)
+            None
+            if branch_row is None
+            else _Log(self._nodes.over(tx), tx, branch_row, newest, self._made, self._make_checkpoint)
         )
 
 
@@ -126,17 +128,17 @@ class _Log:
         """A state of each generation from `first` to `last`, or the newest, in order: those that are kept without a gap
         up to the last one. It is the oldest kept state of the generation: later ones say the same."""
         last = self.newest.generation if last is None else last
-        found: list[State] = []
+        descending: list[State] = []
         for state in kept_states(self._tx, self._branch, self.newest.dataset):
             if state.generation > last:
                 continue
-            if found and found[-1].generation == state.generation:
-                found[-1] = state
+            if descending and descending[-1].generation == state.generation:
+                descending[-1] = state
                 continue
-            if state.generation < first or (found and state.generation != found[-1].generation - 1):
+            if state.generation < first or (descending and state.generation != descending[-1].generation - 1):
                 break
-            found.append(state)
-        return found[::-1]
+            descending.append(state)
+        return descending[::-1]
 
     def empty(self, first: State) -> MadeFile:
         return MadeFile(live_log.commit_file(0), live_log.empty(self._table, first), first.at)

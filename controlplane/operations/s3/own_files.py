@@ -48,11 +48,11 @@ class OwnFiles:
 
     def _of(self, dataset: str) -> _Files:
         with self._lock:
-            found = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
-            self._tables[dataset] = found
+            table_files = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
+            self._tables[dataset] = table_files
             if len(self._tables) > TABLES:
                 self._tables.popitem(last=False)
-            return found
+            return table_files
 
 
 class _Files:

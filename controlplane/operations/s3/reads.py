@@ -79,10 +79,10 @@ class ReadCounts:
 
 def _by_namespace(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
     """In order; a key is of one namespace."""
-    found = dict[str, list[_Row]]()
+    by_namespace = dict[str, list[_Row]]()
     for row in sorted(rows):
-        found.setdefault(namespaces.of_id(row.access_key), []).append(row)
-    return found
+        by_namespace.setdefault(namespaces.of_id(row.access_key), []).append(row)
+    return by_namespace
 
 
 def _read(row: _Row, times: int, sent: int) -> Read:

@@ -73,8 +73,8 @@ class RowCheck:
     def _fragments(self, tx: Tx) -> Iterator[Fragment]:
         named = (of.fragment for of in tx.files() if of.files)
         while some := list(islice(named, A_TIME)):
-            found = tx.fragments(some)
-            yield from (f for f in found.values() if self.dataset in (None, f.home))
+            by_id = tx.fragments(some)
+            yield from (f for f in by_id.values() if self.dataset in (None, f.home))
 
 
 def fsck(
@@ -89,12 +89,12 @@ def fsck(
     """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
     `reading` their rows are compared with what was measured when they were written. `types`: also what an earlier
     version misread."""
-    known: set[int] = set()  # tree nodes, so that none is looked at twice
+    audited: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
-        trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
+        trees = (_datasets(tx, audited), _listings(tx, audited), _others(tx, audited))
         of_lake = (_files(tx, lake), _tables(tx, lake, namespace))
-        found = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
-        return tuple(islice(found, limit))
+        findings = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
+        return tuple(islice(findings, limit))
 
 
 def _found(code: str, where: object, what: str) -> Finding:
@@ -109,15 +109,15 @@ def _heads(tx: Tx) -> Iterator[Finding]:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def _datasets(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _datasets(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     for pointer, nodes in with_roots(tx, tx.pointers(OF_DATASETS)):
         is_whole = True
-        for found in tree.audit(nodes, pointer.root, known):
-            if isinstance(found, CorruptNode):
+        for audit_step in tree.audit(nodes, pointer.root, audited):
+            if isinstance(audit_step, CorruptNode):
                 is_whole = False
-                yield _found("corrupt-node", pointer, str(found))
+                yield _found("corrupt-node", pointer, str(audit_step))
             else:
-                yield from _entries(tx, pointer, found)
+                yield from _entries(tx, pointer, audit_step)
         if is_whole and pointer.holder == "state":
             yield from _totals(nodes, pointer)
 
@@ -143,22 +143,22 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
         totals = tree.totals(nodes, pointer.root)
     except CorruptNode:
         return  # of a node that another pointer led to, and that was told there
-    found, said = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
-    if found != said:
-        what = f"it says {said[0]} partitions and {said[1]} rows; its tree has {found[0]} and {found[1]}"
+    counted, recorded = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
+    if counted != recorded:
+        what = f"it says {recorded[0]} partitions and {recorded[1]} rows; its tree has {counted[0]} and {counted[1]}"
         yield _found("totals-differ", pointer, what)
 
 
-def _listings(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     """Each with its own entries, even where two have nodes in common."""
     for pointer, nodes in with_roots(tx, tx.pointers(["listing"])):
         its: set[int] = set()
-        for found in tree.audit(nodes, pointer.root, its):
-            if isinstance(found, CorruptNode):
-                yield _found("corrupt-node", pointer, str(found))
+        for audit_step in tree.audit(nodes, pointer.root, its):
+            if isinstance(audit_step, CorruptNode):
+                yield _found("corrupt-node", pointer, str(audit_step))
             else:
-                yield from _sources(tx, pointer, found)
-        known |= its
+                yield from _sources(tx, pointer, audit_step)
+        audited |= its
 
 
 def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
@@ -175,11 +175,11 @@ def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
             yield _found("source-missing", f"{pointer}, partition {entry.key!r}", what)
 
 
-def _others(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     for pointer, nodes in with_roots(tx, tx.pointers(OTHERS)):
-        for found in tree.audit(nodes, pointer.root, known):
-            if isinstance(found, CorruptNode):
-                yield _found("corrupt-node", pointer, str(found))
+        for audit_step in tree.audit(nodes, pointer.root, audited):
+            if isinstance(audit_step, CorruptNode):
+                yield _found("corrupt-node", pointer, str(audit_step))
 
 
 # --- memory and files -----------------------------------------------------------------------------
@@ -238,5 +238,5 @@ def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, in
 
 def _folder(path: str, attempt: str) -> str:
     """`<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`."""
-    before, found, _ = path.partition(f"/{attempt}/")
-    return f"{before}{found}".rstrip("/") if found else path.rpartition("/")[0]
+    before, separator, _ = path.partition(f"/{attempt}/")
+    return f"{before}{separator}".rstrip("/") if separator else path.rpartition("/")[0]

@@ -123,10 +123,10 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
     """The listings that are still waited for. What is not queued yet, since a worker was at an earlier request, is
     queued once that is over."""
     with ctx.store.read(ctx.namespace) as tx:
-        known = tx.listings(requests.numbers)
-        late = frozenset(id for id, number in requests.numbers.items() if id in known and known[id].served < number)
+        current = tx.listings(requests.numbers)
+        late = frozenset(id for id, number in requests.numbers.items() if id in current and current[id].served < number)
         waiting = [node for node in requests.nodes if node.listing in late]
-        to_queue = listings.to_queue(tx, requests.branch, waiting, known, requests.demand)
+        to_queue = listings.to_queue(tx, requests.branch, waiting, current, requests.demand)
     if to_queue:
         with ctx.store.begin(ctx.namespace) as tx:
             listings.dispatch(tx, requests.branch, waiting, requests.demand)
@@ -138,12 +138,12 @@ def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, 
     """Nobody waits any more: what only we demanded, and nobody has begun, is demanded no more. Answers why a dataset's
     source was not looked at."""
     with ctx.store.begin(ctx.namespace) as tx:
-        known = tx.listings(requests.numbers)
+        current = tx.listings(requests.numbers)
         for node in requests.nodes:
             tx.drop_demands(requests.branch, requests.demand(node.dataset))
-    late = {id for id, number in requests.numbers.items() if id not in known or known[id].served < number}
-    told = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
-    return {**requests.unseen, **told}
+    late = {id for id, number in requests.numbers.items() if id not in current or current[id].served < number}
+    late_reasons = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
+    return {**requests.unseen, **late_reasons}
 
 
 def demand_of(dataset: str, plan: str = "") -> str:

@@ -69,12 +69,12 @@ def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
 
 def _bounded(lake: ObjectStore, path: str) -> bytes:
     """The bytes of a manifest; of one that is too large so many that it cannot be read as JSON."""
-    found = bytearray()
+    content = bytearray()
     for piece in lake.stream(path):
-        found += piece
-        if len(found) > MANIFEST_BYTES:
+        content += piece
+        if len(content) > MANIFEST_BYTES:
             break
-    return bytes(found[:MANIFEST_BYTES])
+    return bytes(content[:MANIFEST_BYTES])
 
 
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
