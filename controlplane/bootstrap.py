@@ -577,14 +577,14 @@ def _channels(path: Path, pool: str) -> tuple[Channel, ...]:
     from controlplane.core.errors import InvalidBlueprint
 
     try:
-        found = parse_channels(path.read_bytes(), file=str(path))
+        channels = parse_channels(path.read_bytes(), file=str(path))
     except OSError as e:
         raise BadSetting(f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}") from e
     except InvalidBlueprint as e:
         raise BadSetting("; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)) from e
-    if pool != "local" and any(channel.to == "command" for channel in found):
+    if pool != "local" and any(channel.to == "command" for channel in channels):
         raise BadSetting(f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}")
-    return found
+    return channels
 
 
 def _start_worker(pool: DriverPool) -> None:

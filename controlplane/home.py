@@ -79,8 +79,8 @@ class Home:
             *(self.path / name for name in DATABASE),
             *self.run.glob("*"),
         ]
-        wanted = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
-        return tuple(path for path, mode in wanted.items() if _is_tightened(path, mode))
+        modes = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
+        return tuple(path for path, mode in modes.items() if _is_tightened(path, mode))
 
     def lock(self, role: str = "serve") -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
@@ -216,9 +216,9 @@ def _is_tightened(path: Path, most: int) -> bool:
     """Whether a file or folder of ours allowed more than this, and does no more. Others' are theirs: the group of a
     mounted volume may be the only way in."""
     try:
-        found = path.lstat()
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid() or not mode & 0o077 & ~most:
+        status = path.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not mode & 0o077 & ~most:
             return False
         path.chmod(mode & most)
     except OSError:

@@ -56,19 +56,19 @@ class Guarded(Encoded):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
         declared = (dependency.dependency for dependency in self.dependencies)
-        self.need = [one for one in declared if isinstance(one, Need)][-1]
+        self.need = [need for need in declared if isinstance(need, Need)][-1]
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            found = services(request)
-            limiter = found.threads.of(self.path)
-            token = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
-            require(found, token.principal, self.need.permission)
+            app_services = services(request)
+            limiter = app_services.threads.of(self.path)
+            token = await to_thread.run_sync(authenticate, app_services, request, limiter=limiter)
+            require(app_services, token.principal, self.need.permission)
             narrowing.require_open(token.principal.within, self.need.open_to)
             request.scope["headgate.token"], request.scope["headgate.need"] = token, self.need.permission
-            return await narrowing.answered(found, request, token, inner, limiter)
+            return await narrowing.answered(app_services, request, token, inner, limiter)
 
         return handle
 
@@ -97,6 +97,6 @@ def caller(request: Request) -> Token:
 
 
 def services(request: Request) -> Services:
-    found = request.app.state.services
-    assert isinstance(found, Services)
-    return found
+    app_services = request.app.state.services
+    assert isinstance(app_services, Services)
+    return app_services

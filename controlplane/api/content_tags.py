@@ -15,8 +15,8 @@ _TAG = re.compile(r'(?:W/)?("[!#-~\x80-\xff]*")')
 
 def content_tag(content: bytes, rendering: Rendering) -> str:
     """Weak: another version of Headgate may write the same rows in other bytes, and so may another coding."""
-    said = {"format": rendering.format, "compression": rendering.compression}
-    return f'W/"{digest("records-tag/2", content=content, **said).hex()[:40]}"'
+    properties = {"format": rendering.format, "compression": rendering.compression}
+    return f'W/"{digest("records-tag/2", content=content, **properties).hex()[:40]}"'
 
 
 def is_named(tag: str, if_none_match: str | None) -> bool:

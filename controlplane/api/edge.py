@@ -193,8 +193,8 @@ class HttpExchange:
 
 
 def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    header = Headers(scope=scope).get("x-request-id", "")
+    return header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
 
 
 def _content_length(scope: Scope) -> int:

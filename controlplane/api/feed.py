@@ -119,22 +119,22 @@ class Feed:
 
     def _kept(self, branch: str, after: int) -> tuple[bytes, int]:
         """Events of other branches are skipped up to the first of its own that does not fit, or to the newest."""
-        found, size = list[bytes](), 0
+        texts, size = list[bytes](), 0
         for i in range(bisect_right(self._ids, after), len(self._ids)):
             if size >= CHUNK_BYTES:
                 break
             after = self._ids[i]
             if self._branches[i] in (NO_BRANCH, branch):
-                found.append(self._texts[i])
+                texts.append(self._texts[i])
                 size += len(self._texts[i])
-        return b"".join(found), after
+        return b"".join(texts), after
 
     async def _paged(self, branch: str, after: int) -> tuple[bytes, int]:
         return await to_thread.run_sync(self._page, branch, after, limiter=self._services.threads.events)
 
     def _page(self, branch: str, after: int) -> tuple[bytes, int]:
-        found = overview.events(self._context, branch, after, BATCH)
-        return b"".join(map(_text, found)), found[-1]["id"] if found else after
+        events = overview.events(self._context, branch, after, BATCH)
+        return b"".join(map(_text, events)), events[-1]["id"] if events else after
 
     def _last(self) -> int:
         with self._services.store.read(self._context.namespace) as tx:
@@ -164,19 +164,19 @@ class Feed:
 
     def _look(self, is_first: bool) -> list[_Kept] | int:
         """New events, or none after a while; the first time, only the id of the newest."""
-        seen = self._news.count
+        count = self._news.count
         if is_first:
             return self._last()
-        found = overview.events(self._context, None, self._newest, BATCH)
-        if not found:
-            self._news.wait(LOOK_AGAIN_S, seen)
-        return [_Kept(event["id"], event["branch"], _text(event)) for event in found]
+        events = overview.events(self._context, None, self._newest, BATCH)
+        if not events:
+            self._news.wait(LOOK_AGAIN_S, count)
+        return [_Kept(event["id"], event["branch"], _text(event)) for event in events]
 
-    def _keep(self, found: list[_Kept] | int) -> None:
-        if isinstance(found, int):
-            self._floor = self._newest = found
+    def _keep(self, news: list[_Kept] | int) -> None:
+        if isinstance(news, int):
+            self._floor = self._newest = news
             return
-        for event in found:
+        for event in news:
             self._ids.append(event.id)
             self._branches.append(event.branch)
             self._texts.append(event.text)

@@ -71,19 +71,19 @@ class Living:
 
     async def _look(self, token: str) -> None:
         """A store that does not answer ends nothing."""
-        known: Principal | None = None
+        last_principal: Principal | None = None
         while True:
             try:
-                found = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
+                principal = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
             except OSError:
-                found = known
+                principal = last_principal
             else:
-                if found is None:
+                if principal is None:
                     break
-                if known not in (None, found):
+                if last_principal not in (None, principal):
                     self._changes[token] += 1
                     self._wake()
-                known = found
+                last_principal = principal
             await asyncio.sleep(LOOK_AGAIN_S)
         self._ended.add(token)
         self._wake()

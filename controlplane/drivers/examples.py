@@ -107,8 +107,8 @@ class ExampleProcess:
         assert self._log is not None
         path = Path(self._log.name)
         self._end(wait_s=0.0)
-        said = end_of(path, LOG_BYTES) if path.exists() else b""
-        return redacted(said.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
+        tail = end_of(path, LOG_BYTES) if path.exists() else b""
+        return redacted(tail.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
 
     def _end(self, wait_s: float = END_S) -> None:
         process, self._process = self._process, None

@@ -39,11 +39,11 @@ def _is_deleted(sets: Path, needed: frozenset[str], now: float) -> bool:
     with _alone(sets) as is_alone:
         if not is_alone or not sets.exists() or not _is_over(sets, needed, now):
             return False
-        folder, gone = sets.with_suffix(""), sets.with_suffix(".gone")
+        folder, condemned = sets.with_suffix(""), sets.with_suffix(".gone")
         if folder.is_dir():
-            folder.rename(gone)  # it vanishes at once, as it came
+            folder.rename(condemned)  # it vanishes at once, as it came
         sets.unlink()
-        shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(condemned, ignore_errors=True)
         return True
 
 

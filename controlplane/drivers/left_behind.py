@@ -69,5 +69,5 @@ def began(pid: int) -> str | None:
             return f"{BOOT.read_text().strip()} {fields[BEGAN]}"
         except (OSError, IndexError):
             return None
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return told.stdout.strip() or None
+    process = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return process.stdout.strip() or None

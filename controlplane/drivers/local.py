@@ -198,9 +198,9 @@ class LocalPool:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         path = self._log(id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
+        secret_values = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
         environment = self._environment | self._addresses(namespace)
-        start = partial(_spawn, [*self._command, kind], environment, told, path, self._user)
+        start = partial(_spawn, [*self._command, kind], environment, secret_values, path, self._user)
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
@@ -212,7 +212,7 @@ class LocalPool:
 
     def _addresses(self, namespace: str) -> dict[str, str]:
         own = folders.own_of(self._own, namespace)
-        found = {
+        addresses = {
             "HEADGATE_URL": self._url,
             "HEADGATE_HOME": str(own),
             "HEADGATE_INSTALLATION": str(self._home),
@@ -220,10 +220,10 @@ class LocalPool:
             "HEADGATE_WORKER_REST_S": str(WORKER_REST_S),
         }
         if (folder := self._given.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
-            found["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
+            addresses["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
         if self._user is None:
-            return found
-        return found | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
+            return addresses
+        return addresses | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
 
     def _observe(self, child: Child) -> Driver:
         driver = child.driver
@@ -264,9 +264,9 @@ class LocalPool:
 
 
 def _spawn(
-    command: list[str], environment: dict[str, str], told: dict[str, str], log: Path, user: User | None
+    command: list[str], environment: dict[str, str], secret_values: dict[str, str], log: Path, user: User | None
 ) -> subprocess.Popen[bytes]:
-    with open(log, "ab", opener=_private) as out, handed(told) as descriptor:
+    with open(log, "ab", opener=_private) as out, handed(secret_values) as descriptor:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -321,8 +321,8 @@ def reason(status: int, child: Child) -> str:
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]
-    if NO_JVM in last and (said := SAID_BY_JVM.search(tail)):
-        last = f"Spark's JVM did not start: {said[0]}"
+    if NO_JVM in last and (match := SAID_BY_JVM.search(tail)):
+        last = f"Spark's JVM did not start: {match[0]}"
     return _ending(status) + (f": {last[:300]}" if status and last else "")
 
 

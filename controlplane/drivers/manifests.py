@@ -120,9 +120,9 @@ def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str
     """What a pod must not be told in its manifest; gone with the Job that owns it (`owner`: its name and uid)."""
     cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
-    given = {"token": token}
+    texts = {"token": token}
     if pool.executors:
-        given["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
+        texts["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -134,7 +134,7 @@ def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str
             "labels": _labels(cluster, launch),
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", **owner}],
         },
-        "data": {name: base64.b64encode(text.encode()).decode() for name, text in given.items()},
+        "data": {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()},
     }
 
 
@@ -200,8 +200,8 @@ def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
 
 
 def _without_overhead(quantity: str) -> int:
-    whole = mebibytes(quantity)
-    return max(whole // 2, min(whole - 384, int(whole * 0.75)))
+    limit_mib = mebibytes(quantity)
+    return max(limit_mib // 2, min(limit_mib - 384, int(limit_mib * 0.75)))
 
 
 def common_labels(cluster: Cluster) -> dict[str, str]:
@@ -269,16 +269,16 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
 
 def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
     paths = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
-    told = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
-    told["HEADGATE_CALLS_FILE"] = CALLS
+    values = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
+    values["HEADGATE_CALLS_FILE"] = CALLS
     if cluster.secrets:
-        told["HEADGATE_SECRETS"] = SECRETS
+        values["HEADGATE_SECRETS"] = SECRETS
     if pool.kind == "driver":
-        told["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
-        told["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
-        told["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
+        values["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
+        values["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
+        values["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
     own = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
-    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **told}.items()]
+    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **values}.items()]
 
 
 def _given_variables(cluster: Cluster) -> Manifest:
@@ -292,11 +292,11 @@ def mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Mani
 
 
 def placed(place: NodePlace) -> Manifest:
-    said: Manifest = {}
+    fields_of_pod: Manifest = {}
     if place.selector:
-        said["nodeSelector"] = dict(place.selector)
+        fields_of_pod["nodeSelector"] = dict(place.selector)
     if place.tolerations:
-        said["tolerations"] = [dict(t) for t in place.tolerations]
+        fields_of_pod["tolerations"] = [dict(t) for t in place.tolerations]
     if place.priority_class:
-        said["priorityClassName"] = place.priority_class
-    return said
+        fields_of_pod["priorityClassName"] = place.priority_class
+    return fields_of_pod

@@ -25,8 +25,8 @@ def selector(cluster: Cluster, settings: str) -> str:
 
 def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
     """Of pods with the same image, bounds and secret: one of others is not asked, and ends once it is idle."""
-    told = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
-    return sha256(told.encode()).hexdigest()[:10]
+    text = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:10]
 
 
 def token(secret: bytes, nonce: str) -> str:

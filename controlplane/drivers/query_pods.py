@@ -70,11 +70,11 @@ class KubernetesQueryPods:
             self._api = self._open_api()
         labels = query_manifests.selector(self._cluster, self._settings)
         jobs = sorted(self._api.list(JOBS, labels), key=side_manifests.number_of)
-        told = [(job, *self._told(self._api, job, labels)) for job in jobs]
-        for job, pod, verdict in reversed(told):
+        verdicts = [(job, *self._told(self._api, job, labels)) for job in jobs]
+        for job, pod, verdict in reversed(verdicts):
             if verdict.state in ("waiting", "running"):
                 return self._waited_for(self._api, job, pod, verdict)
-        self._check_failures([verdict for _, _, verdict in told])
+        self._check_failures([verdict for _, _, verdict in verdicts])
         self._start(self._api, 1 + max(map(side_manifests.number_of, jobs), default=0))
         return ASKED_FOR
 
@@ -105,8 +105,8 @@ class KubernetesQueryPods:
         api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
         self._given.add(about["uid"])
 
-    def _check_failures(self, told: Sequence[PodVerdict]) -> None:
-        failed = [one for one in told if one.fault and self._now() - one.at < LATELY_S]
+    def _check_failures(self, verdicts: Sequence[PodVerdict]) -> None:
+        failed = [verdict for verdict in verdicts if verdict.fault and self._now() - verdict.at < LATELY_S]
         if len(failed) > 1:
             raise EngineUnavailable(REFUSED.format(reason=f"the last one {failed[-1].reason}"))
 

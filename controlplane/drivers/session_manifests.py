@@ -53,8 +53,8 @@ def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadlin
 
 
 def note_of(job: Mapping[str, Any]) -> Note:
-    told = json.loads(job["metadata"]["annotations"][NOTE])
-    return Note(told["namespace"], told["token"], told["entry"])
+    note = json.loads(job["metadata"]["annotations"][NOTE])
+    return Note(note["namespace"], note["token"], note["entry"])
 
 
 def slot_of(job: Mapping[str, Any]) -> int:

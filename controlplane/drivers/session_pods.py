@@ -63,15 +63,15 @@ class KubernetesSessionPods:
 
     def notes(self) -> list[Note]:
         with self._lock:
-            at, known = self._known
+            at, current_notes = self._known
             if time.monotonic() - at < KNOWN_S:
-                return known
+                return current_notes
         with suppress(PoolUnavailable):
             jobs = self._api().list(JOBS, self._labels)
-            known = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
+            current_notes = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
         with self._lock:
-            self._known = time.monotonic(), known
-        return known
+            self._known = time.monotonic(), current_notes
+        return current_notes
 
     def end(self, id: str) -> None:
         api = self._api()
@@ -119,8 +119,8 @@ class KubernetesSessionPods:
 
     def _free(self, jobs: Sequence[Found]) -> tuple[int, int] | None:
         """A slot, and the number of the next launch in it."""
-        taken = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
-        slot = next((n for n in range(self._settings.maximum) if n not in taken), None)
+        used_slots = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
+        slot = next((n for n in range(self._settings.maximum) if n not in used_slots), None)
         return None if slot is None else (slot, _following(jobs, slot))
 
     def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:

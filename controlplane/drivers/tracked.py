@@ -37,9 +37,9 @@ class TrackedPool:
         self._pool.end(driver, reason)
 
     def poll(self) -> tuple[Driver, ...]:
-        found = self._pool.poll()
-        self.drivers.update(d.id for d in found if d.kind == "driver")
-        return found
+        drivers = self._pool.poll()
+        self.drivers.update(d.id for d in drivers if d.kind == "driver")
+        return drivers
 
     def log(self, driver: str, lines: int) -> str:
         return self._pool.log(driver, lines)

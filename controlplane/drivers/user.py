@@ -28,11 +28,11 @@ class User:
 
 def read(text: str) -> User:
     """`name` or `uid[:gid]`, where a group may be named too. BadUser says what is wrong."""
-    given, _, group = text.partition(":")
+    name, _, group = text.partition(":")
     try:
-        entry = pwd.getpwuid(int(given)) if given.isdecimal() else pwd.getpwnam(given)
+        entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
-        raise BadUser(f"{given!r} is no user that this machine knows, which Spark's JVM needs") from None
+        raise BadUser(f"{name!r} is no user that this machine knows, which Spark's JVM needs") from None
     try:
         gid = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid if group else entry.pw_gid
     except KeyError:

@@ -22,10 +22,10 @@ MOST_BYTES = 1_000_000
 
 def get(url: str) -> JsonObject:
     """Raises IssuerUnreachable for anything but an object with status 200."""
-    status, found = _asked("GET", url)
+    status, body = _asked("GET", url)
     if status != 200:
         raise IssuerUnreachable(f"{url} answers with status {status}")
-    return found
+    return body
 
 
 def post(url: str, form: Mapping[str, str], auth: tuple[str, str] | None) -> tuple[int, JsonObject]:
@@ -60,9 +60,9 @@ def _client(is_local: bool) -> httpx2.Client:
 
 def _object(url: str, body: bytes) -> JsonObject:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise IssuerUnreachable(f"{url} answers with something else than a JSON object")
-    return cast("JsonObject", found)
+    return cast("JsonObject", document)

@@ -56,11 +56,11 @@ class Published:
         IssuerUnreachable."""
         with self._lock:
             self._refresh_after(KEPT_S)
-            found = self._find(id, algorithm)
-            if found is None:
+            public_key = self._find(id, algorithm)
+            if public_key is None:
                 self._refresh_after(AGAIN_S)
-                found = self._find(id, algorithm)
-            return found
+                public_key = self._find(id, algorithm)
+            return public_key
 
     def _find(self, id: str | None, algorithm: str) -> JsonObject | None:
         """Without an id only where there is no choice."""
@@ -85,8 +85,8 @@ class Published:
     def _refresh(self) -> None:
         metadata = self.fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if metadata.get("issuer") != self.issuer:
-            said = str(metadata.get("issuer"))[:200]
-            raise IssuerUnreachable(f"{self.issuer} calls itself {said!r}; the issuer has to be written as it does")
+            name = str(metadata.get("issuer"))[:200]
+            raise IssuerUnreachable(f"{self.issuer} calls itself {name!r}; the issuer has to be written as it does")
         keys = self.fetch(address_in(metadata, "jwks_uri")).get("keys")
         if not isinstance(keys, list):
             raise IssuerUnreachable(f"{self.issuer} publishes no keys")
@@ -95,10 +95,10 @@ class Published:
 
 def address_in(metadata: JsonObject, name: str) -> str:
     """An address that an issuer publishes. Raises IssuerUnreachable."""
-    found = metadata.get(name)
-    if not isinstance(found, str) or not is_address(found):
+    address = metadata.get(name)
+    if not isinstance(address, str) or not is_address(address):
         raise IssuerUnreachable(f"the metadata of the issuer {metadata.get('issuer')} has no {name} with https")
-    return found
+    return address
 
 
 def _fits(key: JsonObject, algorithm: str) -> bool:

@@ -58,12 +58,12 @@ def run(
 
 
 def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance) -> Ended:
-    given: bytes | None = request
+    unsent: bytes | None = request
     while True:
         with suppress(subprocess.TimeoutExpired):
-            out, errors = child.communicate(given, timeout=LOOK_S)
+            out, errors = child.communicate(unsent, timeout=LOOK_S)
             return Ended(child.returncode, out or b"", errors)
-        given = None  # it is being sent
+        unsent = None  # it is being sent
         if allowance.is_over():
             raise NotCompared("the service ends; ask again")
         if time.monotonic() > allowance.deadline:

@@ -28,8 +28,8 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
             child = child or _begun(lake_uri)
             answer = _said(child, _request(fragment))
             if answer.endswith(b"\n"):
-                if found := json.loads(answer):
-                    yield fragment, found[0], found[1]
+                if damage := json.loads(answer):
+                    yield fragment, damage[0], damage[1]
                 continue
             code, child = _ended(child), None
             if code not in CRASHES:

@@ -50,7 +50,7 @@ class _Examination:
 
     def made(self) -> DeltaLog:
         names = sorted(path.removeprefix(f"{self._folder}/") for path in self._lake.sizes(self._folder))
-        commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+        commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
         checkpoints = self._checkpoints(names)
         self._log.newest = max((*commits, *checkpoints), default=-1)
         base = max(checkpoints, default=-1)
@@ -73,8 +73,8 @@ class _Examination:
         """Those of which all parts are there."""
         parts: dict[tuple[int, str], list[str]] = {}
         for name in names:
-            if found := _CHECKPOINT.fullmatch(name):
-                parts.setdefault((int(found[1]), found[2] or name), []).append(name)
+            if match := _CHECKPOINT.fullmatch(name):
+                parts.setdefault((int(match[1]), match[2] or name), []).append(name)
         return {v: some for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
 
     def _found(self, damage: str) -> None:
@@ -118,15 +118,15 @@ def _actions(name: str, body: bytes) -> Iterator[Action]:
 
     try:
         with ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as file:
-            wanted = [kind for kind in _KINDS if kind in file.schema_arrow.names]
-            rows = [row for batch in file.iter_batches(columns=wanted) for row in batch.to_pylist()]
+            kinds = [kind for kind in _KINDS if kind in file.schema_arrow.names]
+            rows = [row for batch in file.iter_batches(columns=kinds) for row in batch.to_pylist()]
     except (OSError, pa.ArrowException) as e:
         raise ValueError(str(e)) from e
     yield from rows
 
 
 def _object(line: bytes) -> Action:
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    action = json.loads(line)
+    if not isinstance(action, dict):
         raise ValueError(f"not an object: {line[:50]!r}")
-    return found
+    return action

@@ -108,7 +108,7 @@ class Publication:
         if self.is_passing and (table.transaction_version(APP) or 0) > self.generation:
             return table.version()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
-            case found if found == "other" or _is_foreign(table):
+            case occupant if occupant == "other" or _is_foreign(table):
                 return self._overwrite(table, _active(table))
             case "widened":
                 self._widen(table)
@@ -207,9 +207,9 @@ class Publication:
 
     def _widen(self, table: DeltaTable) -> None:
         """A commit of metadata alone: rows that are there already show NULL in the new columns."""
-        known = len(table.schema().fields)
+        count = len(table.schema().fields)
         self._ask()
-        table.alter.add_columns(self.schema.fields[known:], commit_properties=CommitProperties(max_commit_retries=0))
+        table.alter.add_columns(self.schema.fields[count:], commit_properties=CommitProperties(max_commit_retries=0))
 
     def _swap(self, table: DeltaTable, change: TableDiff) -> int:
         if not change.adds and not change.removes:
@@ -276,8 +276,8 @@ def _logged(table: DeltaTable) -> dict[str, str]:
 
 def _remove(path: str, size: int) -> dict[str, Any]:
     """`path` as it stands in the log."""
-    told = {"path": path, "deletionTimestamp": FAR, "dataChange": True}
-    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
+    action = {"path": path, "deletionTimestamp": FAR, "dataChange": True}
+    return {**action, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
 
 
 def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> bool:
@@ -285,9 +285,9 @@ def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> b
     Somebody else's commits may have left other rows than ours."""
     if not all(path.startswith(ours) for path in change.removes):
         return False
-    found = table.get_add_actions()
-    paths = map(_plain, found.column("path").to_pylist())
-    rows = dict(zip(paths, found.column("num_records").to_pylist(), strict=True))
+    actions = table.get_add_actions()
+    paths = map(_plain, actions.column("path").to_pylist())
+    rows = dict(zip(paths, actions.column("num_records").to_pylist(), strict=True))
     return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)
 
 

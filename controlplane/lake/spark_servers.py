@@ -147,12 +147,12 @@ def _told(process: _Process, order: ServerOrder) -> int:
         process.popen.stdin.write(json.dumps(order).encode() + b"\n")
         process.popen.stdin.flush()
     line = _line(process.popen)
-    found = ENDED
+    answer = ENDED
     if line.endswith(b"\n"):
-        found = json.loads(line)
-    if found["port"] is None:
-        raise EngineUnavailable(f"Spark does not start: {found['error']}")
-    return found["port"]
+        answer = json.loads(line)
+    if answer["port"] is None:
+        raise EngineUnavailable(f"Spark does not start: {answer['error']}")
+    return answer["port"]
 
 
 def _line(popen: subprocess.Popen[bytes]) -> bytes:

@@ -37,14 +37,14 @@ class Packing:
         self._looked = now_s
         self.look_again()
         self._open = compaction.ask(self.store, self.namespace, self._due(states), nodes)
-        self._seen = {name: seen for name, seen in self._seen.items() if name not in self._open}  # there may be more
+        self._seen = {name: mark for name, mark in self._seen.items() if name not in self._open}  # there may be more
         return bool(self._open)
 
     def _due(self, states: Sequence[State]) -> list[State]:
         """Each once when it is new, and once when it has been left alone for a while."""
         with self.store.read(self.namespace) as tx:
             now = tx.now()
-        seen = {s.dataset: (s.seq, compaction.is_quiet(s, now)) for s in states}
-        due = [s for s in states if self._seen.get(s.dataset) != seen[s.dataset]]
-        self._seen = seen
+        marks = {s.dataset: (s.seq, compaction.is_quiet(s, now)) for s in states}
+        due = [s for s in states if self._seen.get(s.dataset) != marks[s.dataset]]
+        self._seen = marks
         return due

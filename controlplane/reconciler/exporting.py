@@ -52,7 +52,7 @@ class Exporting:
 
     def _run(self) -> None:
         while not self._is_over():
-            seen, is_closing = self._wake.count, self._until is not None
+            count, is_closing = self._wake.count, self._until is not None
             try:
                 is_more = self._troubles.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
             except Deposed:
@@ -64,4 +64,4 @@ class Exporting:
                 continue
             if is_closing:
                 return
-            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, seen)
+            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, count)

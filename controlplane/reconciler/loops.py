@@ -96,13 +96,13 @@ class Loops:
     def _follow(self, term: Term) -> None:
         """Begin to serve what is new, and let go of what is gone. A fault is tried again."""
         while not term.is_set():
-            seen = self._wake.count
+            count = self._wake.count
             try:
                 self._look(term)
             except Exception as e:  # noqa: BLE001  # whatever it is, namespaces that are served go on
                 log.warning("namespaces cannot be looked at", reason=str(e))
             self._pausing.wait(self._pause_s)
-            self._wake.wait(self._look_s, seen)
+            self._wake.wait(self._look_s, count)
 
     def _look(self, over: Ends) -> None:
         there = set(namespaces.names(self._store)) - {DEFAULT}

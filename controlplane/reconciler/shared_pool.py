@@ -61,8 +61,8 @@ class FairShare:
         names = sorted(wishes)
         turn = int(self._monotonic() // TURN_S) % len(names)
         needed = fair({n: min(w.needed, w.kept) for n, w in wishes.items()}, room, names[turn:] + names[:turn])
-        more = {name: wish.kept - needed[name] for name, wish in wishes.items()}
-        spare = fair(more, room - sum(needed.values()), sorted(names, key=lambda name: -wishes[name].running))
+        surplus = {name: wish.kept - needed[name] for name, wish in wishes.items()}
+        spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -wishes[name].running))
         return {name: needed[name] + spare[name] for name in names}
 
     def forget(self, namespace: str) -> None:
@@ -98,9 +98,9 @@ class SharedPool:
             return (*there, *self._untold.pop(namespace, ()))
 
     def _look(self) -> None:
-        found = self.pool.poll()
-        self._there = tuple(driver for driver in found if not driver.ended)
-        for driver in found:
+        drivers = self.pool.poll()
+        self._there = tuple(driver for driver in drivers if not driver.ended)
+        for driver in drivers:
             if driver.ended:
                 self._untold[namespaces.of_id(driver.id)].append(driver)
 

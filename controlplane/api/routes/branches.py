@@ -114,9 +114,9 @@ def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[Mer
     def work() -> Answer[MergeAnswer]:
         ready = how.when_ready
         branch_of(call, how.into)
-        told = merging.merge_branch(
+        merged = merging.merge_branch(
             call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
         )
-        return answer(told)
+        return answer(merged)
 
     return call.once(work)

@@ -22,7 +22,7 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
     is_second = query.get("list-type") == "2"
     after = query.get("start-after" if is_second else "marker", "")
     token = query.get("continuation-token") if is_second else None
-    asked = Asked(
+    page_request = Asked(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         after=after,
@@ -30,16 +30,20 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
         position=None if token is None else _position(token),
     )
     try:
-        page = view.page(reader, asked)
+        page = view.page(reader, page_request)
     except NoSuchListing as e:
         raise S3Refused("InvalidArgument", 400, str(e)) from e
-    said = [("Prefix", asked.prefix), ("Delimiter", asked.delimiter), ("MaxKeys", str(asked.limit))]
-    said += _second(query, page, token) if is_second else _first(after, page)
+    elements = [
+        ("Prefix", page_request.prefix),
+        ("Delimiter", page_request.delimiter),
+        ("MaxKeys", str(page_request.limit)),
+    ]
+    elements += _second(query, page, token) if is_second else _first(after, page)
     encoding = query.get("encoding-type", "")
-    said.append(("EncodingType", encoding))
-    shown = [(name, value) for name, value in said if value or name in ("Prefix", "Marker")]
+    elements.append(("EncodingType", encoding))
+    shown = [(name, value) for name, value in elements if value or name in ("Prefix", "Marker")]
     encode = xml.url_encoded if encoding == "url" else xml.text
-    return xml.listing(view.namespace, page, asked=shown, names=_KEYS, encode=encode)
+    return xml.listing(view.namespace, page, head=shown, names=_KEYS, encode=encode)
 
 
 def _second(query: Mapping[str, str], page: Page, token: str | None) -> list[tuple[str, str]]:

@@ -104,16 +104,16 @@ def _claim(request: SignedRequest) -> _Claim:
 
 
 def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
-    found = _HEADER.fullmatch(header.strip())
+    match = _HEADER.fullmatch(header.strip())
     date, payload = request.headers.get("x-amz-date", ""), request.headers.get("x-amz-content-sha256")
-    if found is None:
+    if match is None:
         _malformed(f"Authorization is not {ALGORITHM} Credential=..., SignedHeaders=..., Signature=...")
     if payload is None:
         raise S3Refused("InvalidRequest", 400, "the header x-amz-content-sha256 is missing")
     return _Claim(
-        found["credential"],
-        found["headers"],
-        found["signature"],
+        match["credential"],
+        match["headers"],
+        match["signature"],
         date=date,
         payload=payload,
         pairs=pairs,
@@ -123,20 +123,20 @@ def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
 
 def _in_query(pairs: Pairs) -> _Claim:
     signing = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs if name[:6] == b"X-Amz-"]
-    said = dict(signing)
-    expires = said.get("X-Amz-Expires", "")
-    if len(said) < len(signing):
+    parameters = dict(signing)
+    expires = parameters.get("X-Amz-Expires", "")
+    if len(parameters) < len(signing):
         _malformed("a parameter of the signature is given twice", "AuthorizationQueryParametersError")
-    if said["X-Amz-Algorithm"] != ALGORITHM:
+    if parameters["X-Amz-Algorithm"] != ALGORITHM:
         _malformed(f"X-Amz-Algorithm must be {ALGORITHM}", "AuthorizationQueryParametersError")
     if not _EXPIRES.fullmatch(expires) or int(expires) > MOST_EXPIRES_S:
         _malformed(f"X-Amz-Expires must be 1 to {MOST_EXPIRES_S} seconds", "AuthorizationQueryParametersError")
     return _Claim(
-        said.get("X-Amz-Credential", ""),
-        said.get("X-Amz-SignedHeaders", ""),
-        said.get(_SIGNATURE, ""),
-        date=said.get("X-Amz-Date", ""),
-        payload=said.get("X-Amz-Content-Sha256", UNSIGNED),
+        parameters.get("X-Amz-Credential", ""),
+        parameters.get("X-Amz-SignedHeaders", ""),
+        parameters.get(_SIGNATURE, ""),
+        date=parameters.get("X-Amz-Date", ""),
+        payload=parameters.get("X-Amz-Content-Sha256", UNSIGNED),
         pairs=[pair for pair in pairs if pair[0] != _SIGNATURE.encode()],
         expires_s=int(expires),
     )

@@ -49,8 +49,8 @@ LOST = "the connection to it broke"
 class ChildEnded(Exception):
     """`code` is its exit status, negative for a signal. `told`: the same for people."""
 
-    def __init__(self, code: int, told: str = "") -> None:
-        self.code, self.told = code, told or str(code)
+    def __init__(self, code: int, message: str = "") -> None:
+        self.code, self.told = code, message or str(code)
         super().__init__(f"the process that answers queries ended: {self.told}")
 
     @property
@@ -93,7 +93,7 @@ class LocalProcess:
         disk_bytes: int,
         *,
         command: tuple[str, ...] = COMMAND,
-        kept: frozenset[str] = frozenset(),
+        environment: frozenset[str] = frozenset(),
     ) -> None:
         self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
         self._sending = threading.Lock()
@@ -102,7 +102,7 @@ class LocalProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env=bare(kept),
+            env=bare(environment),
         )
         assert self.process.stdout
         self._pipe, self._ready = self.process.stdout.fileno(), select.poll()
@@ -192,12 +192,12 @@ class PodProcess:
         while True:
             check()
             with suppress(TimeoutError):
-                asked = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
-                if asked is None:
+                question = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
+                if question is None:
                     raise self._over(ChildEnded(-signal.SIGKILL, LOST))
                 if self._beat_s:
                     threading.Thread(target=self._beat, name="beat", daemon=True).start()
-                return asked
+                return question
 
     def _beat(self) -> None:
         while not self._is_closed.wait(self._beat_s):
@@ -231,9 +231,9 @@ class PodProcess:
             self.kill()
             raise self._over(ChildEnded(-signal.SIGALRM)) from None
 
-    def keep(self, asked: int) -> None:
+    def keep(self, question: int) -> None:
         """The process is left as it is, for whoever is next; it was asked so many questions. `close` is due."""
-        self._sent(number(KEEP, asked))
+        self._sent(number(KEEP, question))
 
     def _next(self, expected: bytes, deadline: float) -> bytes:
         """The body of the next frame. Raises TimeoutError, and ChildEnded."""

@@ -193,8 +193,8 @@ class Session:
         """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
         yield from self._asked({"ask": "records", "request": request}, "")
 
-    def compare(self, one: Path, other: Path, samples: int) -> Compared:
-        answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
+    def compare(self, first: Path, other: Path, samples: int) -> Compared:
+        answer = self._whole({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
 
     def run(
