@@ -31,25 +31,25 @@ class FeedsPage(TypedDict):
     reading: list[FeedReading]
 
 
-def _feeds(asked: Asking) -> FeedsPage:
-    sees_all = may(asked.token, "admin")  # which nobody is who sees some names only
+def _feeds(page_request: Asking) -> FeedsPage:
+    sees_all = may(page_request.token, "admin")  # which nobody is who sees some names only
     return {
-        "feeds": feeds.listing(asked.context) if sees_all else None,
-        "offered": feeds.offered(asked.context) if asked.is_of_all_names else [],
-        "reading": seen(asked.context, feed_reading.reading(asked.context, asked.branch)),
+        "feeds": feeds.listing(page_request.context) if sees_all else None,
+        "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],
+        "reading": seen(page_request.context, feed_reading.reading(page_request.context, page_request.branch)),
     }
 
 
-def _shown(asked: Asking, page: FeedsPage) -> Mapping[str, Any]:
+def _shown(page_request: Asking, page: FeedsPage) -> Mapping[str, Any]:
     """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a blueprint, by feed."""
     read_by: dict[tuple[str, str], list[str]] = {}
-    for one in page["reading"]:
-        read_by.setdefault((one["namespace"], one["feed"]), []).append(one["dataset"])
-    own = asked.context.namespace
+    for feed in page["reading"]:
+        read_by.setdefault((feed["namespace"], feed["feed"]), []).append(feed["dataset"])
+    own = page_request.context.namespace
     blueprints = {
-        (one["namespace"], one["feed"]): f"read: {{connector: feed, feed: {one['feed']}"
-        + ("}" if one["namespace"] == own else f", namespace: {one['namespace']}}}")
-        for one in page["offered"]
+        (feed["namespace"], feed["feed"]): f"read: {{connector: feed, feed: {feed['feed']}"
+        + ("}" if feed["namespace"] == own else f", namespace: {feed['namespace']}}}")
+        for feed in page["offered"]
     }
     return {"read_by": read_by, "blueprints": blueprints, "namespace": own}
 

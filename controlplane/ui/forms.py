@@ -22,10 +22,10 @@ async def fields_of(request: Request, most_bytes: int = FORM_BYTES) -> dict[str,
         if len(body) > most_bytes:
             return {}
     try:
-        found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        values_by_name = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         return {}
-    fields = {name: values[0] for name, values in found.items()}
+    fields = {name: values[0] for name, values in values_by_name.items()}
     request.state.form = " ".join(fields.values())
     return fields
 

@@ -51,7 +51,7 @@ def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | No
         )
 
     some = look(CELLS)
-    number = sum(one["partitions"] for one in some["items"])
+    number = sum(piece["partitions"] for piece in some["items"])
     if CELLS < number <= DAYS:
         every = look(DAYS)
         if draw.are_days(cells_of(every)):
@@ -59,8 +59,8 @@ def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | No
     return some
 
 
-def cells_of(found: RangesAnswer) -> list[draw.Cell]:
+def cells_of(answer: RangesAnswer) -> list[draw.Cell]:
     return [
-        draw.Cell(one["after"] or "", one["last"], one["partitions"], one["rows"], bool(one["differs"]))
-        for one in found["items"]
+        draw.Cell(piece["after"] or "", piece["last"], piece["partitions"], piece["rows"], bool(piece["differs"]))
+        for piece in answer["items"]
     ]

@@ -26,40 +26,42 @@ RUN = re.compile(r"[^/\x00-\x1f]{1,500}")
 STATES = ("failed", "warning", "overdue", "ok")
 
 
-def _activity(asked: Asking) -> ActivityPage:
-    with_audit = may(asked.token, "admin")
-    return work_views.activity(asked.context, asked.branch, asked.query("flow"), with_audit=with_audit)
+def _activity(page_request: Asking) -> ActivityPage:
+    with_audit = may(page_request.token, "admin")
+    return work_views.activity(
+        page_request.context, page_request.branch, page_request.query("flow"), with_audit=with_audit
+    )
 
 
-def _run(asked: Asking) -> PastRunAnswer:
-    id = named(asked, "run", RUN)
+def _run(page_request: Asking) -> PastRunAnswer:
+    id = named(page_request, "run", RUN)
     try:
-        return seen(asked.context, past_runs.one(asked.context, asked.branch, id))
+        return seen(page_request.context, past_runs.one(page_request.context, page_request.branch, id))
     except NotFound:
-        raise past_runs.no_run(asked.branch, id) from None
+        raise past_runs.no_run(page_request.branch, id) from None
 
 
-def _attempt(asked: Asking) -> AttemptPage:
-    id = named(asked, "attempt", ATTEMPT)
-    return work_views.attempt(asked.context, id, asked.services.log, with_log=_may_see_logs(asked))
+def _attempt(page_request: Asking) -> AttemptPage:
+    id = named(page_request, "attempt", ATTEMPT)
+    return work_views.attempt(page_request.context, id, page_request.services.log, with_log=_may_see_logs(page_request))
 
 
-def _may_see_logs(asked: Asking) -> bool:
+def _may_see_logs(page_request: Asking) -> bool:
     """What a driver said is of all that it worked on."""
-    return may(asked.token, "data") and not asked.token.principal.within
+    return may(page_request.token, "data") and not page_request.token.principal.within
 
 
-def _checks(asked: Asking) -> ChecksPage:
-    state = asked.query("state")
-    return work_views.checks(asked.context, asked.branch, state if state in STATES else "")
+def _checks(page_request: Asking) -> ChecksPage:
+    state = page_request.query("state")
+    return work_views.checks(page_request.context, page_request.branch, state if state in STATES else "")
 
 
-def _check_states(asked: Asking, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _check_states(page_request: Asking, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"states": STATES}
 
 
-def _sources(asked: Asking) -> SourcesPage:
-    return work_views.sources(asked.context, asked.branch, asked.query("after"))
+def _sources(page_request: Asking) -> SourcesPage:
+    return work_views.sources(page_request.context, page_request.branch, page_request.query("after"))
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")

@@ -89,8 +89,10 @@ def partitions(
     if changed_in is not None:
         number = generation_of(changed_in).number
         return answer(some_partitions.changed_in(call.context, branch, dataset, number, page))
-    found = datasets.partitions(call.context, branch, dataset, after=after, limit=limit, point=point, prefix=prefix)
-    return answer(found)
+    partition_page = datasets.partitions(
+        call.context, branch, dataset, after=after, limit=limit, point=point, prefix=prefix
+    )
+    return answer(partition_page)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")
