@@ -62,10 +62,10 @@ class Home:
     def prepare(self) -> None:
         """Create the folders, closed to other users. Raises BadHome."""
         for folder in (self.path, self.logs, self.run, self.path / "lake"):
-            with _told(folder, "a folder"):
+            with _clear_errors(folder, "a folder"):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         database = self.path / DATABASE[0]
-        with _told(database, "a file"):
+        with _clear_errors(database, "a file"):
             if database.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -85,7 +85,7 @@ class Home:
     def lock(self, role: str = "serve") -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
         self.prepare()
-        with _told(self.path / "lock", "a file"):
+        with _clear_errors(self.path / "lock", "a file"):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not any(_try_lock(handle, pause_s) for pause_s in LOCK_PAUSES_S):
             os.close(handle)
@@ -136,7 +136,7 @@ class Home:
         path = self.path / "instance"
         if not path.exists():
             _replace(path, f"{secrets.token_hex(4)}\n")
-        with _told(path, "a file with a name in it"):
+        with _clear_errors(path, "a file with a name in it"):
             return path.read_text("ascii").strip()
 
     def s3_secret(self) -> str:
@@ -145,7 +145,7 @@ class Home:
         path = self.path / "s3-secret"
         if not path.exists():
             _put_first(path, f"{secrets.token_hex(32)}\n")
-        with _told(path, "a file with a secret in it"):
+        with _clear_errors(path, "a file with a secret in it"):
             return path.read_text("ascii").strip()
 
     def token(self) -> str | None:
@@ -181,7 +181,7 @@ def _try_lock(handle: int, pause_s: float) -> bool:
 def _replace(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with _told(path, "a file"):
+    with _clear_errors(path, "a file"):
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(text)
@@ -192,13 +192,13 @@ def _put_first(path: Path, text: str) -> None:
     """As `_replace`, but what is there already stays. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.first")
     _replace(draft, text)
-    with _told(path, "a file"), suppress(FileExistsError):
+    with _clear_errors(path, "a file"), suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink(missing_ok=True)
 
 
 @contextmanager
-def _told(path: Path, kind: str) -> Iterator[None]:
+def _clear_errors(path: Path, kind: str) -> Iterator[None]:
     """Faults of a file or folder of the home, in words: which it is, what is wrong, what to do."""
     try:
         yield

@@ -112,7 +112,7 @@ class KubernetesPool:
         """`mint_token` gives the token of the driver with an id. `nudge` is called when something may have happened."""
         self._cluster, self._api, self._mint_token = cluster, api, mint_token
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
-        self._seen: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
+        self._seen_jobs: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
@@ -158,10 +158,10 @@ class KubernetesPool:
 
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
-            before = self._seen or {}
+            before = self._seen_jobs or {}
             now = [_recalling(job, before.get(job.uid)) for job in self._look()]
-            self._seen = {job.uid: job for job in now}
-            vanished = [s for s in before.values() if s.uid not in self._seen and s.verdict.state != "ended"]
+            self._seen_jobs = {job.uid: job for job in now}
+            vanished = [s for s in before.values() if s.uid not in self._seen_jobs and s.verdict.state != "ended"]
             for job in now:
                 self._note_end(job, before.get(job.uid))
             self._follow_all(now)
@@ -184,7 +184,7 @@ class KubernetesPool:
     def seen(self) -> tuple[SeenJob, ...]:
         """Everything as of the last look."""
         with self._lock:
-            return tuple((self._seen or {}).values())
+            return tuple((self._seen_jobs or {}).values())
 
     def close(self) -> None:
         self._closed.set()
@@ -208,9 +208,9 @@ class KubernetesPool:
     # --- looking ----------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, SeenJob]:
-        if self._seen is None:
-            self._seen = {job.uid: job for job in self._look()}
-        return self._seen
+        if self._seen_jobs is None:
+            self._seen_jobs = {job.uid: job for job in self._look()}
+        return self._seen_jobs
 
     def _look(self) -> list[SeenJob]:
         """Everything of ours in the cluster. A list that fails raises: it is never an empty one."""
@@ -218,7 +218,7 @@ class KubernetesPool:
         jobs = self._api.list(JOBS, labels)
         pods = _by_job(self._api.list(PODS, labels))
         events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["uid"], ()))])
-        now = [_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+        now = [_job_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
         for seen_job in now:
             self._remember(seen_job)
         return now
@@ -275,7 +275,7 @@ class KubernetesPool:
         )
 
     def _forget(self) -> None:
-        present = set(self._seen or ())
+        present = set(self._seen_jobs or ())
         self._given &= present
         self._asked = {uid: reason for uid, reason in self._asked.items() if uid in present}
         self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
@@ -292,7 +292,7 @@ class KubernetesPool:
         if not job:
             return  # refused, or somebody else was faster, and the next look finds it
         failpoint("after-job-created")
-        seen_job = _seen(job, (), ())
+        seen_job = _job_seen(job, (), ())
         self._known()[seen_job.uid] = seen_job
         self._remember(seen_job)
         self._give(seen_job)
@@ -359,7 +359,9 @@ class KubernetesPool:
             self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 
-def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> SeenJob:
+def _job_seen(
+    job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
+) -> SeenJob:
     about = job["metadata"]
     labels, number = about["labels"], about["name"].rpartition("-")[2]
     launch = Launch(

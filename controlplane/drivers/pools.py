@@ -164,7 +164,7 @@ def read(text: str) -> Cluster:
         document = json.loads(text)
     except ValueError as e:
         raise BadPools(f"this is no JSON: {e}") from e
-    settings = _known("", document, {f.name for f in fields(Cluster)} | {"places"})
+    settings = _settings_of("", document, {f.name for f in fields(Cluster)} | {"places"})
     places = {
         name: _place(f"places.{name}", body) for name, body in _mapping("places", settings.pop("places", {})).items()
     }
@@ -208,7 +208,7 @@ def mebibytes(quantity: str) -> int:
 
 def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace]) -> Pool:
     limits = {f.name for f in fields(Limits)}
-    settings = _known(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
+    settings = _settings_of(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
     bounds = {name: settings.pop(name) for name in limits & settings.keys()}
     if "place" in settings:
         settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
@@ -225,12 +225,12 @@ def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace])
 
 
 def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Executors:
-    settings = _known(where, body, {f.name for f in fields(Executors)})
+    settings = _settings_of(where, body, {f.name for f in fields(Executors)})
     if "place" in settings:
         settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
     made = _built(where, Executors, settings)
     mebibytes(made.memory)
-    _whole(f"{where}.maximum", made.maximum, 1)
+    _whole_number(f"{where}.maximum", made.maximum, 1)
     if not cores(made.cpu).is_integer():
         raise BadPools(f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time")
     return replace(made, cpu=int(cores(made.cpu)))
@@ -238,7 +238,7 @@ def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Execut
 
 def _beside(where: str, kind: type[P], body: Any, places: Mapping[str, NodePlace]) -> P:
     """Pods that are neither drivers nor workers."""
-    settings = _known(where, body, {f.name for f in fields(kind)})
+    settings = _settings_of(where, body, {f.name for f in fields(kind)})
     if "place" in settings:
         settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
     if "env_secrets" in settings:
@@ -250,7 +250,7 @@ def _beside(where: str, kind: type[P], body: Any, places: Mapping[str, NodePlace
 
 
 def _place(where: str, body: Any) -> NodePlace:
-    settings = _known(where, body, {f.name for f in fields(NodePlace)})
+    settings = _settings_of(where, body, {f.name for f in fields(NodePlace)})
     selector = _named_texts(f"{where}.selector", settings.get("selector", {}))
     tolerations = settings.get("tolerations", [])
     if not isinstance(tolerations, list) or not all(isinstance(toleration, dict) for toleration in tolerations):
@@ -281,7 +281,7 @@ def _mapping(where: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _known(where: str, value: Any, allowed: set[str]) -> dict[str, Any]:
+def _settings_of(where: str, value: Any, allowed: set[str]) -> dict[str, Any]:
     settings = _mapping(where, value)
     for name in settings:
         _one_of(where or "the whole", name, tuple(sorted(allowed)))
@@ -301,7 +301,7 @@ def _built(where: str, make: Callable[..., T], values: Mapping[str, Any]) -> T:
 
 def _meant(where: str, name: str, value: Any) -> Any:
     if name in LEAST:
-        return _whole(where, value, LEAST[name])
+        return _whole_number(where, value, LEAST[name])
     if name in TEXTS:
         return _text(where, value)
     if name == "idle_s" and not (_is_number(value) and 0 <= value < inf):
@@ -309,7 +309,7 @@ def _meant(where: str, name: str, value: Any) -> Any:
     return value
 
 
-def _whole(where: str, value: Any, least: int) -> int:
+def _whole_number(where: str, value: Any, least: int) -> int:
     if not (_is_number(value) and least <= value < inf and value == int(value)):
         raise BadPools(f"`{where}` is {value!r}; it must be a whole number from {least} on")
     return int(value)

@@ -22,7 +22,7 @@ MOST_BYTES = 1_000_000
 
 def get(url: str) -> JsonObject:
     """Raises IssuerUnreachable for anything but an object with status 200."""
-    status, body = _asked("GET", url)
+    status, body = _exchange("GET", url)
     if status != 200:
         raise IssuerUnreachable(f"{url} answers with status {status}")
     return body
@@ -30,10 +30,10 @@ def get(url: str) -> JsonObject:
 
 def post(url: str, form: Mapping[str, str], auth: tuple[str, str] | None) -> tuple[int, JsonObject]:
     """The answer to a form, whatever its status. `auth`: name and password. Raises IssuerUnreachable."""
-    return _asked("POST", url, form, auth)
+    return _exchange("POST", url, form, auth)
 
 
-def _asked(
+def _exchange(
     method: str, url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None
 ) -> tuple[int, JsonObject]:
     if not is_address(url):

@@ -26,7 +26,7 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
     try:
         for fragment in fragments:
             child = child or _begun(lake_uri)
-            answer = _said(child, _request(fragment))
+            answer = _answer(child, _request(fragment))
             if answer.endswith(b"\n"):
                 if damage := json.loads(answer):
                     yield fragment, damage[0], damage[1]
@@ -48,7 +48,7 @@ def _begun(lake_uri: str) -> subprocess.Popen[bytes]:
     return child
 
 
-def _said(child: subprocess.Popen[bytes], request: Json) -> bytes:
+def _answer(child: subprocess.Popen[bytes], request: Json) -> bytes:
     """The answer; nothing if the process has ended."""
     assert child.stdin
     assert child.stdout

@@ -80,7 +80,7 @@ def _own(table: str, path: str, lake: str) -> str | None:
 
 def difference(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:
     """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
-    paths_by_key = _kept(files, active)
+    paths_by_key = _kept_paths(files, active)
     used_paths = set(active)
     adds = [
         add
@@ -98,7 +98,7 @@ def replacement(files: Mapping[FileKey, WantedFile], active: Collection[str]) ->
     return TableDiff(tuple(adds), tuple(sorted(active)))
 
 
-def _kept(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
+def _kept_paths(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
     own = {want.own: key for key, want in files.items() if want.own}
     paths_by_key: dict[FileKey, list[str]] = {}
     for path in sorted(active, key=lambda p: (p not in own, p)):  # rather the file itself than a link

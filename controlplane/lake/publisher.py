@@ -75,10 +75,10 @@ class DeltaPublisher:
         watchdog = threading.Timer(self._timeout_s, child.kill)
         watchdog.start()
         try:
-            line = _said(child, request)
+            line = _answer(child, request)
             while line == READY:
                 self._may_commit()
-                line = _said(child, GO)
+                line = _answer(child, GO)
         except BaseException:
             self._end()  # which says no
             raise
@@ -121,7 +121,7 @@ class DeltaPublisher:
                 self._end()
 
 
-def _said(child: subprocess.Popen[bytes], line: bytes) -> bytes:
+def _answer(child: subprocess.Popen[bytes], line: bytes) -> bytes:
     """The child's answer to a line; nothing if it has ended."""
     assert child.stdin
     assert child.stdout

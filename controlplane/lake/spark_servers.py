@@ -92,7 +92,7 @@ class LocalServers:
             "tables": list(tables),
         }
         try:
-            port = _told(process, order)
+            port = _port(process, order)
         except BaseException:
             self.end(note.entry["id"])
             raise
@@ -140,7 +140,7 @@ class LocalServers:
             self.end(id)
 
 
-def _told(process: _Process, order: ServerOrder) -> int:
+def _port(process: _Process, order: ServerOrder) -> int:
     """The port that it listens on. Raises EngineUnavailable."""
     assert process.popen.stdin
     with suppress(BrokenPipeError):  # what it says tells why

@@ -68,7 +68,7 @@ class Export:
             events = tx.events(None, after, BATCH)
         done = after
         try:
-            for event, texts in zip(events, self._told(events), strict=True):
+            for event, texts in zip(events, self._rendered(events), strict=True):
                 if is_over():
                     return False
                 self._send(event, texts)
@@ -82,7 +82,7 @@ class Export:
         with self.store.begin(self.namespace) as tx:
             tx.move_cursor(CURSOR, event)
 
-    def _told(self, events: Sequence[Event]) -> list[list[bytes] | None]:
+    def _rendered(self, events: Sequence[Event]) -> list[list[bytes] | None]:
         """The run events of each, in order; None where they cannot be made."""
         try:
             with self.store.read(self.namespace) as tx:
@@ -92,9 +92,9 @@ class Export:
             raise
         except Exception as e:  # noqa: BLE001  # one of them is at fault: each is told by itself
             log.warning("OpenLineage events cannot be made together", error=str(e))
-            return [self._told_alone(event) for event in events]
+            return [self._rendered_alone(event) for event in events]
 
-    def _told_alone(self, event: Event) -> list[bytes] | None:
+    def _rendered_alone(self, event: Event) -> list[bytes] | None:
         """In a transaction of its own, so that a fault of the database is told from one of the event."""
         for with_columns in (True, False):
             try:
@@ -178,7 +178,7 @@ class _Telling:
         for state in self.tx.history(event.branch, event.dataset, 1, seq + 1):
             if state.seq == seq and state.root.hex() == event.body.get("root"):
                 return state
-        return _as_told(event, seq)
+        return _state_of_event(event, seq)
 
     def _of_then(self, branch: str, state: State) -> tuple[Desired | None, Lineages | None]:
         """The code that made a state, and the lineage of its columns."""
@@ -269,7 +269,7 @@ def _declared(node: Node | None) -> list[Input]:
             return []
 
 
-def _as_told(event: Event, seq: int) -> State:
+def _state_of_event(event: Event, seq: int) -> State:
     """A state of which nothing is known but its event."""
     body = event.body
     return State(

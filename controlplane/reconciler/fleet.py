@@ -184,7 +184,7 @@ class Fleet:
                 tx.put_driver(_with_its_maker(driver))
             if ended:
                 tokens.revoke_drivers(tx, ended)
-            tx.put_events([_told(driver) for driver in moved if self._is_news(driver, noted)])
+            tx.put_events([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
                 tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning
@@ -283,7 +283,7 @@ class Fleet:
         log.info("drivers make room for other namespaces", namespace=self._namespace, drivers=len(beyond))
 
 
-def _told(driver: Driver) -> Event:
+def _event_of(driver: Driver) -> Event:
     body = {"driver": driver.id, "driver_kind": driver.kind, "size": driver.size, "reason": driver.reason}
     return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 

@@ -156,7 +156,7 @@ def _other_branch(request: Request) -> str:
     return name if name != MAIN and BRANCH.fullmatch(name) else ""
 
 
-def _seen(request: Request, text: str) -> str:
+def _redacted(request: Request, text: str) -> str:
     """In words that its reader may see, as far as it is known who that is."""
     reader: Context | None = getattr(request.state, "reader", None)
     sent = getattr(request.state, "form", "")
@@ -165,7 +165,7 @@ def _seen(request: Request, text: str) -> str:
 
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:
     """For people a page, for programs the same as the API's problem."""
-    text = _seen(request, redacted(detail))
+    text = _redacted(request, redacted(detail))
     if _is_for_a_program(request) or request.url.path.endswith(page.TWIN):
         value = {
             "type": f"urn:headgate:{code}",

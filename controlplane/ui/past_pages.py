@@ -121,7 +121,7 @@ def _records(page_request: Asking, name: str, key: str, generation: int, rows: W
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 
-def _told(page_request: Asking, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _with_states(page_request: Asking, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"causes_found": list(told_causes(page["why"]["tree"])), "numbers": NUMBERS}
 
 
@@ -197,7 +197,7 @@ def _target(page_request: Asking, page: object) -> Mapping[str, Any]:  # noqa: A
     return {"target": dataset_of(page_request)}
 
 
-PARTITION = Page("partition.html", _partition, _told, _why_command)
+PARTITION = Page("partition.html", _partition, _with_states, _why_command)
 COMPARE = Page("generations.html", _compared, _rows_asked, _diff_command)
 ROLLBACK = Page("rollback.html", _rollback, _target, _rollback_command)
 ROUTES: list[Route] = [

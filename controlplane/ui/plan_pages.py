@@ -134,9 +134,9 @@ def _draft(request: Request, fields: Fields) -> Response:
         try:
             return _applied(page_request, fields, source)
         except PlanMoved as error:
-            page["refused"], status = _told(page_request, page, str(error)), MOVED
+            page["refused"], status = _redacted(page_request, page, str(error)), MOVED
         except HeadgateError as error:
-            page["refused"], status = _told(page_request, page, str(error)), 422
+            page["refused"], status = _redacted(page_request, page, str(error)), 422
     page = _planned(page_request, page, source)
     if wants_json(request):
         return JSONResponse(page, status)
@@ -148,7 +148,7 @@ def _problems(page_request: Asking, source: blueprints.Source) -> list[ProblemDe
     return [hidden.problem(page_request.context, views.problem(fault), source.text) for fault in faults]
 
 
-def _told(page_request: Asking, page: PlanPage, text: str) -> str:
+def _redacted(page_request: Asking, page: PlanPage, text: str) -> str:
     return hidden.words(page_request.context, text, page["text"])
 
 
@@ -167,7 +167,7 @@ def _planned(page_request: Asking, page: PlanPage, source: blueprints.Source) ->
         problems = [hidden.problem(page_request.context, views.problem(p), page["text"]) for p in error.problems]
         return {**page, "problems": problems}
     except HeadgateError as error:
-        return {**page, "refused": page["refused"] or _told(page_request, page, str(error))}
+        return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}
     return {**page, "plan": _cut(seen(page_request.context, applied["plan"]))}
 
 

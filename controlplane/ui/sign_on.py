@@ -41,7 +41,7 @@ BLIND = "may see no pages: the role has no permission view"
 log = logs.get("ui")
 
 
-def _asked(request: Request) -> tuple[PageServices, SignOn]:
+def _services_and_sign_on(request: Request) -> tuple[PageServices, SignOn]:
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
     if services.sign_on is None:
@@ -81,7 +81,7 @@ def _derived(kind: str, attempt: Kept) -> str:
 
 async def start(request: Request) -> Response:
     """To the issuer."""
-    _, sign_on = _asked(request)
+    _, sign_on = _services_and_sign_on(request)
     onward = own_path(request.query_params.get("next", "/"))
     attempt = Kept(secrets.token_urlsafe(32), login.namespace_of(request), onward)
     try:
@@ -104,8 +104,8 @@ async def start(request: Request) -> Response:
 
 async def callback(request: Request) -> Response:
     """Back from the issuer."""
-    services, sign_on = _asked(request)
-    attempt = _kept(request)
+    services, sign_on = _services_and_sign_on(request)
+    attempt = _attempt_of(request)
     parameters = request.query_params
     signing = _signing(request, attempt)
 
@@ -133,7 +133,7 @@ async def callback(request: Request) -> Response:
     return answer
 
 
-def _kept(request: Request) -> Kept:
+def _attempt_of(request: Request) -> Kept:
     plain = request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
     secret, _, rest = (request.cookies.get(SECURE_COOKIE, "") or plain).partition(".")
     namespace, _, onward = rest.partition(".")

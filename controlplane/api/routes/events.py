@@ -47,11 +47,11 @@ async def events(
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
     parts = feed.follow(of, start) if follow else feed.until_newest(of, start)
-    shown_parts = _seen(call, of, parts) if call.context.principal.within else parts
+    shown_parts = _visible_parts(call, of, parts) if call.context.principal.within else parts
     return _Stream(feed, caller(call.request).id, shown_parts)
 
 
-async def _seen(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Without events of what is hidden, which may have come while the stream went on. A comment stands for those, as
     for events of other branches."""
     async for part in parts:

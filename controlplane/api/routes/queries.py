@@ -58,7 +58,7 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
     query."""
     is_arrow = ARROW in call.request.headers.get("accept", "")
-    query_request = _asked(query, is_arrow=is_arrow)
+    query_request = _request_of(query, is_arrow=is_arrow)
     cancel = Cancel()
 
     def work() -> Answer[QueryAnswer]:
@@ -70,7 +70,7 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     return await _unless_left(call, work, cancel)
 
 
-def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
+def _request_of(query: Asked, *, is_arrow: bool) -> queries.Asked:
     limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")

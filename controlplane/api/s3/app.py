@@ -160,7 +160,7 @@ class S3App:
         """`found`: the object, if it is known."""
         if request.method not in ("GET", "HEAD"):
             raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
-        s3_request = _asked(request, view, reader, turn)
+        s3_request = _request_of(request, view, reader, turn)
         if not s3_request.bucket:
             return _xml(xml.buckets(view.namespace))
         if s3_request.bucket != view.namespace:
@@ -301,7 +301,7 @@ def _has_body(request: SignedRequest) -> bool:
     return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
 
 
-def _asked(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _Asked:
+def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _Asked:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}

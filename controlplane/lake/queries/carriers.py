@@ -157,7 +157,7 @@ class LocalSpark(LocalProcess):
     """It has a JVM below it, which is ended with it."""
 
     def __init__(self, lake: str, memory_bytes: int, disk_bytes: int) -> None:
-        super().__init__(lake, memory_bytes, disk_bytes, command=SPARK, kept=FOR_SPARK)
+        super().__init__(lake, memory_bytes, disk_bytes, command=SPARK, environment=FOR_SPARK)
 
     def _ended(self) -> ChildEnded:
         ended = super()._ended()

@@ -60,7 +60,7 @@ def create(
         settings |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, settings)
         answer = (
-            _told(branch) if source == MAIN else _shown(ctx, tx, branch)
+            _branch_answer(branch) if source == MAIN else _shown(ctx, tx, branch)
         )  # one of main begins with nothing of its own
     ctx.wake()
     return answer
@@ -220,12 +220,14 @@ def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
     datasets = (name for name in tx.own_datasets(branch.name) if ctx.sees(name))
-    answer = _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
+    answer = _branch_answer(
+        branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets)
+    )
     is_seen = branch.source == MAIN or may(ctx.principal, "view", branch=branch.source)
     return answer if is_seen else {**answer, "source": HIDDEN}  # also where the source has ended
 
 
-def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:
+def _branch_answer(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:
     """With the dataflows that are its own, and how many datasets are."""
     is_main = branch.name == MAIN
     return {

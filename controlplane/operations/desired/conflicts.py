@@ -34,11 +34,11 @@ class Found:
 
 def error(merge_conflicts: Sequence[Found]) -> MergeConflict:
     """All of them, in order of their places."""
-    pairs = sorted(((_problem(sides), _told(sides)) for sides in merge_conflicts), key=lambda pair: pair[0])
+    pairs = sorted(((_problem(sides), _found_conflict(sides)) for sides in merge_conflicts), key=lambda pair: pair[0])
     return MergeConflict([problem for problem, _ in pairs], [conflict for _, conflict in pairs])
 
 
-def _told(sides: Found) -> FoundConflict:
+def _found_conflict(sides: Found) -> FoundConflict:
     conflict = sides.conflict
     return FoundConflict(
         _flow(sides),
@@ -64,7 +64,7 @@ def _flow(sides: Found) -> str:
 
 def _problem(sides: Found) -> Problem:
     """At its place in ours, or else in theirs."""
-    answer = _told(sides)
+    answer = _found_conflict(sides)
     side = f"{answer.dataflow}.{answer.component}" if answer.component else answer.dataflow  # as in `take`
     name = side if answer.component else f"dataflow {side}"
     at = answer.ours or answer.theirs or ConflictSide("", 1, 1, "")

@@ -56,7 +56,7 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
     """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those who waited since
     it broke the contract of before. Raises NotFound, and BadFeed where the new contract takes something away."""
     with ctx.store.begin(ctx.namespace) as tx:
-        feed = _one(tx, name)
+        feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
         lost = broken_promises(feed.columns, contract)
@@ -96,10 +96,10 @@ def _contract(text: str, schema: Schema, dataset: str) -> Schema:
 def delete(ctx: Context, name: str) -> None:
     """Raises NotFound, and FeedInUse while somebody who may read it reads it."""
     with ctx.store.read(ctx.namespace) as tx:
-        grants = tx.feed_grants(_one(tx, name).name)
+        grants = tx.feed_grants(_feed_named(tx, name).name)
     _require_unread(ctx, name, grants)
     with ctx.store.begin(ctx.namespace) as tx:
-        feed = _one(tx, name)
+        feed = _feed_named(tx, name)
         granted = [_grant_entry(feed_grant) for feed_grant in tx.feed_grants(name)]
         tx.drop_feed(name)
         note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
@@ -107,7 +107,7 @@ def delete(ctx: Context, name: str) -> None:
 
 
 def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
-    feed_readers = _told(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
+    feed_readers = _shown_readers(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
     if not feed_readers:
         return
     shown = ", ".join(_reader_in_words(reader) for reader in feed_readers[:10])
@@ -127,7 +127,7 @@ def _reader_in_words(reader: FeedReader) -> str:
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
     """Let dataflows of a namespace read it. Raises NotFound, BadFeed. Whether there is such a namespace is not told."""
     with ctx.store.begin(ctx.namespace) as tx:
-        _one(tx, name)
+        _feed_named(tx, name)
         _check_grant(namespace, dataflows)
         feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
         tx.put_feed_grant(feed_grant)
@@ -140,7 +140,7 @@ def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None
     """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what they have. Raises
     NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        _one(tx, name)
+        _feed_named(tx, name)
         feed_grants = [feed_grant for feed_grant in tx.feed_grants(name) if feed_grant.namespace == namespace]
         feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
         if not feed_grants:
@@ -179,7 +179,7 @@ def listing(ctx: Context) -> list[FeedEntry]:
 def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        offered, grants = offer(tx, _one(tx, name)), tx.feed_grants(name)
+        offered, grants = offer(tx, _feed_named(tx, name)), tx.feed_grants(name)
     return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
 
 
@@ -217,7 +217,7 @@ def _offered_by(feed: Feed, files: Mapping[str, str]) -> Problem:
 # --- pieces ---------------------------------------------------------------------------------------
 
 
-def _one(tx: Tx, name: str) -> Feed:
+def _feed_named(tx: Tx, name: str) -> Feed:
     feed = tx.feed(name)
     if feed is None:
         raise NotFound(f"there is no feed {name[:100]}; `headgate feed list` has them")
@@ -230,7 +230,7 @@ def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
         ctx.wake_of(namespace)
 
 
-def _told(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
+def _shown_readers(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
     """Of another namespace its name alone: what it calls its datasets is its own business."""
     shown_readers: list[FeedReader] = []
     for reader in reading:
@@ -257,7 +257,7 @@ def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: I
         "newest": offered.newest.generation if offered.newest else None,
         "breaches": list(offered.breaches),
         "grants": [_grant_entry(feed_grant) for feed_grant in grants],
-        "readers": _told(ctx, reading),
+        "readers": _shown_readers(ctx, reading),
     }
 
 

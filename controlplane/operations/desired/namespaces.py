@@ -62,7 +62,7 @@ def show(ctx: Context, name: str) -> NamespaceEntry:
     """One of them. Raises NotAdministered, NotFound."""
     _require(ctx)
     with ctx.store.read() as tx:
-        return _entry(ctx.store, _one(tx, name))
+        return _entry(ctx.store, _current_namespace(tx, name))
 
 
 def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
@@ -72,7 +72,7 @@ def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
     if name == DEFAULT:
         raise NamespaceInUse("default is the namespace of the installation itself, and stays")
     with ctx.store.begin() as tx:
-        namespace = _one(tx, name)
+        namespace = _current_namespace(tx, name)
         if tx.is_in_use(name):
             raise NamespaceInUse(
                 f"namespace {name} is in use: delete its dataflows and branches with a token of it (headgate delete, "
@@ -99,7 +99,7 @@ def create_token(
         return tokens.create(ctx, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     _require(ctx)
     with ctx.store.read() as tx:
-        _one(tx, namespace)
+        _current_namespace(tx, namespace)
     theirs = replace(ctx, namespace=namespace)
     text, token = tokens.create(theirs, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     with ctx.store.begin() as tx:
@@ -119,7 +119,7 @@ def _find(tx: Tx, name: str) -> Namespace | None:
     return next((namespace for namespace in tx.namespaces() if namespace.name == name), None)
 
 
-def _one(tx: Tx, name: str) -> Namespace:
+def _current_namespace(tx: Tx, name: str) -> Namespace:
     namespace = Namespace(DEFAULT, "", 0.0) if name == DEFAULT else _find(tx, name)
     if namespace is None or namespace.ended is not None:
         raise NotFound(f"there is no namespace {name[:100]}; `headgate namespace list` has them")

@@ -28,7 +28,7 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
         if tx.role(name) is not None:
             raise NameTaken(f"there is a role {name}; change it, or choose another name")
         tx.put_role(made)
-        note_change(ctx, tx, "role.create", name, after=_said(made))
+        note_change(ctx, tx, "role.create", name, after=_audit_entry(made))
         return _entry(tx, made)
 
 
@@ -36,22 +36,22 @@ def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within
     """What all who have it may do from now on. Raises NotFound, BadScope, and RoleInUse where somebody has it beside
     what the new one cannot stand beside."""
     with ctx.store.begin(ctx.namespace) as tx:
-        before = _one(tx, name)
+        before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)
         _require_fitting(tx, made)
         tx.put_role(made)
-        note_change(ctx, tx, "role.change", name, before=_said(before), after=_said(made))
+        note_change(ctx, tx, "role.change", name, before=_audit_entry(before), after=_audit_entry(made))
         return _entry(tx, made)
 
 
 def delete(ctx: Context, name: str) -> None:
     """Raises NotFound, and RoleInUse with those that have it."""
     with ctx.store.begin(ctx.namespace) as tx:
-        role = _one(tx, name)
+        role = _role_named(tx, name)
         if users := _users(tx, name):
             raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
         tx.drop_role(name)
-        note_change(ctx, tx, "role.delete", name, before=_said(role))
+        note_change(ctx, tx, "role.delete", name, before=_audit_entry(role))
 
 
 def listing(ctx: Context) -> list[RoleEntry]:
@@ -63,10 +63,10 @@ def listing(ctx: Context) -> list[RoleEntry]:
 def show(ctx: Context, name: str) -> RoleEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _built_in(name) if name in ROLES else _entry(tx, _one(tx, name))
+        return _built_in(name) if name in ROLES else _entry(tx, _role_named(tx, name))
 
 
-def _one(tx: Tx, name: str) -> NamedRole:
+def _role_named(tx: Tx, name: str) -> NamedRole:
     if name in ROLES:
         raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
     role = tx.role(name)
@@ -145,7 +145,7 @@ def _in_order(permissions: frozenset[Permission]) -> list[str]:
     return [permission for permission in PERMISSIONS if permission in permissions]
 
 
-def _said(role: NamedRole) -> JsonObject:
+def _audit_entry(role: NamedRole) -> JsonObject:
     """For the audit."""
     within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(role.within).items()}
     return {"permissions": [*_in_order(role.permissions)], **within}

@@ -63,7 +63,7 @@ def create(
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
         tx.put_trust_rule(made)
-        note_change(ctx, tx, "trust.create", made.id, after=_said(made))
+        note_change(ctx, tx, "trust.create", made.id, after=_audit_entry(made))
         return _shown(tx, made)
 
 
@@ -82,7 +82,7 @@ def delete(ctx: Context, name: str) -> None:
         tx.drop_trust_rule(rule)
         for token in _opened(tx, rule):
             tx.put_token(replace(token, revoked=True))
-        note_change(ctx, tx, "trust.delete", rule.id, before=_said(rule))
+        note_change(ctx, tx, "trust.delete", rule.id, before=_audit_entry(rule))
 
 
 # --- what rules open --------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _shown(tx: Tx, rule: TrustRule) -> TrustEntry:
     }
 
 
-def _said(rule: TrustRule) -> JsonObject:
+def _audit_entry(rule: TrustRule) -> JsonObject:
     """For the audit."""
     within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(rule.within).items()}
     return {

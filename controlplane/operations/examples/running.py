@@ -241,7 +241,7 @@ def _of_check(check: ExpectedCheck, answer: RowsFound) -> Verdict:
     if not answer["rows"]:
         return Verdict()
     names = [field["name"] for field in answer["schema"]["fields"]]
-    row_difference = _told(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
+    row_difference = _row_difference(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
     return Verdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference)
 
 
@@ -261,7 +261,7 @@ def _of_expected(case: Case, expect: ExpectedRows, answer: RowsFound) -> Verdict
     places = [list(types).index(name) for name in names]
     rows = [[row[i] for i in places] for row in answer["rows"]]
     differs = difference(expected_rows, rows, tolerance=expect.tolerance, is_ordered=expect.is_ordered)
-    return Verdict(_words(differs), difference=_told(names, differs)) if differs else Verdict()
+    return Verdict(_words(differs), difference=_row_difference(names, differs)) if differs else Verdict()
 
 
 def _compared(rows: Sequence[ExampleRow], types: dict[str, Json]) -> list[str]:
@@ -285,7 +285,7 @@ def _words(differs: Difference) -> str:
     return "rows differ: " + ", ".join(f"{len(rows)} {word}" for word, rows in counts if rows)
 
 
-def _told(names: Sequence[str], differs: Difference) -> RowDifference:
+def _row_difference(names: Sequence[str], differs: Difference) -> RowDifference:
     changed: list[ChangedRow] = [
         {"expected": list(change.expected), "found": list(change.found), "columns": [names[i] for i in change.cells]}
         for change in differs.changed

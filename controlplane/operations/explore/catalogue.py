@@ -38,7 +38,7 @@ def catalogue(
             "chosen": dict(chosen),
             "total": len(seen(ctx, plan)),
             "found": len(fitting),
-            "items": [_told(hit, facts, own) for hit in page],
+            "items": [_catalogue_hit(hit, facts, own) for hit in page],
             "facets": _facets(values.values(), chosen),
             "notes": notes,
             "next": skip + limit if len(fitting) > skip + limit else None,
@@ -83,7 +83,7 @@ def _told_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
     return [{"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown]
 
 
-def _told(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
+def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
     dataset_facts, state = hit.facts, facts.state(hit.facts.name)
     node, shown = facts.desired.nodes[dataset_facts.name], hit.matches[:SHOWN_MATCHES]
     shown_hit: CatalogueHit = {

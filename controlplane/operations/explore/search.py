@@ -55,7 +55,7 @@ def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAn
     with ctx.looking(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query)
         shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in all_hits[:limit]])
-        items = [_told(hit, decision, facts) for hit, decision in zip(all_hits, shown, strict=False)]
+        items = [_search_hit(hit, decision, facts) for hit, decision in zip(all_hits, shown, strict=False)]
     return {"query": query, "items": items, "total": len(all_hits), "notes": notes}
 
 
@@ -150,7 +150,7 @@ def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]
     return [words_in.of_partition(entry.key) for entry in entries]
 
 
-def _told(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
+def _search_hit(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
     node = facts.desired.nodes[hit.facts.name]
     shown = hit.matches[:SHOWN_MATCHES]
     return {

@@ -34,7 +34,7 @@ def generations(
         if is_consistent:
             by_dataset = consistent(names, partial(_until, tx, branch, at))
         else:
-            by_dataset = {name: _one(tx, branch, name, at) for name in names}
+            by_dataset = {name: _state_or_gone(tx, branch, name, at) for name in names}
         return {
             "dataflow": dataflow,
             "at": views.instant(tx.now() if at is None else at.milliseconds / 1000),
@@ -52,7 +52,7 @@ def _datasets(ctx: Context, tx: Tx, branch: str, dataflow: str) -> list[str]:
     return [name for name in nodes.order if name.startswith(is_of) and not isinstance(nodes.nodes[name], Sink)]
 
 
-def _one(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:
+def _state_or_gone(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:
     try:
         return state_of(tx, branch, name, at)
     except NotFound:
@@ -63,7 +63,7 @@ def _one(tx: Tx, branch: str, name: str, at: Moment | None) -> State | Generatio
 
 def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]:
     """The states of a dataset by then, newest first."""
-    newest = _one(tx, branch, name, at)
+    newest = _state_or_gone(tx, branch, name, at)
     if isinstance(newest, GenerationGone):
         raise newest
     if newest is not None:

@@ -145,7 +145,7 @@ def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDi
         "other": _side(sides.other, after),
         "state": _state(before, after, is_equal=not changes and not _differ(columns)),
         "same_inputs": before is not None and after is not None and before.cut == after.cut,
-        "columns": _told(columns),
+        "columns": _columns_difference(columns),
         "added": kinds.count("added"),
         "removed": kinds.count("removed"),
         "changed": kinds.count("changed"),
@@ -221,7 +221,7 @@ def _side(branch: str, state: State | None) -> DataSide:
     }
 
 
-def _told(columns: CommonColumns) -> ColumnsDifference:
+def _columns_difference(columns: CommonColumns) -> ColumnsDifference:
     return {
         "added": list(columns.added),
         "removed": list(columns.removed),

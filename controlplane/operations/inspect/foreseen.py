@@ -72,10 +72,10 @@ class _Look:
     def item(self, name: str) -> ForeseenItem:
         own = [self.members[member] for member in _members(self.facts, name) if member in self.members]
         state = own[0].status if len(own) == 1 else None
-        tasks, seconds, sentence = self._told(name, own)
+        tasks, seconds, sentence = self._forecast(name, own)
         return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
 
-    def _told(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+    def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         """Tasks, what they took before, and in words; no tasks and nothing is to be done go together."""
         match self.wish:
             case "pause":

@@ -74,7 +74,7 @@ def plan(
     """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
     at for it. `looked`: under which id sources were listed for it. Raises NotFound for one that is not declared."""
     if flows is None and ctx.principal.within:
-        flows = _seen(ctx, branch)
+        flows = _visible_flows(ctx, branch)
     with ctx.looking(branch, flows) as (full_plan, facts):
         _require_declared(facts.tx, branch, flows)
         nodes = facts.desired
@@ -88,7 +88,7 @@ def plan(
         return answer
 
 
-def _seen(ctx: Context, branch: str) -> list[str]:
+def _visible_flows(ctx: Context, branch: str) -> list[str]:
     with ctx.store.read(ctx.namespace) as tx:
         return [name for name in sorted(tx.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
 

@@ -120,7 +120,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     commits = runs.commits_of(states, wishes(tx, branch)) + list(_under_way(plan, facts, states, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
-    visible_runs = [_seen(ctx, run) for run in every if _sees_start(ctx, run)]
+    visible_runs = [_visible_part(ctx, run) for run in every if _sees_start(ctx, run)]
     past = _past(ctx, facts, states, [run for run in visible_runs if run.commits], plan.decisions)
     return past, [run for run in visible_runs if run.commits]
 
@@ -137,7 +137,7 @@ def _sees_start(ctx: Context, run: Run) -> bool:
     return is_of_seen and (not run.commits or ctx.sees(run.commits[0].dataset))
 
 
-def _seen(ctx: Context, run: Run) -> Run:
+def _visible_part(ctx: Context, run: Run) -> Run:
     """As much of it as the actor sees: its numbers are of this part."""
     if not ctx.principal.within:
         return run
@@ -219,10 +219,10 @@ def counts(
     ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
 ) -> Callable[[Run], RunCounts]:
     """What runs did, of the states of their datasets: one look for all of them."""
-    past = _past(ctx, facts, past_states, [_seen(ctx, run) for run in visible_runs], None)
+    past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
     def of(run: Run) -> RunCounts:
-        as_seen = _seen(ctx, run)
+        as_seen = _visible_part(ctx, run)
         steps = _steps(as_seen, past)
         exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
         return RunCounts(_tasks(steps, _attempts_of(as_seen, past)), exported)

@@ -44,22 +44,22 @@ def compare(
         of_query = queries.kept(ctx, queried, branch, request, cancel=cancel)
         of_transform = queries.kept(ctx, queried, branch, by_spark, cancel=cancel)
         if of_query.more or of_transform.more:
-            return _told(engine, of_query, reason=TOO_MANY)
+            return _comparison(engine, of_query, reason=TOO_MANY)
         if of_query.generations != of_transform.generations:
-            return _told(engine, of_query, reason=MOVED)
+            return _comparison(engine, of_query, reason=MOVED)
         with queried.engine.session(queries.user(ctx), cancel, timeout_s=timeout_s) as session:
             compared = session.compare(of_query.path, of_transform.path, SAMPLES)
     except HeadgateError as error:
         if cancel.is_cancelled:
             raise
-        return _told(engine, None, reason=str(error))
-    return _told(engine, of_query, compared)
+        return _comparison(engine, None, reason=str(error))
+    return _comparison(engine, of_query, compared)
 
 
 NOTHING: Compared = {"rows": [0, 0], "only": [0, 0], "samples": [[], []]}
 
 
-def _told(
+def _comparison(
     engine: EngineName, of_query: KeptResult | None, compared: Compared | None = None, reason: str | None = None
 ) -> PromotionComparison:
     counts = compared or NOTHING

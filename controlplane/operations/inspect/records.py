@@ -95,7 +95,7 @@ def records(
         if wish.partition is None:
             entries = list(tree.scan(tx, state.root))
         rows = sum(entry.content.rows for entry in entries)
-        matching = _kept(ctx, tx, branch, state, condition, entries)
+        matching = _matching_entries(ctx, tx, branch, state, condition, entries)
         files, offset = _part(_files(tx, matching, condition, state.schema), condition, wish)
     request = WantedRows(
         files,
@@ -147,7 +147,7 @@ def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
     )
 
 
-def _kept(
+def _matching_entries(
     ctx: Context, tx: Tx, branch: str, state: State, condition: Condition | None, entries: Sequence[Entry]
 ) -> Iterable[Entry]:
     """Partitions whose keys do not tell that no row of theirs is wanted."""

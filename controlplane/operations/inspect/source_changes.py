@@ -45,14 +45,14 @@ def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SE
     """Of the sources of a plan: how they differ from what their datasets were made of."""
     nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
-    return _told(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
+    return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
     """Of sources that were listed just now: how they differ from what was known before."""
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
     with ctx.store.read(ctx.namespace) as tx:
-        return _told(tx, tx, requests.nodes, roots, unseen)
+        return _source_changes(tx, tx, requests.nodes, roots, unseen)
 
 
 def as_of(listing: Listing | None) -> str | None:
@@ -72,7 +72,7 @@ def _root(listing: Listing | None) -> bytes:
     return tree.EMPTY_ROOT if listing is None or listing.root is None else listing.root
 
 
-def _told(
+def _source_changes(
     tx: Tx,
     nodes: tree.NodeStore,
     sources: Sequence[Source],

@@ -30,7 +30,7 @@ def state_of(
     if state is None:
         raise _missing(tx, branch, name, point, sees)
     if isinstance(point, Moment) and is_before_gap(tx, branch, state, point):
-        raise _gone(tx, branch, name, point)
+        raise _generation_gone(tx, branch, name, point)
     return state
 
 
@@ -56,10 +56,10 @@ def _missing(
     if isinstance(point, Moment) and oldest.seq == 1:
         first = f"its first generation was committed at {instant(oldest.at)}"
         return NotFound(f"dataset {name} had no data at {point}; {first}")
-    return _gone(tx, branch, name, point)
+    return _generation_gone(tx, branch, name, point)
 
 
-def _gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
+def _generation_gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
     what = f"generation {point} of dataset {name}" if isinstance(point, Generation) else f"dataset {name} at {point}"
     oldest = tx.oldest_state(branch, name)
     hint = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""

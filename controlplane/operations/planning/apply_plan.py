@@ -172,7 +172,7 @@ def _asks(decision: Decision) -> bool:
     return isinstance(decision.step, Compute | Learn | RunChecks | Sync)
 
 
-def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, StoredJob]]:
+def _tasks_and_jobs(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, StoredJob]]:
     """Tasks, and their jobs by digest."""
     match decision.step:
         case Compute(tasks, job) | Sync(_, tasks, job):
@@ -204,7 +204,7 @@ def _with_priority(decision: Decision, added: int) -> Decision:
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
     """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
-    tasks, _ = _wanted(decision)
+    tasks, _ = _tasks_and_jobs(decision)
     if decision.gives_up:
         return True
     # An edit of what is no part of a task's key: it needs a larger driver, or is more urgent.
@@ -252,7 +252,7 @@ def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterabl
     count = 0
     for decision in decisions:
         by_key = demands.get(decision.dataset, {})
-        count += sum(t.key not in by_key or by_key[t.key].state != "failed" for t in _wanted(decision)[0])
+        count += sum(t.key not in by_key or by_key[t.key].state != "failed" for t in _tasks_and_jobs(decision)[0])
     return count
 
 
@@ -278,7 +278,7 @@ def _carry_out(
             if building is not None and building != facts.building(decision.dataset):
                 tx.put_building(building)
                 _note_adopted(tx, facts.branch, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
-    tasks, jobs = _wanted(decision)
+    tasks, jobs = _tasks_and_jobs(decision)
     again = tx.now() + AGAIN_S
     return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
 

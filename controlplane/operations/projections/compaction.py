@@ -132,13 +132,13 @@ def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[st
         some = pairs[at : at + DATASETS_A_TIME]
         with store.read(namespace) as tx:
             due_states = [(state.branch, due(tx, state, node)) for state, node in some]
-        waiting |= _asked(
+        waiting |= _requested(
             store, namespace, [(branch, due_dataset) for branch, due_dataset in due_states if due_dataset.tasks]
         )
     return frozenset(waiting)
 
 
-def _asked(store: Store, namespace: str, due_states: Sequence[tuple[str, Due]]) -> frozenset[str]:
+def _requested(store: Store, namespace: str, due_states: Sequence[tuple[str, Due]]) -> frozenset[str]:
     if not due_states:
         return frozenset()
     with store.begin(namespace) as tx:

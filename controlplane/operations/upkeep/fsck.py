@@ -97,13 +97,13 @@ def fsck(
         return tuple(islice(findings, limit))
 
 
-def _found(code: str, where: object, what: str) -> Finding:
+def _finding(code: str, where: object, what: str) -> Finding:
     return Finding(code, str(where), what, FIXES[code])
 
 
 def _heads(tx: Tx) -> Iterator[Finding]:
     for branch, dataset, seq in tx.loose_heads():
-        yield _found("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
+        yield _finding("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _datasets(tx: Tx, audited: set[int]) -> Iterator[Finding]:
         for audit_step in tree.audit(nodes, pointer.root, audited):
             if isinstance(audit_step, CorruptNode):
                 is_whole = False
-                yield _found("corrupt-node", pointer, str(audit_step))
+                yield _finding("corrupt-node", pointer, str(audit_step))
             else:
                 yield from _entries(tx, pointer, audit_step)
         if is_whole and pointer.holder == "state":
@@ -131,11 +131,11 @@ def _entries(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
 def _entry(where: str, entry: tree.Entry, fragment: Stored | None) -> Iterator[Finding]:
     name = f"fragment {entry.fragment.hex()}"
     if fragment is None:
-        yield _found("fragment-missing", where, f"{name} is not there")
+        yield _finding("fragment-missing", where, f"{name} is not there")
     elif fragment.status != "stored":
-        yield _found("fragment-not-stored", where, f"{name} is {fragment.status}")
+        yield _finding("fragment-not-stored", where, f"{name} is {fragment.status}")
     elif fragment.content != entry.content:
-        yield _found("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
+        yield _finding("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
 
 
 def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
     counted, recorded = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
     if counted != recorded:
         what = f"it says {recorded[0]} partitions and {recorded[1]} rows; its tree has {counted[0]} and {counted[1]}"
-        yield _found("totals-differ", pointer, what)
+        yield _finding("totals-differ", pointer, what)
 
 
 def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
@@ -155,7 +155,7 @@ def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
         its: set[int] = set()
         for audit_step in tree.audit(nodes, pointer.root, its):
             if isinstance(audit_step, CorruptNode):
-                yield _found("corrupt-node", pointer, str(audit_step))
+                yield _finding("corrupt-node", pointer, str(audit_step))
             else:
                 yield from _sources(tx, pointer, audit_step)
         audited |= its
@@ -172,14 +172,14 @@ def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
         if part is None or part.source != entry.fragment:
             is_there = "another one is there" if part else "nothing is there"
             what = f"the source objects {entry.fragment.hex()} are to be there; {is_there}"
-            yield _found("source-missing", f"{pointer}, partition {entry.key!r}", what)
+            yield _finding("source-missing", f"{pointer}, partition {entry.key!r}", what)
 
 
 def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     for pointer, nodes in with_roots(tx, tx.pointers(OTHERS)):
         for audit_step in tree.audit(nodes, pointer.root, audited):
             if isinstance(audit_step, CorruptNode):
-                yield _found("corrupt-node", pointer, str(audit_step))
+                yield _finding("corrupt-node", pointer, str(audit_step))
 
 
 # --- memory and files -----------------------------------------------------------------------------
@@ -187,14 +187,14 @@ def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
 
 def _traces(tx: Tx) -> Iterator[Finding]:
     for task, fragment in tx.loose_outputs():
-        yield _found("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
+        yield _finding("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
 
 
 def _misread(tx: Tx, *, types: bool) -> Iterator[Finding]:
     for dataset, partition, answer in tx.footers() if types else ():
         for column in misread_in(answer):
             what = f"column {column['column']} is {column['have']} in the file, and was read as {column['read']}"
-            yield _found("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
+            yield _finding("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
 
 
 def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
@@ -203,23 +203,23 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
     for of, file, size in lost_files(tx, lake):
         where = f"fragment {of.fragment.hex()}, {file['path']}"
         if size is None:
-            yield _found("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
+            yield _finding("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
         else:
             code = "pack-gone" if of.is_pack else "file-size-differs"
-            yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+            yield _finding(code, where, f"the file has {size} bytes and not {file['size']}")
 
 
 def _tables(tx: Tx, lake: ObjectStore | None, namespace: str) -> Iterator[Finding]:
     if lake is not None:
         for path in unknown_tables(tx, lake, namespace):
-            yield _found("table-unknown", path, "no branch that is known of has a table here")
+            yield _finding("table-unknown", path, "no branch that is known of has a table here")
 
 
 def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
     if reading is None:
         return
     for fragment, path, what in reading.found(tx):
-        yield _found("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
+        yield _finding("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
 
 
 def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:

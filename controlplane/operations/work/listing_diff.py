@@ -102,7 +102,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
 
     `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
     """
-    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
     if "after" in result:
         return _added(nodes, listing, result, lines())
     if listing.root is not None and listing.digest == digest:
@@ -136,7 +136,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
 
 def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
     """What a growing listing has more than the one before it."""
-    base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
     last = tree.last(nodes, base)
     if (last.key if last else None) != result["after"]:
         raise Damaged("it does not go on where the listing before it ended")
@@ -229,7 +229,7 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise Damaged("its last line has no end")
 
 
-def _told(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
+def _digest_and_columns(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
     """Digest, columns and whether these are all."""
     try:
         columns = tuple(None if names is None else tuple(names) for names in result["columns"])
