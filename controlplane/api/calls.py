@@ -179,7 +179,7 @@ def branch_of(call: Call, name: str) -> str:
     if not call.has(branch=name):
         raise branches.no_branch(name)
     if name != MAIN:
-        branches.one(call.context, name)
+        branches.branch_named(call.context, name)
     return name
 
 

@@ -63,7 +63,7 @@ class Feed:
         self._branches: list[str] = []
         self._texts: list[bytes] = []
         self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
-        self._newest, self._told = 0, -1
+        self._newest, self._reported_newest = 0, -1
         services.living.at_end.append(self._wake_all)
 
     @contextmanager
@@ -115,9 +115,9 @@ class Feed:
             if self._floor is None:
                 return b"", after  # the reader wakes all when it has begun
             after = max(after, floor or 0)
-        return self._kept(branch, after)
+        return self._kept_texts(branch, after)
 
-    def _kept(self, branch: str, after: int) -> tuple[bytes, int]:
+    def _kept_texts(self, branch: str, after: int) -> tuple[bytes, int]:
         """Events of other branches are skipped up to the first of its own that does not fit, or to the newest."""
         texts, size = list[bytes](), 0
         for i in range(bisect_right(self._ids, after), len(self._ids)):
@@ -144,7 +144,7 @@ class Feed:
 
     async def _read(self) -> None:
         """As long as there are streams. A store that does not answer is asked again: streams go on, and say so."""
-        self._told = -1
+        self._reported_newest = -1
         while self._streams and not self._services.stopping.is_set():
             try:
                 self._keep(await to_thread.run_sync(self._look, self._floor is None, limiter=self._reader))
@@ -191,8 +191,8 @@ class Feed:
         A stream that waits has all events that it could be woken for before.
         """
         quiet = time.monotonic() - HEARTBEAT_S
-        is_news = self._newest != self._told
-        self._told = self._newest
+        is_news = self._newest != self._reported_newest
+        self._reported_newest = self._newest
         due = [future for future, since in self._waiting.items() if is_news or since < quiet]
         began = time.monotonic()
         for start in range(0, len(due), GROUP):

@@ -114,9 +114,9 @@ class KubernetesPool:
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
         self._seen_jobs: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
-        self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
+        self._supplied: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
-        self._asked: dict[str, str] = {}  # by uid of a Job: why it was told to end
+        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was told to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
         self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
         self._backoff: dict[str, Backoff] = defaultdict(Backoff)
@@ -136,7 +136,7 @@ class KubernetesPool:
     ) -> None:
         """Namespaces share the slots of a pool."""
         with self._lock:
-            jobs = self._known()
+            jobs = self._current_jobs()
             pool = self._cluster.pool(kind, size)
             mine = [s for s in jobs.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
             running = [s for s in mine if s.is_wanted and s.launch.namespace == namespace]
@@ -152,7 +152,7 @@ class KubernetesPool:
     def end(self, driver: str, reason: str) -> None:
         """The kubelet kills what does not heed its signal, once `grace_s` is over."""
         with self._lock:
-            for job in list(self._known().values()):
+            for job in list(self._current_jobs().values()):
                 if job.launch.driver == driver and job.is_wanted:
                     self._end(job, reason)
 
@@ -166,7 +166,7 @@ class KubernetesPool:
                 self._note_end(job, before.get(job.uid))
             self._follow_all(now)
             self._forget()
-            drivers = [job.driver for job in now] + [self._gone(job) for job in vanished]
+            drivers = [job.driver for job in now] + [self._vanished(job) for job in vanished]
             return (*drivers, *self._held_up())
 
     def log(self, driver: str, lines: int) -> str:
@@ -207,7 +207,7 @@ class KubernetesPool:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def _known(self) -> dict[str, SeenJob]:
+    def _current_jobs(self) -> dict[str, SeenJob]:
         if self._seen_jobs is None:
             self._seen_jobs = {job.uid: job for job in self._look()}
         return self._seen_jobs
@@ -267,17 +267,17 @@ class KubernetesPool:
         else:
             self._since.pop(job.uid, None)
 
-    def _gone(self, job: SeenJob) -> Driver:
-        is_requested = job.uid in self._asked or job.verdict.state == "ending"
-        reason = self._asked.get(job.uid, driver_ends.AS_ASKED) if is_requested else "its Job was deleted"
+    def _vanished(self, job: SeenJob) -> Driver:
+        is_requested = job.uid in self._end_reasons or job.verdict.state == "ending"
+        reason = self._end_reasons.get(job.uid, driver_ends.AS_ASKED) if is_requested else "its Job was deleted"
         return replace(
             job.driver, ended=True, seen=time.time(), reason=reason, fault="" if is_requested else "disrupted"
         )
 
     def _forget(self) -> None:
         present = set(self._seen_jobs or ())
-        self._given &= present
-        self._asked = {uid: reason for uid, reason in self._asked.items() if uid in present}
+        self._supplied &= present
+        self._end_reasons = {uid: reason for uid, reason in self._end_reasons.items() if uid in present}
         self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
         self._since = {uid: since for uid, since in self._since.items() if uid in present}
 
@@ -293,7 +293,7 @@ class KubernetesPool:
             return  # refused, or somebody else was faster, and the next look finds it
         failpoint("after-job-created")
         seen_job = _job_seen(job, (), ())
-        self._known()[seen_job.uid] = seen_job
+        self._current_jobs()[seen_job.uid] = seen_job
         self._remember(seen_job)
         self._give(seen_job)
         log.info("launched", job=seen_job.job, driver=launch.driver)
@@ -311,7 +311,7 @@ class KubernetesPool:
 
     def _give(self, job: SeenJob) -> None:
         """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
-        if job.uid in self._given:
+        if job.uid in self._supplied:
             return
         if job.uid not in self._tokens:
             self._tokens[job.uid] = self._mint_token(job.launch.driver)
@@ -319,13 +319,13 @@ class KubernetesPool:
         secret = manifests.secret(self._cluster, job.launch, token, {"name": job.job, "uid": job.uid})
         pool = self._cluster.pool(job.launch.kind, job.launch.size)
         if self._created(pool, SECRETS, secret) is not None:
-            self._given.add(job.uid)
+            self._supplied.add(job.uid)
             del self._tokens[job.uid]
 
     def _end(self, job: SeenJob, reason: str = driver_ends.AS_ASKED) -> None:
         self._api.delete(JOBS, job.job, job.uid)
-        self._asked.setdefault(job.uid, reason)
-        self._known()[job.uid] = replace(job, verdict=PodVerdict("ending", driver_ends.ENDING))
+        self._end_reasons.setdefault(job.uid, reason)
+        self._current_jobs()[job.uid] = replace(job, verdict=PodVerdict("ending", driver_ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""

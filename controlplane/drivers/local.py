@@ -109,7 +109,7 @@ class LocalPool:
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
-        self._environment, self._given = inherited(environment), dict(environment)
+        self._environment, self._full_environment = inherited(environment), dict(environment)
         self._user, self._own = user, own or home
         self._children: dict[str, Child] = {}
         self._backoff = defaultdict[tuple[str, str], Backoff](Backoff)  # by namespace and kind
@@ -198,7 +198,7 @@ class LocalPool:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         path = self._log(id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        secret_values = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
+        secret_values = secrets_of(self._full_environment, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
         environment = self._environment | self._addresses(namespace)
         start = partial(_spawn, [*self._command, kind], environment, secret_values, path, self._user)
         process = self._spawner.submit(start).result()
@@ -219,7 +219,7 @@ class LocalPool:
             "HEADGATE_PARENT_PIPE": "1",
             "HEADGATE_WORKER_REST_S": str(WORKER_REST_S),
         }
-        if (folder := self._given.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
+        if (folder := self._full_environment.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
             addresses["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
         if self._user is None:
             return addresses

@@ -49,7 +49,7 @@ class KubernetesQueryPods:
         self._port, self._open_api = cluster.queries.port, open_api
         self._settings = query_manifests.settings(cluster, lake, secret)
         self._api: Asks | None = None
-        self._given = set[str]()  # uids of Jobs whose Secrets are there
+        self._supplied = set[str]()  # uids of Jobs whose Secrets are there
         self._lock = threading.Lock()
 
     def look(self) -> PodPlace | str:
@@ -70,7 +70,7 @@ class KubernetesQueryPods:
             self._api = self._open_api()
         labels = query_manifests.selector(self._cluster, self._settings)
         jobs = sorted(self._api.list(JOBS, labels), key=side_manifests.number_of)
-        verdicts = [(job, *self._told(self._api, job, labels)) for job in jobs]
+        verdicts = [(job, *self._pod_and_verdict(self._api, job, labels)) for job in jobs]
         for job, pod, verdict in reversed(verdicts):
             if verdict.state in ("waiting", "running"):
                 return self._waited_for(self._api, job, pod, verdict)
@@ -78,7 +78,7 @@ class KubernetesQueryPods:
         self._start(self._api, 1 + max(map(side_manifests.number_of, jobs), default=0))
         return ASKED_FOR
 
-    def _told(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
+    def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
         """Its pod, and what cluster and pod say of it."""
         uid = job["metadata"]["uid"]
         pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
@@ -99,11 +99,11 @@ class KubernetesQueryPods:
 
     def _give(self, api: Asks, about: Found, token: str) -> None:
         """Its Secret, also where another replica made the Job and died before this. Repeating is harmless."""
-        if about["uid"] in self._given:
+        if about["uid"] in self._supplied:
             return
         owner = {"name": about["name"], "uid": about["uid"]}
         api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
-        self._given.add(about["uid"])
+        self._supplied.add(about["uid"])
 
     def _check_failures(self, verdicts: Sequence[PodVerdict]) -> None:
         failed = [verdict for verdict in verdicts if verdict.fault and self._now() - verdict.at < LATELY_S]

@@ -44,7 +44,7 @@ class KubernetesSessionPods:
         self._settings = session_manifests.settings(cluster)
         self._labels = session_manifests.selector(cluster)
         self._opened: Asks | None = None
-        self._known: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
+        self._cached_notes: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
         self._lock = threading.Lock()
 
     def start(self, note: Note, ttl_s: float) -> str:
@@ -63,14 +63,14 @@ class KubernetesSessionPods:
 
     def notes(self) -> list[Note]:
         with self._lock:
-            at, current_notes = self._known
+            at, current_notes = self._cached_notes
             if time.monotonic() - at < KNOWN_S:
                 return current_notes
         with suppress(PoolUnavailable):
             jobs = self._api().list(JOBS, self._labels)
             current_notes = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
         with self._lock:
-            self._known = time.monotonic(), current_notes
+            self._cached_notes = time.monotonic(), current_notes
         return current_notes
 
     def end(self, id: str) -> None:
@@ -97,7 +97,7 @@ class KubernetesSessionPods:
 
     def _forget(self) -> None:
         with self._lock:
-            self._known = -KNOWN_S, self._known[1]
+            self._cached_notes = -KNOWN_S, self._cached_notes[1]
 
     def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""

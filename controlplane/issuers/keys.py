@@ -113,13 +113,13 @@ class Publications:
 
     fetch: Fetch = fetching.get
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, Published] = field(default_factory=dict)
+    _by_issuer: dict[str, Published] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, issuer: str) -> Published:
         with self._lock:
-            if issuer not in self._known:
-                if len(self._known) >= MOST_ISSUERS:
-                    self._known.clear()
-                self._known[issuer] = Published(issuer, self.fetch, self.clock)
-            return self._known[issuer]
+            if issuer not in self._by_issuer:
+                if len(self._by_issuer) >= MOST_ISSUERS:
+                    self._by_issuer.clear()
+                self._by_issuer[issuer] = Published(issuer, self.fetch, self.clock)
+            return self._by_issuer[issuer]

@@ -98,7 +98,7 @@ class Reconciler:
             self._planner.plan()
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
-        self._told: Desired | None = None  # what was looked at for dataflows that do not compile
+        self._reported: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
@@ -237,8 +237,8 @@ class Reconciler:
 
     def _tell_broken(self, nodes: Desired) -> None:
         """Log what does not compile, once."""
-        if nodes is not self._told:
-            self._told = nodes
+        if nodes is not self._reported:
+            self._reported = nodes
             for flow, reason in nodes.left_out.items():
                 log.error("a stored dataflow does not compile and is left out", dataflow=flow, reason=reason)
 

@@ -33,13 +33,13 @@ class Term:
     """The end of one loop: of all, or of its namespace."""
 
     def __init__(self, over: Ends) -> None:
-        self._over, self._gone = over, threading.Event()
+        self._over, self._lost = over, threading.Event()
 
     def is_set(self) -> bool:
-        return self._over.is_set() or self._gone.is_set()
+        return self._over.is_set() or self._lost.is_set()
 
     def end(self) -> None:
-        self._gone.set()
+        self._lost.set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
 from controlplane.operations.desired import branches, controls, feeds, merging, revert, rollback, s3_keys, tokens
 from controlplane.ui import gate
-from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
+from controlplane.ui.page_request import NotAllowed, PageRequest, page_request_of
 from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
@@ -46,7 +46,7 @@ class Action:
     back, if there is one."""
 
     permission: Permission
-    do: Callable[[Asking, Fields], object] | None
+    do: Callable[[PageRequest, Fields], object] | None
     done: str
     undo: str | None = None
 
@@ -58,45 +58,45 @@ def _target(fields: Fields) -> str:
     return name
 
 
-def _refresh(page_request: Asking, fields: Fields) -> object:
+def _refresh(page_request: PageRequest, fields: Fields) -> object:
     return controls.refresh(page_request.context, page_request.branch, _target(fields))
 
 
-def _compute_again(page_request: Asking, fields: Fields) -> object:
+def _compute_again(page_request: PageRequest, fields: Fields) -> object:
     return controls.refresh(page_request.context, page_request.branch, _target(fields), force=True)
 
 
-def _accept_deletes(page_request: Asking, fields: Fields) -> object:
+def _accept_deletes(page_request: PageRequest, fields: Fields) -> object:
     return controls.refresh(page_request.context, page_request.branch, _target(fields), accept_deletes=True)
 
 
-def _retry(page_request: Asking, fields: Fields) -> object:
+def _retry(page_request: PageRequest, fields: Fields) -> object:
     return controls.retry(page_request.context, page_request.branch, _target(fields))
 
 
-def _retry_partition(page_request: Asking, fields: Fields) -> object:
+def _retry_partition(page_request: PageRequest, fields: Fields) -> object:
     name, key = fields.get("target", ""), fields.get("partition")
     if key is None or not DATASET.fullmatch(name):
         raise BadForm("this form names no partition of a dataset")
     return controls.retry_partition(page_request.context, page_request.branch, name, key[:LONGEST_KEY])
 
 
-def _pause(page_request: Asking, fields: Fields) -> object:
+def _pause(page_request: PageRequest, fields: Fields) -> object:
     return controls.pause(page_request.context, page_request.branch, _target(fields))
 
 
-def _resume(page_request: Asking, fields: Fields) -> object:
+def _resume(page_request: PageRequest, fields: Fields) -> object:
     return controls.resume(page_request.context, page_request.branch, _target(fields))
 
 
-def _revert(page_request: Asking, fields: Fields) -> object:
+def _revert(page_request: PageRequest, fields: Fields) -> object:
     number = number_of(fields.get("to", ""))
     if number is None:
         raise BadForm("this form names no revision")
     return revert.revert(page_request.context, page_request.branch, _target(fields), number)
 
 
-def _roll_back(page_request: Asking, fields: Fields) -> object:
+def _roll_back(page_request: PageRequest, fields: Fields) -> object:
     number = number_of(fields.get("to", ""))
     if number is None:
         raise BadForm("this form names no generation")
@@ -106,7 +106,7 @@ def _roll_back(page_request: Asking, fields: Fields) -> object:
     )
 
 
-def _branch(page_request: Asking, fields: Fields) -> object:
+def _branch(page_request: PageRequest, fields: Fields) -> object:
     name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
     _require_branches(page_request, source)
     if not may(page_request.token, "edit", branch=name):
@@ -120,7 +120,7 @@ def _branch_named(name: str) -> str:
     return name
 
 
-def _require_branches(page_request: Asking, *names: str) -> None:
+def _require_branches(page_request: PageRequest, *names: str) -> None:
     """A branch has all dataflows, so its copies are for who sees them. Raises NotAllowed, NotFound."""
     if not page_request.is_of_all_names:
         raise NotAllowed("this token is narrowed to some dataflows, and a branch has all of them")
@@ -129,41 +129,41 @@ def _require_branches(page_request: Asking, *names: str) -> None:
             raise branches.no_branch(name)
 
 
-def _merge(page_request: Asking, fields: Fields) -> object:
+def _merge(page_request: PageRequest, fields: Fields) -> object:
     source, into = _branch_named(fields.get("source", "")), _branch_named(fields.get("into", ""))
     _require_branches(page_request, source, into)
     return merging.merge_branch(page_request.context, source, into)
 
 
-def _offer_feed(page_request: Asking, fields: Fields) -> object:
+def _offer_feed(page_request: PageRequest, fields: Fields) -> object:
     name = fields.get("name", "").strip()[:200]
     return feeds.create(page_request.context, name, _target(fields), fields.get("columns", "").strip() or None)
 
 
-def _change_feed(page_request: Asking, fields: Fields) -> object:
+def _change_feed(page_request: PageRequest, fields: Fields) -> object:
     return feeds.change(page_request.context, fields.get("target", ""))
 
 
-def _grant_feed(page_request: Asking, fields: Fields) -> object:
+def _grant_feed(page_request: PageRequest, fields: Fields) -> object:
     namespace, dataflows = fields.get("namespace", "").strip(), fields.get("dataflows", "").strip() or "*"
     return feeds.grant(page_request.context, fields.get("target", ""), namespace, dataflows)
 
 
-def _revoke_feed(page_request: Asking, fields: Fields) -> object:
+def _revoke_feed(page_request: PageRequest, fields: Fields) -> object:
     return feeds.revoke(
         page_request.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows")
     )
 
 
-def _delete_feed(page_request: Asking, fields: Fields) -> None:
+def _delete_feed(page_request: PageRequest, fields: Fields) -> None:
     feeds.delete(page_request.context, fields.get("target", ""))
 
 
-def _revoke_token(page_request: Asking, fields: Fields) -> None:
+def _revoke_token(page_request: PageRequest, fields: Fields) -> None:
     tokens.revoke(page_request.context, fields.get("target", "")[:100])
 
 
-def _revoke_s3_key(page_request: Asking, fields: Fields) -> None:
+def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
     s3_keys.revoke(page_request.context, fields.get("target", "")[:100])
 
 
@@ -223,21 +223,21 @@ def done(onward: str, name: str) -> Response:
     return answer
 
 
-def proven(request: Request, fields: Fields, permission: Permission) -> Asking:
+def proven(request: Request, fields: Fields, permission: Permission) -> PageRequest:
     """Who asks by a form of ours. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
-    page_request = asking(request, fields.get(gate.PROOF_FIELD, ""))
+    page_request = page_request_of(request, fields.get(gate.PROOF_FIELD, ""))
     if why := page_request.why_not(permission):
         raise NotAllowed(why)
     return page_request
 
 
-def require_named(page_request: Asking, permission: Permission, name: str) -> None:
+def require_named(page_request: PageRequest, permission: Permission, name: str) -> None:
     """A dataset, or a dataflow as a whole. Raises NotFound in the words for what is not there."""
     if not page_request.may(permission, name):
         raise NotFound(NO_TARGET)
 
 
-def once(page_request: Asking, name: str, fields: Fields, work: Callable[[], object]) -> None:
+def once(page_request: PageRequest, name: str, fields: Fields, work: Callable[[], object]) -> None:
     """Do the work, unless the same form did it before. Raises BadForm."""
     text = fields.get("once", "")
     if len(text) != 32 or not HEX.issuperset(text):

@@ -41,9 +41,9 @@ from controlplane.ui import (
     static_files,
     work_pages,
 )
-from controlplane.ui.asking import PageServices, SignedOut
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import BRANCH
+from controlplane.ui.page_request import PageServices, SignedOut
 from controlplane.ui.tries import Tries
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"

@@ -10,17 +10,17 @@ from starlette.routing import Route
 from controlplane.core.errors import NotFound
 from controlplane.operations.desired import branches
 from controlplane.ui import work_views
-from controlplane.ui.asking import BETWEEN, Asking
 from controlplane.ui.names import BRANCH
 from controlplane.ui.page import Page, both, nothing
+from controlplane.ui.page_request import BETWEEN, PageRequest
 from controlplane.ui.work_values import BranchesPage, ComparePage
 
 
-def _branches(page_request: Asking) -> BranchesPage:
+def _branches(page_request: PageRequest) -> BranchesPage:
     return work_views.all_branches(page_request.context, page_request.branches)
 
 
-def _two(page_request: Asking) -> tuple[str, str]:
+def _two(page_request: PageRequest) -> tuple[str, str]:
     base, between, other = str(page_request.request.path_params["name"]).partition(BETWEEN)
     if not (between and BRANCH.fullmatch(base) and BRANCH.fullmatch(other)):
         raise NotFound("two branches are compared at an address such as /branches/main...dev")
@@ -31,7 +31,7 @@ def _two(page_request: Asking) -> tuple[str, str]:
     return base, other
 
 
-def _compared(page_request: Asking) -> ComparePage:
+def _compared(page_request: PageRequest) -> ComparePage:
     base, other = _two(page_request)
     may_merge = page_request.is_of_all_names  # a merge brings all that was edited
     return work_views.compared(

@@ -20,12 +20,12 @@ from controlplane.core.model.answers.wishes import ForeseenWish
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import Wish, foreseen
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven, require_named
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 
 MOST: Final = 500  # names at once
 FORM_BYTES: Final = 300_000
@@ -71,15 +71,15 @@ def _names(chosen: Iterable[str]) -> list[str]:
     return names
 
 
-def _chosen(page_request: Asking) -> list[str]:
+def _chosen(page_request: PageRequest) -> list[str]:
     return _names(page_request.request.query_params.getlist("on"))
 
 
-def _value(page_request: Asking) -> BulkPage:
+def _value(page_request: PageRequest) -> BulkPage:
     return _foreseen(page_request, _wish(page_request.query("do")), _chosen(page_request))
 
 
-def _foreseen(page_request: Asking, wish: Wish, names: list[str]) -> BulkPage:
+def _foreseen(page_request: PageRequest, wish: Wish, names: list[str]) -> BulkPage:
     """What is gone by now is told, and keeps no other from being told."""
     there = [name for name in names if page_request.may("view", name)]
     try:
@@ -88,10 +88,10 @@ def _foreseen(page_request: Asking, wish: Wish, names: list[str]) -> BulkPage:
         there = [name for name in there if _is_there(page_request, wish, name)]
         shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
     missing = [name for name in names if name not in there]
-    return {"foreseen": seen(page_request.context, shown), "gone": missing, "refused": {}}
+    return {"foreseen": visible(page_request.context, shown), "gone": missing, "refused": {}}
 
 
-def _is_there(page_request: Asking, wish: Wish, name: str) -> bool:
+def _is_there(page_request: PageRequest, wish: Wish, name: str) -> bool:
     try:
         foreseen(page_request.context, page_request.branch, wish, [name])
     except NotFound:
@@ -99,7 +99,7 @@ def _is_there(page_request: Asking, wish: Wish, name: str) -> bool:
     return True
 
 
-def _shown(page_request: Asking, page: BulkPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
     shown = page["foreseen"]
     wish_text = page_request.query("do")
     return {
@@ -109,7 +109,7 @@ def _shown(page_request: Asking, page: BulkPage) -> Mapping[str, Any]:
     }
 
 
-def _command(page_request: Asking) -> str:
+def _command(page_request: PageRequest) -> str:
     """One for each name, each with the branch: one that lacked it would be a wish about main. A failure ends them."""
     wish, names = page_request.query("do"), page_request.request.query_params.getlist("on")
     command = COMMANDS.get(WISHES.get(wish, "pause"), "")

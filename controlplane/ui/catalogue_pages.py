@@ -15,10 +15,10 @@ from starlette.routing import Route
 from controlplane.core import search
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import FACETS, catalogue
-from controlplane.operations.inspect.hidden import seen, words
-from controlplane.ui.asking import Asking
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 
 IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "is", "tag", "owner"})  # these have columns of their own
 LABELS: Mapping[FacetName, str] = {
@@ -31,11 +31,11 @@ LABELS: Mapping[FacetName, str] = {
 }
 
 
-def _chosen(page_request: Asking) -> dict[FacetName, str]:
+def _chosen(page_request: PageRequest) -> dict[FacetName, str]:
     return {name: value for name in FACETS if (value := page_request.query(name))}
 
 
-def _catalogue(page_request: Asking) -> Catalogue:
+def _catalogue(page_request: PageRequest) -> Catalogue:
     skip = number_of(page_request.query("skip")) or 0
     answer = catalogue(
         page_request.context, page_request.branch, page_request.query("q"), _chosen(page_request), skip=skip
@@ -43,7 +43,7 @@ def _catalogue(page_request: Asking) -> Catalogue:
     sent = page_request.request.url.query
     return {
         **answer,
-        "items": seen(page_request.context, answer["items"]),
+        "items": visible(page_request.context, answer["items"]),
         "facets": [
             {
                 **facet,
@@ -57,7 +57,7 @@ def _catalogue(page_request: Asking) -> Catalogue:
     }
 
 
-def _shown(page_request: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     def address(name: str | None = None, value: str | int = "") -> str:
         """Of this page with another value of a facet, or another page."""
         chosen: dict[str, str] = {str(facet): chosen_value for facet, chosen_value in page["chosen"].items()}
@@ -73,7 +73,7 @@ def _shown(page_request: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa:
     }
 
 
-def _command(page_request: Asking) -> str:
+def _command(page_request: PageRequest) -> str:
     words = [page_request.query("q")] if page_request.query("q") else []
     words += [f"{name}:{value}" for name, value in _chosen(page_request).items() if name in search.PREFIXES]
     return f"headgate search {' '.join(map(shlex.quote, words))}".rstrip() if words else "headgate status"

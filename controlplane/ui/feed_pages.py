@@ -15,9 +15,9 @@ from typing_extensions import TypedDict
 from controlplane.core.model.answers.feeds import FeedEntry, FeedReading, OfferedFeed
 from controlplane.operations.desired import feeds
 from controlplane.operations.inspect import feed_reading
-from controlplane.operations.inspect.hidden import seen
-from controlplane.ui.asking import Asking
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.rights import may
 
 
@@ -31,16 +31,16 @@ class FeedsPage(TypedDict):
     reading: list[FeedReading]
 
 
-def _feeds(page_request: Asking) -> FeedsPage:
+def _feeds(page_request: PageRequest) -> FeedsPage:
     sees_all = may(page_request.token, "admin")  # which nobody is who sees some names only
     return {
         "feeds": feeds.listing(page_request.context) if sees_all else None,
         "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],
-        "reading": seen(page_request.context, feed_reading.reading(page_request.context, page_request.branch)),
+        "reading": visible(page_request.context, feed_reading.reading(page_request.context, page_request.branch)),
     }
 
 
-def _shown(page_request: Asking, page: FeedsPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: FeedsPage) -> Mapping[str, Any]:
     """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a blueprint, by feed."""
     read_by: dict[tuple[str, str], list[str]] = {}
     for feed in page["reading"]:

@@ -17,8 +17,8 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.namespaces import DEFAULT, is_name, of_text
 from controlplane.operations.desired import browser_sessions, namespaces, tokens
 from controlplane.ui import gate, rendering
-from controlplane.ui.asking import PageServices
 from controlplane.ui.forms import fields_of, own_path
+from controlplane.ui.page_request import PageServices
 from controlplane.ui.rights import sees_pages
 from controlplane.ui.tries import Tries
 

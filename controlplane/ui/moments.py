@@ -16,7 +16,7 @@ from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave, WaveAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.explore import waves as past
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 
 WAVES: Final = 7  # on the line of a dataflow
 LOOKED_THROUGH: Final = 200  # waves, for the one of a time
@@ -32,7 +32,7 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
     if not id:
         return None
     try:
-        return seen(ctx, past.wave(ctx, branch, id))
+        return visible(ctx, past.wave(ctx, branch, id))
     except NotFound:
         raise past.no_wave(branch, id) from None
 
@@ -40,7 +40,7 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
 def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
     point = point_of(at, at)
     if isinstance(point, Moment):
-        for wave in seen(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
+        for wave in visible(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
             began = point_of(wave["at"], wave["at"])
             if isinstance(began, Moment) and began.milliseconds <= point.milliseconds:
                 return wave["id"]

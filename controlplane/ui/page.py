@@ -21,9 +21,9 @@ from controlplane.core.rights import may_see_part
 from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
 from controlplane.ui.actions import ACTIONS, TOLD
-from controlplane.ui.asking import Asking, asking
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import DATASET, FLOW
+from controlplane.ui.page_request import PageRequest, page_request_of
 from controlplane.ui.rights import Permission
 
 V = TypeVar("V")
@@ -38,15 +38,15 @@ class Page(Generic[V]):
     `is_of_branch`: it is another page in another branch, and so is what the command shows."""
 
     template: str
-    value: Callable[[Asking], V]
-    shown: Callable[[Asking, V], Mapping[str, Any]]
-    command: Callable[[Asking], str]
+    value: Callable[[PageRequest], V]
+    shown: Callable[[PageRequest, V], Mapping[str, Any]]
+    command: Callable[[PageRequest], str]
     permission: Permission = "view"
     is_of_branch: bool = True
 
     def __call__(self, request: Request) -> Response:
         """As JSON where the path or the Accept header says so."""
-        page_request = asking(request)
+        page_request = page_request_of(request)
         page_request.require(self.permission)
         after = overview.newest_event(page_request.context)  # before the value: what comes in between is shown twice
         value = self.value(page_request)
@@ -54,7 +54,7 @@ class Page(Generic[V]):
             return JSONResponse(value)
         return self.show(page_request, value, after)
 
-    def show(self, page_request: Asking, value: V, after: int, *, status: int = 200) -> Response:
+    def show(self, page_request: PageRequest, value: V, after: int, *, status: int = 200) -> Response:
         """As HTML. `after`: the newest event that the value knows of."""
         request, part = page_request.request, page_request.query("part")
         path, mark, query = own_address(request).partition("?")
@@ -79,7 +79,7 @@ class Page(Generic[V]):
             answer.delete_cookie(TOLD, path="/")
         return answer
 
-    def _command(self, page_request: Asking) -> str:
+    def _command(self, page_request: PageRequest) -> str:
         is_elsewhere = self.is_of_branch and page_request.branch != MAIN
         return (
             f"{self.command(page_request)} --branch {page_request.branch}"
@@ -88,7 +88,9 @@ class Page(Generic[V]):
         )
 
 
-def _rendered(page_request: Asking, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
+def _rendered(
+    page_request: PageRequest, template: str, shown: Mapping[str, Any], *, part: str, status: int
+) -> Response:
     try:
         return rendering.page(
             page_request.request, template, shown, status=status, part=part, branch=page_request.branch
@@ -110,7 +112,7 @@ def is_twin(request: Request) -> bool:
     return bool(getattr(request.state, "is_twin", False))
 
 
-def named(page_request: Asking, kind: str, pattern: re.Pattern[str]) -> str:
+def named(page_request: PageRequest, kind: str, pattern: re.Pattern[str]) -> str:
     name = str(page_request.request.path_params["name"])
     if not pattern.fullmatch(name):
         raise no_such(kind)
@@ -122,7 +124,7 @@ def no_such(kind: str) -> NotFound:
     return NotFound(f"there is no {kind} of this name")
 
 
-def flow_of(page_request: Asking) -> str:
+def flow_of(page_request: PageRequest) -> str:
     """One that is seen whole. Raises NotFound."""
     name = named(page_request, "dataflow", FLOW)
     if not page_request.may("view", name):
@@ -130,7 +132,7 @@ def flow_of(page_request: Asking) -> str:
     return name
 
 
-def part_of_flow(page_request: Asking) -> str:
+def part_of_flow(page_request: PageRequest) -> str:
     """One that is seen in part, or whole. Raises NotFound."""
     name = named(page_request, "dataflow", FLOW)
     if not may_see_part(page_request.token.principal, name):
@@ -138,7 +140,7 @@ def part_of_flow(page_request: Asking) -> str:
     return name
 
 
-def dataset_of(page_request: Asking) -> str:
+def dataset_of(page_request: PageRequest) -> str:
     """Raises NotFound."""
     name = named(page_request, "dataset", DATASET)
     if not page_request.may("view", name):
@@ -146,7 +148,7 @@ def dataset_of(page_request: Asking) -> str:
     return name
 
 
-def nothing(page_request: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def nothing(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     """For templates that need no more than the value."""
     return {}
 

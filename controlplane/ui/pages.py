@@ -15,9 +15,9 @@ from starlette.routing import Route
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.actions import LONGEST_KEY
-from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.ranges import Within
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
@@ -32,20 +32,20 @@ from controlplane.ui.values import (
 NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
-def _home(page_request: Asking) -> HomePage:
+def _home(page_request: PageRequest) -> HomePage:
     return views.home(page_request.context, page_request.branch)
 
 
-def _flows(page_request: Asking) -> FlowsPage:
+def _flows(page_request: PageRequest) -> FlowsPage:
     return views.flows(page_request.context, page_request.branch, page_request.query("q"), page_request.query("state"))
 
 
-def _flow_value(page_request: Asking) -> FlowPage:
+def _flow_value(page_request: PageRequest) -> FlowPage:
     past = views.Past(page_request.query("wave"), page_request.query("at"), page_request.query("before"))
     return views.flow(page_request.context, page_request.branch, part_of_flow(page_request), past)
 
 
-def _flow_shown(page_request: Asking, page: FlowPage) -> Mapping[str, Any]:
+def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
     """The list is the equal of the picture: worst first."""
     status = page["status"]
     things = {t["name"]: t for t in (*status["datasets"], *status["targets"])}
@@ -67,7 +67,7 @@ def _flow_shown(page_request: Asking, page: FlowPage) -> Mapping[str, Any]:
     }
 
 
-def _dataset_value(page_request: Asking) -> DatasetPage:
+def _dataset_value(page_request: PageRequest) -> DatasetPage:
     with_records = may(page_request.token, "data")
     name = dataset_of(page_request)
     chosen = number_of(page_request.query("gen"))
@@ -82,14 +82,14 @@ def _dataset_value(page_request: Asking) -> DatasetPage:
     )
 
 
-def _within(page_request: Asking) -> Within:
+def _within(page_request: PageRequest) -> Within:
     """Keys may be longer than what anybody would type."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
     return Within(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
 
 
-def _dataset_shown(page_request: Asking, page: DatasetPage) -> Mapping[str, Any]:
+def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
     shown = page["dataset"]
     is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
     return {
@@ -120,26 +120,26 @@ def _first_with(page: DatasetPage) -> Mapping[str, int]:
     return {entry["root"]: entry["generation"] for entry in (history["items"] if history else [])}
 
 
-def _blueprint(page_request: Asking) -> BlueprintPage:
+def _blueprint(page_request: PageRequest) -> BlueprintPage:
     return views.blueprint(
         page_request.context, page_request.branch, flow_of(page_request), number_of(page_request.query("rev"))
     )
 
 
-def _keys(page_request: Asking) -> KeysPage:  # noqa: ARG001  # as all pages
+def _keys(page_request: PageRequest) -> KeysPage:  # noqa: ARG001  # as all pages
     return views.keys()
 
 
-def _states(page_request: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _states(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"worst": views.WORST_FIRST}
 
 
-def _flow_command(page_request: Asking) -> str:
+def _flow_command(page_request: PageRequest) -> str:
     wave = page_request.query("wave")
     return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {part_of_flow(page_request)}"
 
 
-def _dataset_command(page_request: Asking) -> str:
+def _dataset_command(page_request: PageRequest) -> str:
     within, name = _within(page_request), dataset_of(page_request)
     if within.is_all:
         return f"headgate why {name}"

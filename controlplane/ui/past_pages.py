@@ -19,13 +19,13 @@ from controlplane.core.model.answers import DataDifference, GenerationEntry, Spa
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.tasks import TaskState
 from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records, tasks
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.actions import LONGEST_KEY
-from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.pages import NUMBERS, told_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown
@@ -68,15 +68,15 @@ class RollbackPage(TypedDict):
     readers: list[str]
 
 
-def _key(page_request: Asking) -> str:
+def _key(page_request: PageRequest) -> str:
     return page_request.request.query_params.get("key", "")[:LONGEST_KEY]
 
 
-def _partition(page_request: Asking) -> PartitionPage:
+def _partition(page_request: PageRequest) -> PartitionPage:
     name, key = dataset_of(page_request), _key(page_request)
     counts = tasks.counts_of(page_request.context, page_request.branch, name, key)
     committed = _committed(page_request, name, key, or_none=bool(counts))
-    why = seen(page_request.context, causes.why(page_request.context, page_request.branch, name, key))
+    why = visible(page_request.context, causes.why(page_request.context, page_request.branch, name, key))
     page: PartitionPage = {
         "dataset": name,
         "partition": key,
@@ -97,7 +97,7 @@ def _partition(page_request: Asking) -> PartitionPage:
     return page
 
 
-def _committed(page_request: Asking, name: str, key: str, *, or_none: bool) -> records.Records | None:
+def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool) -> records.Records | None:
     """Raises NotFound for a partition that is not committed, unless there may be none."""
     try:
         committed = records.records(
@@ -111,7 +111,7 @@ def _committed(page_request: Asking, name: str, key: str, *, or_none: bool) -> r
     return committed
 
 
-def _records(page_request: Asking, name: str, key: str, generation: int, rows: WantedRows) -> RecordsShown:
+def _records(page_request: PageRequest, name: str, key: str, generation: int, rows: WantedRows) -> RecordsShown:
     what: JsonObject = {"generation": generation, "partition": key, "limit": RECORDS}
     audit.note_read(page_request.context, "page", page_request.branch, name, what)
     try:
@@ -121,11 +121,11 @@ def _records(page_request: Asking, name: str, key: str, generation: int, rows: W
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 
-def _with_states(page_request: Asking, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _with_states(page_request: PageRequest, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"causes_found": list(told_causes(page["why"]["tree"])), "numbers": NUMBERS}
 
 
-def _compared(page_request: Asking) -> DataComparePage:
+def _compared(page_request: PageRequest) -> DataComparePage:
     """Of the last two generations by default."""
     name = dataset_of(page_request)
     generations = _generations(page_request, name)
@@ -144,13 +144,13 @@ def _compared(page_request: Asking) -> DataComparePage:
     return page
 
 
-def _generations(page_request: Asking, name: str) -> list[GenerationEntry]:
+def _generations(page_request: PageRequest, name: str) -> list[GenerationEntry]:
     """The last ones first."""
     answer = datasets.history(page_request.context, page_request.branch, name, before=None, limit=GENERATIONS)
-    return seen(page_request.context, answer)["items"]
+    return visible(page_request.context, answer)["items"]
 
 
-def _difference(page_request: Asking, name: str, base: int, other: int, timeout_s: float | None) -> DataDifference:
+def _difference(page_request: PageRequest, name: str, base: int, other: int, timeout_s: float | None) -> DataDifference:
     if timeout_s is not None:
         audit.note_read(page_request.context, "rows-diff", page_request.branch, name, {"one": base, "other": other})
     wish = data_diff.Wish(after=page_request.query("after") or None, timeout_s=timeout_s)
@@ -165,35 +165,35 @@ def _difference(page_request: Asking, name: str, base: int, other: int, timeout_
     )
 
 
-def _rows_asked(page_request: Asking, page: DataComparePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _rows_asked(page_request: PageRequest, page: DataComparePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"may_rows": may(page_request.token, "data"), "with_rows": page_request.query("rows") == "yes"}
 
 
-def _rollback(page_request: Asking) -> RollbackPage:
+def _rollback(page_request: PageRequest) -> RollbackPage:
     name, number = dataset_of(page_request), number_of(page_request.query("to"))
     generations = _generations(page_request, name)
     to = next((entry for entry in generations if entry["generation"] == number), None)
     if to is None:
         raise NotFound(f"no such generation of {name} is kept, or it is too long ago to be chosen here")
-    near = components.whole(page_request.context, page_request.branch).around(name)
+    near = components.of_branch(page_request.context, page_request.branch).around(name)
     readers = [edge["target"] for edge in near["edges"] if edge["source"] == name and edge["target"] != name]
     return {"dataset": name, "now": generations[0]["generation"], "to": to, "readers": readers}
 
 
-def _why_command(page_request: Asking) -> str:
+def _why_command(page_request: PageRequest) -> str:
     return "headgate why " + shlex.quote(f"{dataset_of(page_request)}/{_key(page_request)}")
 
 
-def _diff_command(page_request: Asking) -> str:
+def _diff_command(page_request: PageRequest) -> str:
     name, base, other = dataset_of(page_request), number_of(page_request.query("a")), number_of(page_request.query("b"))
     return f"headgate diff {name}{f'@{base}' if base else ''}" + (f" {name}@{other}" if other else "")
 
 
-def _rollback_command(page_request: Asking) -> str:
+def _rollback_command(page_request: PageRequest) -> str:
     return f"headgate rollback {dataset_of(page_request)} --to {number_of(page_request.query('to')) or 'GENERATION'}"
 
 
-def _target(page_request: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _target(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"target": dataset_of(page_request)}
 
 

@@ -24,12 +24,12 @@ from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import hidden, overview, views
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.actions import BadForm, Fields, done, once, proven
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
 from controlplane.ui.page import CURL, Page, both, no_such, wants_json
+from controlplane.ui.page_request import PageRequest
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
@@ -52,10 +52,10 @@ class PlanPage(TypedDict):
     refused: str | None
 
 
-def _plan(page_request: Asking) -> PlanPage:
+def _plan(page_request: PageRequest) -> PlanPage:
     page = _empty(page_request, _flow_named(page_request.query("flow")))
     answer = overview.plan(page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None)
-    page["plan"] = _cut(seen(page_request.context, answer))
+    page["plan"] = _cut(visible(page_request.context, answer))
     return page
 
 
@@ -65,12 +65,12 @@ def _flow_named(name: str) -> str:
     return name
 
 
-def _empty(page_request: Asking, flow: str) -> PlanPage:
+def _empty(page_request: PageRequest, flow: str) -> PlanPage:
     """With the stored text. Raises NotFound."""
     if flow and not page_request.may("view", flow):
         raise no_such("dataflow")
     dataflow = (
-        seen(page_request.context, blueprints.dataflow(page_request.context, page_request.branch, flow))
+        visible(page_request.context, blueprints.dataflow(page_request.context, page_request.branch, flow))
         if flow
         else None
     )
@@ -91,7 +91,7 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
     return {**plan, "items": plan["items"][:ITEMS], "next": str(ITEMS) if len(plan["items"]) > ITEMS else None}
 
 
-def _shown(page_request: Asking, page: PlanPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     """What a draft is planned by elsewhere has the draft in it; a GET of this address is about the stored text."""
     if not page["is_draft"]:
         return {"basis": ""}
@@ -143,16 +143,16 @@ def _draft(request: Request, fields: Fields) -> Response:
     return PLAN.show(page_request, page, overview.newest_event(page_request.context), status=status)
 
 
-def _problems(page_request: Asking, source: blueprints.Source) -> list[ProblemDetail]:
+def _problems(page_request: PageRequest, source: blueprints.Source) -> list[ProblemDetail]:
     faults = blueprints.problems(page_request.context, page_request.branch, [source])
     return [hidden.problem(page_request.context, views.problem(fault), source.text) for fault in faults]
 
 
-def _redacted(page_request: Asking, page: PlanPage, text: str) -> str:
+def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
     return hidden.words(page_request.context, text, page["text"])
 
 
-def _source(page_request: Asking, page: PlanPage) -> blueprints.Source:
+def _source(page_request: PageRequest, page: PlanPage) -> blueprints.Source:
     """With the files that the stored text names: only the text is edited here."""
     files = (
         blueprints.dataflow(page_request.context, page_request.branch, page["flow"])["files"] if page["flow"] else {}
@@ -160,7 +160,7 @@ def _source(page_request: Asking, page: PlanPage) -> blueprints.Source:
     return blueprints.Source(page["file"], page["text"], files)
 
 
-def _planned(page_request: Asking, page: PlanPage, source: blueprints.Source) -> PlanPage:
+def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Source) -> PlanPage:
     try:
         applied = blueprints.apply(page_request.context, page_request.branch, [source], dry_run=True)
     except InvalidBlueprint as error:
@@ -168,10 +168,10 @@ def _planned(page_request: Asking, page: PlanPage, source: blueprints.Source) ->
         return {**page, "problems": problems}
     except HeadgateError as error:
         return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}
-    return {**page, "plan": _cut(seen(page_request.context, applied["plan"]))}
+    return {**page, "plan": _cut(visible(page_request.context, applied["plan"]))}
 
 
-def _applied(page_request: Asking, fields: Fields, source: blueprints.Source) -> Response:
+def _applied(page_request: PageRequest, fields: Fields, source: blueprints.Source) -> Response:
     """Raises PlanMoved, and what the operation does."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))

@@ -20,8 +20,8 @@ from controlplane.core.model.answers.profiles import (
     ProfilePoint,
 )
 from controlplane.operations.inspect import audit, profiles
-from controlplane.ui.asking import Asking
 from controlplane.ui.page import Page, both, dataset_of
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.rights import may
 
 WIDTH, HEIGHT = 120, 28  # of a drawing
@@ -56,7 +56,7 @@ class Spark(NamedTuple):
     moves: list[Dot]
 
 
-def _profile(page_request: Asking) -> ProfilePage:
+def _profile(page_request: PageRequest) -> ProfilePage:
     name, with_values = dataset_of(page_request), may(page_request.token, "data")
     if with_values:
         audit.note_read(page_request.context, "profile", page_request.branch, name, {"page": True})
@@ -68,7 +68,7 @@ def _profile(page_request: Asking) -> ProfilePage:
     return {"dataset": name, "profile": latest, "history": over}
 
 
-def _shown(page_request: Asking, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(page_request: PageRequest, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return drawn(page)
 
 

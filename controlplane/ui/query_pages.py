@@ -26,15 +26,15 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
 from controlplane.operations.inspect import hidden, overview, queries, views
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PageBounds
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
-from controlplane.ui.asking import Asking, asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
+from controlplane.ui.page_request import PageRequest, page_request_of
 from controlplane.ui.query_values import QueryPage
 from dataplane.contract.queries import SQL_MOST
 
@@ -47,7 +47,7 @@ NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
 HEX = frozenset("0123456789abcdef")
 
 
-def _query(page_request: Asking) -> QueryPage:
+def _query(page_request: PageRequest) -> QueryPage:
     """Nothing is run: what a link brings is only shown."""
     parameters = page_request.request.query_params
     page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
@@ -56,7 +56,7 @@ def _query(page_request: Asking) -> QueryPage:
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):
         try:
-            opened_query = seen(
+            opened_query = visible(
                 page_request.context, promotion.opened(page_request.context, page_request.branch, opened)
             )
             page["sql"] = opened_query["sql"]
@@ -69,7 +69,7 @@ def _query(page_request: Asking) -> QueryPage:
     return page
 
 
-def _empty(page_request: Asking, sql: str) -> QueryPage:
+def _empty(page_request: PageRequest, sql: str) -> QueryPage:
     return {
         "sql": sql,
         "engine": "duckdb",
@@ -87,7 +87,7 @@ def _empty(page_request: Asking, sql: str) -> QueryPage:
     }
 
 
-def _shown(page_request: Asking, page: QueryPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
     sql = page["sql"] or "SELECT 1"
     is_spark = page["engine"] == "spark"
     call = json.dumps({"sql": sql, **({"engine": "spark"} if is_spark else {})}, ensure_ascii=False)
@@ -155,7 +155,7 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     return QUERY.show(page_request, page, overview.newest_event(page_request.context))
 
 
-def _filled(page_request: Asking, fields: Fields) -> QueryPage:
+def _filled(page_request: PageRequest, fields: Fields) -> QueryPage:
     """As it was typed."""
     page = _empty(page_request, fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
     page["engine"] = "spark" if fields.get("engine") == "spark" else "duckdb"
@@ -166,7 +166,7 @@ def _filled(page_request: Asking, fields: Fields) -> QueryPage:
     return page
 
 
-def _refused(page_request: Asking, page: QueryPage, error: HeadgateError) -> QueryPage:
+def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -> QueryPage:
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
@@ -174,14 +174,14 @@ def _refused(page_request: Asking, page: QueryPage, error: HeadgateError) -> Que
     return {**page, "refused": words(page_request.context, str(error), sent)}
 
 
-def _promoted(page_request: Asking, page: QueryPage) -> QueryPage:
+def _promoted(page_request: PageRequest, page: QueryPage) -> QueryPage:
     if not DATASET.fullmatch(page["dataset"]):
         raise BadForm("name the dataset that it is to make with its dataflow, such as shop.busy")
     promoted = promotion.promote(page_request.context, page_request.branch, page["sql"], page["dataset"])
     return {**page, "promotion": promoted}  # of a dataflow that is seen whole
 
 
-def _answered(page_request: Asking, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
+def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
     """Rows of a result that is there already where the form names one, else those of the query."""
     if not page["sql"].strip():
         raise BadForm("there is no query yet: write one, such as SELECT 1")
@@ -191,7 +191,7 @@ def _answered(page_request: Asking, fields: Fields, page: QueryPage, cancel: Can
     if page["after"] and (result := fields.get("result", "")):
         page_of_rows = queries.page(page_request.context, all_queries, result, page["after"], SHOWN)
         return {**page, "answer": page_of_rows.answer()}
-    wish = queries.Asked(
+    wish = queries.QueryRequest(
         page["sql"],
         _parameters(page["parameters"]),
         page["limit"],
@@ -249,7 +249,7 @@ def _cancel(request: Request, fields: Fields) -> Response:
 
 def download(request: Request) -> Response:
     """All rows of a kept result as a file."""
-    page_request = asking(request)
+    page_request = page_request_of(request)
     page_request.require("data")
     kind = query_downloads.KINDS.get(request.path_params["kind"])
     if kind is None:

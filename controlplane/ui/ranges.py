@@ -31,7 +31,9 @@ class Within:
         return self.after is None and self.last is None
 
 
-def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None) -> RangesAnswer:
+def read_ranges(
+    ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None
+) -> RangesAnswer:
     """Of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises NotFound,
     GenerationGone."""
     point = Generation(chosen) if chosen is not None and before is not None else None

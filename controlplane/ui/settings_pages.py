@@ -18,9 +18,9 @@ from controlplane.operations.desired import roles, s3_keys, tokens, trust
 from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep import requests
 from controlplane.ui.actions import BadForm, Fields, once, proven
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.work_values import CarePage, TokensPage
 
 DAY_S = 86_400.0
@@ -29,7 +29,7 @@ CARE = frozenset({"gc", "gc.packs", "fsck.repair"})
 CHANGES = 200
 
 
-def _tokens(page_request: Asking) -> TokensPage:
+def _tokens(page_request: PageRequest) -> TokensPage:
     return {
         "tokens": tokens.listing(page_request.context),
         "s3_keys": s3_keys.listing(page_request.context),
@@ -37,20 +37,20 @@ def _tokens(page_request: Asking) -> TokensPage:
     }
 
 
-def _scopes(page_request: Asking) -> list[str]:
+def _scopes(page_request: PageRequest) -> list[str]:
     return [role["name"] for role in roles.listing(page_request.context)]
 
 
-def _with_scopes(page_request: Asking, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _with_scopes(page_request: PageRequest, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"scopes": _scopes(page_request), "made": page_request.request.scope.get("headgate.made")}
 
 
-def _care(page_request: Asking) -> CarePage:
+def _care(page_request: PageRequest) -> CarePage:
     changes = audit.changes(page_request.context, page_request.branch, CHANGES)["items"]
     return {"audit": [change for change in changes if change["action"] in CARE]}
 
 
-def _with_found(page_request: Asking, page: CarePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _with_found(page_request: PageRequest, page: CarePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {
         "checked": page_request.request.scope.get("headgate.checked"),
         "collected": page_request.request.scope.get("headgate.gc"),
@@ -100,11 +100,11 @@ def _take_care(request: Request, fields: Fields) -> Response:
     return CARE_PAGE.show(page_request, _care(page_request), overview.newest_event(page_request.context))
 
 
-def _check(page_request: Asking, *, with_files: bool) -> FsckAnswer:
+def _check(page_request: PageRequest, *, with_files: bool) -> FsckAnswer:
     return requests.check_now(page_request.context, page_request.services.lake if with_files else None)
 
 
-def _collect(page_request: Asking) -> CollectAnswer:
+def _collect(page_request: PageRequest) -> CollectAnswer:
     return requests.collect_now(
         page_request.context,
         page_request.services.lake,

@@ -28,8 +28,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import browser_sessions, trust
 from controlplane.ports.issuers import SignIn, SignOn
 from controlplane.ui import gate, login
-from controlplane.ui.asking import PageServices
 from controlplane.ui.forms import own_path
+from controlplane.ui.page_request import PageServices
 from controlplane.ui.rights import sees_pages
 
 COOKIE, SECURE_COOKIE = "hg-signing-in", "__Host-hg-signing-in"
@@ -56,7 +56,7 @@ def _origin(request: Request) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SignInAttempt:
     """What the browser keeps while it is away."""
 
     secret: str
@@ -68,12 +68,12 @@ class Kept:
         return f"{self.secret}.{self.namespace}.{quote(self.onward, safe='')}"
 
 
-def _signing(request: Request, attempt: Kept) -> SignIn:
+def _signing(request: Request, attempt: SignInAttempt) -> SignIn:
     state, nonce, verifier = (_derived(kind, attempt) for kind in ("state", "nonce", "verifier"))
     return SignIn(_origin(request) + CALLBACK, state, nonce, verifier)
 
 
-def _derived(kind: str, attempt: Kept) -> str:
+def _derived(kind: str, attempt: SignInAttempt) -> str:
     text = f"headgate/sign-in/2\n{kind}\n{attempt.namespace}\n{attempt.secret}"
     sha = sha256(text.encode("utf-8", "replace")).digest()
     return urlsafe_b64encode(sha).rstrip(b"=").decode()
@@ -83,7 +83,7 @@ async def start(request: Request) -> Response:
     """To the issuer."""
     _, sign_on = _services_and_sign_on(request)
     onward = own_path(request.query_params.get("next", "/"))
-    attempt = Kept(secrets.token_urlsafe(32), login.namespace_of(request), onward)
+    attempt = SignInAttempt(secrets.token_urlsafe(32), login.namespace_of(request), onward)
     try:
         address = await to_thread.run_sync(sign_on.address, _signing(request, attempt), limiter=_limiter(request))
     except IssuerUnreachable as e:
@@ -133,14 +133,16 @@ async def callback(request: Request) -> Response:
     return answer
 
 
-def _attempt_of(request: Request) -> Kept:
+def _attempt_of(request: Request) -> SignInAttempt:
     plain = request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
     secret, _, rest = (request.cookies.get(SECURE_COOKIE, "") or plain).partition(".")
     namespace, _, onward = rest.partition(".")
-    return Kept(secret, login.named(namespace), own_path(unquote(onward) or "/"))
+    return SignInAttempt(secret, login.named(namespace), own_path(unquote(onward) or "/"))
 
 
-def _begun(request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: Kept) -> Response:
+def _begun(
+    request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: SignInAttempt
+) -> Response:
     """A session. An answer of the issuer opens one, whoever sends it again."""
     if not browser_sessions.use_up(services.store, signing.state, AWAY_S):
         return login.form(request, attempt.onward, OTHER, 400, namespace=attempt.namespace)
@@ -153,7 +155,7 @@ def _begun(request: Request, services: PageServices, signing: SignIn, claims: Js
     return login.begun(services, token, attempt.onward, is_plain=_origin(request).startswith("http:"))
 
 
-def _refused(request: Request, attempt: Kept, error: HeadgateError) -> Response:
+def _refused(request: Request, attempt: SignInAttempt, error: HeadgateError) -> Response:
     """With the reason, which is the person's own or the issuer's."""
     status = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}.get(error.code, 422)
     log.warning("sign-in refused", code=error.code, reason=redacted(str(error)))

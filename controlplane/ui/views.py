@@ -40,7 +40,7 @@ from controlplane.operations.inspect import (
     past_texts,
     records,
 )
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
@@ -98,15 +98,15 @@ KEYS: Mapping[str, str] = {
 
 
 def home(ctx: Context, branch: str) -> HomePage:
-    status = seen(ctx, overview.status(ctx, branch, long=True))
-    parts = components.whole(ctx, branch)
+    status = visible(ctx, overview.status(ctx, branch, long=True))
+    parts = components.of_branch(ctx, branch)
     return {
         "state": status["state"],
         "leader": status["leader"],
         "standstill": status["standstill"],
         "needs": _needs(status),
         "work": work_now(status),
-        "waves": seen(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
+        "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
         "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
     }
 
@@ -175,7 +175,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
 
 def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     """Those whose name or description has the words, worst first."""
-    status, parts = seen(ctx, overview.status(ctx, branch)), components.whole(ctx, branch)
+    status, parts = visible(ctx, overview.status(ctx, branch)), components.of_branch(ctx, branch)
     every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
     words = query.lower().split()
     items = [
@@ -199,12 +199,12 @@ class Past:
 
 def flow(ctx: Context, branch: str, name: str, past_wish: Past) -> FlowPage:
     """Raises NotFound, BadAddress."""
-    overall = seen(ctx, overview.status(ctx, branch))
+    overall = visible(ctx, overview.status(ctx, branch))
     status = next((named for named in overall["dataflows"] if named["name"] == name), None)
     if status is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
-    whole_branch = components.whole(ctx, branch)
-    text, parts = seen(ctx, whole_branch.text_of(name)), seen(ctx, whole_branch.of_flow(name))
+    whole_branch = components.of_branch(ctx, branch)
+    text, parts = visible(ctx, whole_branch.text_of(name)), visible(ctx, whole_branch.of_flow(name))
     states = _states(overall)
     beyond = {named["name"]: states[named["name"]] for named in parts["items"] if not _is_of(named["name"], name)}
     moment = moments.chosen(ctx, branch, name, past_wish.wave, past_wish.at)
@@ -214,7 +214,7 @@ def flow(ctx: Context, branch: str, name: str, past_wish: Past) -> FlowPage:
         "status": status,
         "beyond": beyond,
         "components": parts,
-        "waves": seen(ctx, waves.waves(ctx, branch, name, before=past_wish.before or None, limit=moments.WAVES)),
+        "waves": visible(ctx, waves.waves(ctx, branch, name, before=past_wish.before or None, limit=moments.WAVES)),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
@@ -251,10 +251,10 @@ def dataset(
     with_records: bool,
 ) -> DatasetPage:
     """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
-    answer = seen(ctx, datasets.dataset(ctx, branch, name))
-    parts = components.whole(ctx, branch)
-    why, states = seen(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
-    near = seen(ctx, parts.around(name))
+    answer = visible(ctx, datasets.dataset(ctx, branch, name))
+    parts = components.of_branch(ctx, branch)
+    why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
+    near = visible(ctx, parts.around(name))
     page: DatasetPage = {
         "dataset": answer,
         "why": why,
@@ -274,8 +274,8 @@ def dataset(
     if not is_dataset(answer):
         return page
     history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
-    page["history"] = seen(ctx, history)
-    page["checks"] = seen(ctx, datasets.checks(ctx, branch, name))
+    page["history"] = visible(ctx, history)
+    page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
     if answer["generation"]:
         _add_partitions(ctx, branch, page, answer, chosen, within)
         if with_records:
@@ -291,7 +291,7 @@ def _add_partitions(
     numbers = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
     before = next((number for number in numbers if chosen in numbers and chosen is not None and number < chosen), None)
     if answer["partitions"] > ranges.CELLS or not within.is_all:
-        page["ranges"] = ranges.found(ctx, branch, name, within, chosen, before)
+        page["ranges"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
         return
     page["changed"] = _changed(ctx, branch, name, chosen, before)
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
@@ -325,16 +325,16 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
 
 def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
     """`revision`: which one; None is the newest. Raises NotFound."""
-    dataflow = seen(ctx, blueprints.dataflow(ctx, branch, name))
+    dataflow = visible(ctx, blueprints.dataflow(ctx, branch, name))
     newest = dataflow["revision"]
     if revision is not None:
-        dataflow = seen(ctx, past_texts.text(ctx, branch, name, revision))
+        dataflow = visible(ctx, past_texts.text(ctx, branch, name, revision))
     return {
         "dataflow": dataflow,
         "newest": newest,
         "revisions": past_texts.revisions(ctx, branch, name, REVISIONS),
         "difference": past_texts.difference(ctx, branch, name, dataflow["revision"]),
-        "problem": _problem(seen(ctx, overview.status(ctx, branch))["dataflows"], name),
+        "problem": _problem(visible(ctx, overview.status(ctx, branch))["dataflows"], name),
     }
 
 

@@ -13,7 +13,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
 from controlplane.operations.inspect import audit, branch_diff, datasets, freshness, overview, past_runs, tasks
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
     ActivityPage,
@@ -31,14 +31,14 @@ LOG_LINES = 400
 
 def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
     """Raises NotFound."""
-    status = seen(ctx, overview.status(ctx, branch, long=True))
+    status = visible(ctx, overview.status(ctx, branch, long=True))
     names = [flow_status["name"] for flow_status in status["dataflows"]]
     if flow and flow not in names:
         raise NotFound(f"there is no dataflow {flow} in branch {branch}")
     return {
         "flow": flow,
         "dataflows": names,
-        "runs": seen(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
+        "runs": visible(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
         "work": work_now(status),
         "drivers": status["drivers"],
         "leader": status["leader"],
@@ -48,7 +48,7 @@ def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> Activ
 
 def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:
     """Raises NotFound."""
-    shown = seen(ctx, tasks.attempt(ctx, id))
+    shown = visible(ctx, tasks.attempt(ctx, id))
     if not with_log:
         return {"attempt": shown, "log": "", "problem": "this token may not see what drivers said"}
     try:
@@ -59,8 +59,8 @@ def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: b
 
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
-    every = seen(ctx, datasets.all_checks(ctx, branch))
-    ages = seen(ctx, freshness.listing(ctx, branch))
+    every = visible(ctx, datasets.all_checks(ctx, branch))
+    ages = visible(ctx, freshness.listing(ctx, branch))
     results = [checked["state"] for answer in every for checked in (*answer["rejected"], *answer["items"])]
     return {
         "state": state,
@@ -88,9 +88,11 @@ def _is_filled(answer: ChecksAnswer) -> bool:
 
 def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
     """A page in order of names, each with what it has that its dataset has not."""
-    things = {d["name"]: d for flow in seen(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]}
+    things = {
+        d["name"]: d for flow in visible(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]
+    }
     items: list[SourceEntry] = []
-    planned = seen(ctx, overview.plan(ctx, branch)["sources"])
+    planned = visible(ctx, overview.plan(ctx, branch)["sources"])
     every = sorted(
         (source_change for source_change in planned if source_change["dataset"] in things),
         key=lambda source_change: source_change["dataset"],
@@ -107,19 +109,19 @@ def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
 
 def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
     """Those of these names; main first."""
-    every = [branches.one(ctx, MAIN), *branches.listing(ctx)["items"]]
-    return {"items": seen(ctx, [branch for branch in every if branch["name"] in names])}
+    every = [branches.branch_named(ctx, MAIN), *branches.listing(ctx)["items"]]
+    return {"items": visible(ctx, [branch for branch in every if branch["name"] in names])}
 
 
 def compared(ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
     """`may_merge`: a merge is told of. Raises NotFound."""
     for name in (base, other):
-        branches.one(ctx, name)
-    difference = seen(ctx, branch_diff.difference(ctx, base, other, after=after))
+        branches.branch_named(ctx, name)
+    difference = visible(ctx, branch_diff.difference(ctx, base, other, after=after))
     if other == MAIN or base == other or not may_merge:
         return {"difference": difference, "merge": None, "refused": None}
     try:
-        merge = seen(ctx, merging.merge_branch(ctx, other, base, dry_run=True))
+        merge = visible(ctx, merging.merge_branch(ctx, other, base, dry_run=True))
         return {"difference": difference, "merge": merge, "refused": None}
     except NotFound:
         raise

@@ -85,7 +85,7 @@ def listing(call: Called) -> Answer[BranchesAnswer]:
 @router.get("/v1/branches/{branch}", dependencies=auth.needs("view", "all"))
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """One branch. Main has no end."""
-    return answer(branches.one(call.context, branch))
+    return answer(branches.branch_named(call.context, branch))
 
 
 @router.put("/v1/branches/{branch}/protection", dependencies=auth.needs("admin"))

@@ -31,7 +31,7 @@ def lineage(
     """Where columns and partitions of a dataset come from, up to read components and their source objects; or
     `downstream`, what depends on them. `object`: the partitions that rows of a source object are in, downstream of a
     read component. At most `limit` links; `more` counts the others."""
-    lineage_request = inspecting.Asked(
+    lineage_request = inspecting.LineageRequest(
         dataset,
         column=column,
         partition=partition,

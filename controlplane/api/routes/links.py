@@ -17,7 +17,7 @@ from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
-from controlplane.api.routes.records import Asked, Taken
+from controlplane.api.routes.records import RecordsRequest, Taken
 from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
@@ -118,7 +118,7 @@ async def read(
     )
     point, wish = links.wish_of(signed_link)
     takes = Taken(signed_link.compression, accept_encoding, if_none_match)
-    records_request = Asked(
+    records_request = RecordsRequest(
         signed_link.branch,
         signed_link.dataset,
         point,

@@ -70,17 +70,17 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     return await _unless_left(call, work, cancel)
 
 
-def _request_of(query: Asked, *, is_arrow: bool) -> queries.Asked:
+def _request_of(query: Asked, *, is_arrow: bool) -> queries.QueryRequest:
     limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
     at = moment(query.at)
-    return queries.Asked(
+    return queries.QueryRequest(
         query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id, engine=query.engine
     )
 
 
-def _streamed(call: Call, branch: str, query_request: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
+def _streamed(call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel) -> Answer[QueryAnswer]:
     result_stream = queries.stream(call.context, call.services.queries, branch, query_request, cancel=cancel)
     headers = {"X-Generations": json.dumps(result_stream.generations), "Cache-Control": "no-store"}
     response = CancelledStream(result_stream.pieces, cancel, ARROW, headers)

@@ -117,7 +117,7 @@ async def _of_call(
     format: Format,
     takes: Taken,
 ) -> Response:
-    records_request = Asked(
+    records_request = RecordsRequest(
         branch,
         dataset,
         point,
@@ -130,7 +130,7 @@ async def _of_call(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordsRequest:
     """All that one answer with records depends on. `caller`: whose streams are counted together."""
 
     branch: str
@@ -155,7 +155,7 @@ class Asked:
         }
 
 
-async def answered(services: Services, context: Context, request: Request, records_request: Asked) -> Response:
+async def answered(services: Services, context: Context, request: Request, records_request: RecordsRequest) -> Response:
     """The records, or 304, or headers alone where these are asked for."""
 
     def is_known(content: bytes) -> bool:

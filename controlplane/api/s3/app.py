@@ -69,7 +69,7 @@ log = logs.get("s3")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _BucketRequest:
     """One request, whose signature is good."""
 
     view: S3View
@@ -167,7 +167,7 @@ class S3App:
             raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}")
         return await (self._object(s3_request, s3_object) if s3_request.key else self._bucket(s3_request))
 
-    async def _bucket(self, s3_request: _Asked) -> Response:
+    async def _bucket(self, s3_request: _BucketRequest) -> Response:
         if s3_request.method == "HEAD":
             return Response(headers={"x-amz-bucket-region": REGION})
         if "location" in s3_request.query:
@@ -181,7 +181,7 @@ class S3App:
             )
         )
 
-    async def _object(self, s3_request: _Asked, s3_object: S3Object | None) -> Response:
+    async def _object(self, s3_request: _BucketRequest, s3_object: S3Object | None) -> Response:
         _check_part(s3_request, _OF_OBJECTS)
         s3_object = s3_object or await self._in_turn(
             s3_request.turn, partial(s3_request.view.find, s3_request.reader, s3_request.key)
@@ -301,14 +301,14 @@ def _has_body(request: SignedRequest) -> bool:
     return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
 
 
-def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _Asked:
+def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _BucketRequest:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
     except UnicodeDecodeError:
         raise S3Refused("InvalidURI", 400, "the address is not in UTF-8") from None
     bucket, _, key = path.removeprefix("/").partition("/")
-    return _Asked(
+    return _BucketRequest(
         view,
         reader,
         turn,
@@ -320,7 +320,7 @@ def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: Capa
     )
 
 
-def _check_part(s3_request: _Asked, others: frozenset[str]) -> None:
+def _check_part(s3_request: _BucketRequest, others: frozenset[str]) -> None:
     for name in sorted(others.intersection(s3_request.query)):
         raise S3Refused("NotImplemented", 501, f"the view has no {name}")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controlplane.api.s3 import xml
 from controlplane.api.s3.refusals import S3Refused
 from controlplane.operations.s3.access import Reader
-from controlplane.operations.s3.view import Asked, NoSuchListing, Page, Position, S3View
+from controlplane.operations.s3.view import NoSuchListing, Page, PageRequest, Position, S3View
 
 MOST = 1000
 _TIMES, _NUMBERS = range(2**43), range(2**53)  # that a token may hold
@@ -22,7 +22,7 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
     is_second = query.get("list-type") == "2"
     after = query.get("start-after" if is_second else "marker", "")
     token = query.get("continuation-token") if is_second else None
-    page_request = Asked(
+    page_request = PageRequest(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         after=after,

@@ -56,7 +56,7 @@ class AnswerCut(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SharingRequest:
     """One request of a recipient. `base`: the address of this service, as the recipient knows it."""
 
     recipient: Recipient
@@ -124,7 +124,7 @@ class SharingApp:
         names = request.scope["path"].removeprefix(PREFIX).split("/")[1:]
         if request.method not in (["POST"] if names[-1:] == ["query"] else ["GET", "HEAD"]):
             raise SharingRefused(405, f"{request.method} is not answered here")
-        sharing_request = _Asked(
+        sharing_request = _SharingRequest(
             recipient,
             str(request.base_url).rstrip("/"),
             names,
@@ -162,7 +162,7 @@ class _Tables:
         self._services, self._store = services, services.store
         self._files = dict[str, VersionFiles]()  # by namespace
 
-    def answer(self, sharing_request: _Asked) -> Response | _Lines:
+    def answer(self, sharing_request: _SharingRequest) -> Response | _Lines:
         match sharing_request.names:
             case ["shares"]:
                 return _page(
@@ -183,17 +183,19 @@ class _Tables:
                 return self._of_table(sharing_request, share, schema, table, what)
         raise SharingRefused(404, "the protocol has no such address")
 
-    def _shared(self, sharing_request: _Asked, share: str, schema: str | None = None) -> list[SharedTable]:
+    def _shared(self, sharing_request: _SharingRequest, share: str, schema: str | None = None) -> list[SharedTable]:
         granted = tables.share_of(sharing_request.recipient, share)
         with self._store.read(sharing_request.recipient.namespace) as tx:
             return tables.tables_of(tx, granted, schema)
 
-    def _listing(self, sharing_request: _Asked, share: str, shared_tables: Iterable[SharedTable]) -> Response:
+    def _listing(self, sharing_request: _SharingRequest, share: str, shared_tables: Iterable[SharedTable]) -> Response:
         granted = tables.share_of(sharing_request.recipient, share)
         items = [(f"{shared.schema}.{shared.name}", _table(granted, shared)) for shared in shared_tables]
         return _page(sharing_request, items)
 
-    def _of_table(self, sharing_request: _Asked, share: str, schema: str, name: str, what: str) -> Response | _Lines:
+    def _of_table(
+        self, sharing_request: _SharingRequest, share: str, schema: str, name: str, what: str
+    ) -> Response | _Lines:
         granted = tables.share_of(sharing_request.recipient, share)
         with self._store.read(sharing_request.recipient.namespace) as tx:
             table = tables.table_of(tx, granted, schema, name)
@@ -210,13 +212,18 @@ class _Tables:
                 return self._changes(sharing_request, table)
         raise SharingRefused(404, "the protocol has no such address")
 
-    def _version(self, sharing_request: _Asked, table: SharedTable) -> Response:
+    def _version(self, sharing_request: _SharingRequest, table: SharedTable) -> Response:
         with self._store.read(sharing_request.recipient.namespace) as tx:
             number = tables.version_since(tx, table, requests.starting_time_of(sharing_request.query))
         return Response(headers={VERSION: str(number)})
 
     def _snapshot(
-        self, sharing_request: _Asked, table: SharedTable, snapshot_request: WantedSnapshot, *, with_files: bool
+        self,
+        sharing_request: _SharingRequest,
+        table: SharedTable,
+        snapshot_request: WantedSnapshot,
+        *,
+        with_files: bool,
     ) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
             state = tables.snapshot(tx, table, snapshot_request)
@@ -227,7 +234,7 @@ class _Tables:
         self._note(sharing_request, table, {"version": version.number})
         return answer.over(self._files_of(sharing_request).of_version(version, snapshot_request))
 
-    def _changes(self, sharing_request: _Asked, table: SharedTable) -> _Lines:
+    def _changes(self, sharing_request: _SharingRequest, table: SharedTable) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
             span = tables.span(tx, table, requests.changes_of(sharing_request.query))
         tables.check_columns(span)
@@ -236,11 +243,11 @@ class _Tables:
         self._note(sharing_request, table, {"from": first.number, "to": last.number})
         return answer.over(self._files_of(sharing_request).of_span(span))
 
-    def _files_of(self, sharing_request: _Asked) -> VersionFiles:
+    def _files_of(self, sharing_request: _SharingRequest) -> VersionFiles:
         namespace = sharing_request.recipient.namespace
         return self._files.setdefault(namespace, VersionFiles(self._store, namespace))
 
-    def _note(self, sharing_request: _Asked, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
+    def _note(self, sharing_request: _SharingRequest, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
         """In the audit, before the first URL is told."""
         ctx = Context(
             self._store,
@@ -256,9 +263,15 @@ class _TableAnswer:
     of, since clients make a log of an answer that begins there."""
 
     def __init__(
-        self, services: Services, sharing_request: _Asked, table: SharedTable, version: Version, *, first: Version
+        self,
+        services: Services,
+        sharing_request: _SharingRequest,
+        table: SharedTable,
+        version: Version,
+        *,
+        first: Version,
     ) -> None:
-        self._asked, self._table, self._version, self._first = sharing_request, table, version, first
+        self._request, self._table, self._version, self._first = sharing_request, table, version, first
         self._form: Form = sharing_request.capabilities.form_for(version.state.schema)
         self._secret = s3_keys.secret_key(
             services.s3_secret, sharing_request.recipient.namespace, sharing_request.recipient.id
@@ -288,9 +301,9 @@ class _TableAnswer:
         return SharedFile(
             sha256(version_file.name.encode()).hexdigest()[:32],
             presigned.url(
-                self._asked.base,
+                self._request.base,
                 f"{self._folder}@{version_file.of}/{version_file.name}",
-                self._asked.recipient.id,
+                self._request.recipient.id,
                 secret=self._secret,
                 now=now,
                 expires_s=URL_S,
@@ -306,7 +319,7 @@ def _joined(objects: Iterable[Json]) -> bytes:
     return b"".join(json.dumps(json_object).encode() + b"\n" for json_object in objects)
 
 
-def _page(sharing_request: _Asked, items: Sequence[tuple[str, Json]]) -> Response:
+def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -> Response:
     """A page of what has these names, which are in order."""
     bounds = requests.page_of(sharing_request.query)
     behind = [(name, item) for name, item in items if not bounds.after or name > bounds.after]

@@ -15,7 +15,7 @@ from controlplane.core.model.events import Event
 LATE, FRESH = "dataset.late", "dataset.fresh"
 
 
-def seen(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
+def late_datasets(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
     """Conditions that hold, with more in words."""
     return {(name, "old"): freshness["reason"] or "" for name, freshness in by_dataset.items() if freshness["late"]}
 

@@ -14,7 +14,7 @@ SHORTEST_LATENESS_S = 10.0  # less may be a moment's
 LONGEST_TEXT = 500  # characters
 
 
-def seen(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
+def current_conditions(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
     """Conditions that hold, with more in words."""
     conditions: dict[Key, str] = {}
     decided = list(decisions)

@@ -96,7 +96,7 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
     return None if name == MAIN else tx.own_datasets(name)
 
 
-def one(ctx: Context, name: str) -> BranchAnswer:
+def branch_named(ctx: Context, name: str) -> BranchAnswer:
     """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))

@@ -23,7 +23,7 @@ RENAME = "rename one of the two"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConflictSides:
     """A conflict of one dataflow, and its texts on all sides."""
 
     conflict: Conflict
@@ -32,13 +32,13 @@ class Found:
     theirs: Revision | None
 
 
-def error(merge_conflicts: Sequence[Found]) -> MergeConflict:
+def error(merge_conflicts: Sequence[ConflictSides]) -> MergeConflict:
     """All of them, in order of their places."""
     pairs = sorted(((_problem(sides), _found_conflict(sides)) for sides in merge_conflicts), key=lambda pair: pair[0])
     return MergeConflict([problem for problem, _ in pairs], [conflict for _, conflict in pairs])
 
 
-def _found_conflict(sides: Found) -> FoundConflict:
+def _found_conflict(sides: ConflictSides) -> FoundConflict:
     conflict = sides.conflict
     return FoundConflict(
         _flow(sides),
@@ -57,12 +57,12 @@ def _side(conflict: Conflict, version: Version | None, revision: Revision | None
     return ConflictSide(file, version.line, version.column, version.text)
 
 
-def _flow(sides: Found) -> str:
+def _flow(sides: ConflictSides) -> str:
     revision = sides.ours or sides.theirs or sides.base
     return "" if revision is None else revision.dataflow
 
 
-def _problem(sides: Found) -> Problem:
+def _problem(sides: ConflictSides) -> Problem:
     """At its place in ours, or else in theirs."""
     answer = _found_conflict(sides)
     side = f"{answer.dataflow}.{answer.component}" if answer.component else answer.dataflow  # as in `take`

@@ -38,7 +38,7 @@ class _Brought:
     ended: list[str]
     taken: list[str]
     uids: dict[str, Mapping[str, str]]
-    conflicts: list[conflicts.Found]
+    conflicts: list[conflicts.ConflictSides]
 
 
 def merge_branch(
@@ -157,7 +157,7 @@ def _of_one(
     side = take.get(flow)
     if base is not None and not is_untouched and side is None:
         texts = [None if revision is None else Version(1, 1, revision.text) for revision in (base, mine, other)]
-        merged.conflicts.append(conflicts.Found(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
+        merged.conflicts.append(conflicts.ConflictSides(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
         return
     is_theirs = side == "theirs" if base is not None and not is_untouched else mine is None or base is not None
     if mine is not None and is_theirs:
@@ -173,7 +173,7 @@ def _merge(brought: _Brought, base: Revision | None, mine: Revision, other: Revi
     of_flow = {name.partition(".")[2]: side for name, side in take.items() if name.partition(".")[0] == flow}
     merged = merge_dataflow(base, mine, other, of_flow)
     if merged.conflicts:
-        brought.conflicts.extend(conflicts.Found(conflict, base, mine, other) for conflict in merged.conflicts)
+        brought.conflicts.extend(conflicts.ConflictSides(conflict, base, mine, other) for conflict in merged.conflicts)
         return
     is_raised = identities.is_raised(mine.uids, merged.uids)
     if is_raised or (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):

@@ -50,7 +50,7 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
         now = tx.now()
         if any(token.name == name and tokens.live(tx, token) for token in _recipients(tx)):
             raise NameTaken(f"a live recipient has the name {name}; choose another, or revoke that one")
-        meant = dict.fromkeys(shares.one(tx, share).id for share in names)
+        meant = dict.fromkeys(shares.share_named(tx, share).id for share in names)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
             sha256(text.encode()).digest(),

@@ -35,7 +35,7 @@ def create(ctx: Context, name: str) -> ShareEntry:
 def delete(ctx: Context, name: str) -> None:
     """Nobody reads it from now on. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
+        share = share_named(tx, name)
         before = [_entry(table) for table in tx.shared_tables(share.id)]
         tx.drop_share(share)
         note_change(ctx, tx, "share.delete", share.name, before={"name": name, "tables": before})
@@ -48,7 +48,7 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
     _check(schema, "schema")
     _check(table, "table")
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
+        share = share_named(tx, name)
         state_of(tx, branch, dataset)
         added = SharedTable(share.id, schema, table, branch=branch, dataset=dataset, has_history=history, at=tx.now())
         before = _find(tx, share, f"{schema}.{table}")
@@ -63,7 +63,7 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
 def remove(ctx: Context, name: str, table: str) -> ShareEntry:
     """Take a dataset out, by the name that recipients know, `schema.table`. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
+        share = share_named(tx, name)
         shared = _find(tx, share, table)
         if shared is None:
             raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
@@ -81,10 +81,10 @@ def listing(ctx: Context) -> list[ShareEntry]:
 def show(ctx: Context, name: str) -> ShareEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _shown(tx, one(tx, name))
+        return _shown(tx, share_named(tx, name))
 
 
-def one(tx: Tx, name: str) -> Share:
+def share_named(tx: Tx, name: str) -> Share:
     """Raises NotFound."""
     for share in tx.shares():
         if share.name == name:

@@ -41,10 +41,10 @@ class Columns:
     def of_dataset(self, dataset: str) -> Schema | None:
         """None where data would have to tell."""
         if dataset not in self.known:
-            self.known[dataset] = self._found(dataset)
+            self.known[dataset] = self._read_schema(dataset)
         return self.known[dataset]
 
-    def _found(self, dataset: str) -> Schema | None:
+    def _read_schema(self, dataset: str) -> Schema | None:
         node = self.desired.nodes[dataset]
         schema = declared(node)
         if schema is not None or not isinstance(node, Transform):

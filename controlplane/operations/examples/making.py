@@ -279,7 +279,7 @@ class _Attempts:
     def test(self, rows: Mapping[str, Rows]) -> Example:
         """What is given; nothing is expected yet."""
         node, inputs = self.task.node, {task_input.name: task_input for task_input in self.task.inputs}
-        given_inputs = tuple(self._given(inputs[name], some) for name, some in rows.items())
+        given_inputs = tuple(self._input_rows(inputs[name], some) for name, some in rows.items())
         return Example(
             name=_free_name(node, self.task.key),
             place=NOWHERE,
@@ -295,7 +295,7 @@ class _Attempts:
         place = zone(str(self.task.node.spark["timezone"]))
         return datetime.fromtimestamp(self.now, place).replace(tzinfo=None).isoformat(sep=" ")
 
-    def _given(self, task_input: Input, some: Rows) -> Given:
+    def _input_rows(self, task_input: Input, some: Rows) -> Given:
         slot = next((slot for slot in self.task.node.slots if slot.name == task_input.name), None)
         read = task_input.schema if slot is None else _read(self.task.node, slot, task_input.schema)
         declared = read if slot is None else self.columns.of_dataset(slot.dataset)

@@ -15,7 +15,7 @@ from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Fac
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.graph import kind_of
-from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits, seen
+from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits, visible_decisions
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 PAGE: Final = 100
@@ -36,7 +36,7 @@ def catalogue(
         return {
             "query": query,
             "chosen": dict(chosen),
-            "total": len(seen(ctx, plan)),
+            "total": len(visible_decisions(ctx, plan)),
             "found": len(fitting),
             "items": [_catalogue_hit(hit, facts, own) for hit in page],
             "facets": _facets(values.values(), chosen),

@@ -65,7 +65,7 @@ def hits(
     """All of them, the best first, and what was not looked at. `as_shown`: with the states that pages show, not those
     that the plan alone knows."""
     words, notes = words_in.words_of(query), list[str]()
-    decisions: Sequence[Decision] = seen(ctx, plan)
+    decisions: Sequence[Decision] = visible_decisions(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
         decisions = as_known(ctx, facts.tx, facts, decisions)
     ages: Mapping[str, DatasetFreshness] = {}
@@ -79,7 +79,7 @@ def hits(
     return matching, notes
 
 
-def seen(ctx: Context, plan: Plan) -> list[Decision]:
+def visible_decisions(ctx: Context, plan: Plan) -> list[Decision]:
     """Of datasets and copies that the actor may know of."""
     return [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
 

@@ -47,7 +47,7 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
         try:
             offered = _looked_up(store, theirs, namespace, branch, node, listing)
         except FeedNotGranted as e:
-            offered = _Found(None, user_error(e.code, str(e)))
+            offered = _Offered(None, user_error(e.code, str(e)))
         lost = _given_up(ours, branch, node, listing) if node.feed.namespace != namespace else []
         if lost and listing.root is not None:
             again = {
@@ -55,7 +55,7 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
                 for some in _pieces(lost, FRAGMENTS)
                 for fragment in theirs.fragments(some).values()
             }
-            step: _Fragments | _Known | None = _again(ours, namespace, node, listing, again)
+            step: _Fragments | _Update | None = _again(ours, namespace, node, listing, again)
         else:
             step = _step(theirs, ours, namespace, node, listing, offered)
     if isinstance(step, _Fragments):
@@ -66,23 +66,23 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Offered:
     """What is to be known from now on: a state (None: what is known stays), and what is wrong."""
 
     state: State | None
     error: TaskError | None = None
 
 
-def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, listing: Listing) -> _Found:
+def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, listing: Listing) -> _Offered:
     address = node.feed
     assert address is not None
     feed = granted(theirs, address, namespace, node.dataset.partition(".")[0])
     offered = offer(theirs, feed)
     if offered.state is not None and offered.state.root != listing.root and branch == MAIN:
-        circle = circles.found(store, address.namespace, feed.dataset, (namespace, node.dataset))
+        circle = circles.circle_of(store, address.namespace, feed.dataset, (namespace, node.dataset))
         if circle:
-            return _Found(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
-    return _Found(offered.state, _breach(address, offered))
+            return _Offered(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
+    return _Offered(offered.state, _breach(address, offered))
 
 
 def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
@@ -99,13 +99,13 @@ def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
 
 
 def _step(
-    theirs: Tx, ours: Tx, namespace: str, node: Source, before: Listing, offered: _Found
-) -> _Fragments | _Known | None:
+    theirs: Tx, ours: Tx, namespace: str, node: Source, before: Listing, offered: _Offered
+) -> _Fragments | _Update | None:
     key = ids.feed_columns_key(node.listing)
     if offered.state is None or _is_known(ours, before, key, offered.state):
         if before.error == offered.error:
             return None
-        return _Known(before, replace(before, error=offered.error))
+        return _Update(before, replace(before, error=offered.error))
     state, old = offered.state, before.root or tree.EMPTY_ROOT
     changes = list(tree.diff(_Both(theirs, ours), old, state.root))
     missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
@@ -122,7 +122,7 @@ def _step(
     listing = replace(
         before, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=offered.error, held=None
     )
-    return _Known(before, listing, nodes, parts, removed_keys, {key: {"schema": state.schema}})
+    return _Update(before, listing, nodes, parts, removed_keys, {key: {"schema": state.schema}})
 
 
 def _is_known(ours: Tx, listing: Listing, key: bytes, state: State) -> bool:
@@ -255,7 +255,7 @@ def _below(path: str, fragment: Fragment) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Update:
     """What is known from now on, in place of `before`."""
 
     before: Listing

@@ -23,7 +23,7 @@ from controlplane.operations.explore import graph
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class BranchComponents:
     """All that is declared in a branch, as compiled. `principal`: who is told of what it sees, and of no other."""
 
     desired: Desired
@@ -79,9 +79,9 @@ class Whole:
         }
 
 
-def whole(ctx: Context, branch: str) -> Whole:
+def of_branch(ctx: Context, branch: str) -> BranchComponents:
     with ctx.looking(branch) as (_, facts):
-        return Whole(facts.desired, ctx.principal)
+        return BranchComponents(facts.desired, ctx.principal)
 
 
 def _edges(node: Node) -> list[ComponentEdge]:

@@ -143,7 +143,7 @@ def history(
         took = work.of_states(facts.tx, branch, name, shown, states)
         counting = Counting(Counted(facts.nodes), most_reads)  # neighbours have roots in common: planning keeps them
         of_past = generations.Earlier.of(facts.tx, counting, branch, name, states, is_all=is_all)
-        accounts = {s.seq: of_past.told(s) for s in shown}
+        accounts = {s.seq: of_past.account_of(s) for s in shown}
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,

@@ -21,7 +21,7 @@ CHANGES_READ: Final = 1_000  # audited ones
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Account:
     """`same_as`: a generation. None: nothing is known, or there is none."""
 
     same_as: int | None
@@ -47,7 +47,7 @@ class Earlier:
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch, [flow]))
         return cls([*states, *older], counting, audit)
 
-    def told(self, state: State) -> Told:
+    def account_of(self, state: State) -> Account:
         """Of the first state of a generation."""
         earlier = [other for other in self.states if other.seq < state.seq]
         before = earlier[0] if earlier else None
@@ -55,7 +55,7 @@ class Earlier:
         changes = None
         if before is not None or state.seq == 1:
             changes = self.counting.between(tree.EMPTY_ROOT if before is None else before.root, state.root)
-        return Told(next(same, None), changes, self._actor(state, before))
+        return Account(next(same, None), changes, self._actor(state, before))
 
     def _actor(self, state: State, before: State | None) -> str | None:
         """Who applied its code, where that is what made it; or who asked for it."""

@@ -49,7 +49,7 @@ def veiled(ctx: Context, branches: Iterable[str]) -> Context:
     return replace(ctx, veil=veil_of(ctx, branches)) if ctx.principal.within else ctx
 
 
-def seen(ctx: Context, answer: T) -> T:
+def visible(ctx: Context, answer: T) -> T:
     """An answer as the actor may see it. Raises NotFound for what is about something hidden."""
     if ctx.veil is None:
         return answer

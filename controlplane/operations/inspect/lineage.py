@@ -53,7 +53,7 @@ _PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LineageRequest:
     """Of a dataset: a column (all of them by default), a partition, a generation or time (the newest state by default).
     `object`: a source object of a read component, in place of a partition."""
 
@@ -66,14 +66,14 @@ class Asked:
     limit: int = SHOWN_LINKS
 
 
-def lineage(ctx: Context, branch: str, request: Asked, lake: ObjectStore | None = None) -> LineageAnswer:
+def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStore | None = None) -> LineageAnswer:
     """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
     with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
         present = desired(tx, branch, namespace=ctx.namespace)
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx)
-        return _Telling(ctx.namespace, tx, branch, asked=request, present=present, nodes=nodes, lake=lake).answer()
+        return _Telling(ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -94,13 +94,13 @@ class _Telling:
     namespace: str
     tx: Tx
     branch: str
-    asked: Asked
+    request: LineageRequest
     present: Desired
     nodes: tree.NodeStore
     lake: ObjectStore | None
 
     def answer(self) -> LineageAnswer:
-        request, notes = self.asked, list[str]()
+        request, notes = self.request, list[str]()
         state = self._state()
         code = self._code(state, notes)
         readers = self._readers(code, notes)
@@ -132,7 +132,7 @@ class _Telling:
 
     def _state(self) -> State | None:
         """None where nothing was committed, or for a write component."""
-        request = self.asked
+        request = self.request
         if request.point is not None:
             return state_of(self.tx, self.branch, request.dataset, request.point)
         state = self.tx.states(self.branch, [request.dataset]).get(request.dataset)
@@ -142,31 +142,31 @@ class _Telling:
 
     def _code(self, state: State | None, notes: list[str]) -> Desired:
         """Present code; with the dataflow as it was where the generation is of other code."""
-        if state is None or self.asked.point is None:
+        if state is None or self.request.point is None:
             return self.present
         return part_views.code_of(self.tx, self.namespace, self.branch, self.present, state, notes)
 
     def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
-        if self.asked.direction == "upstream":
+        if self.request.direction == "upstream":
             return []
-        below = code.graph.downstream({self.asked.dataset})
+        below = code.graph.downstream({self.request.dataset})
         if len(below) > MOST_COMPONENTS:
             notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
         return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
 
     def _columns(self, lineages: Lineages) -> list[str]:
-        name, own = self.asked.column, lineages.of(self.asked.dataset)
+        name, own = self.request.column, lineages.of(self.request.dataset)
         if name is None:
             return list(own.fields)
         column = own.column(name)
         if column is None:
             there = ", ".join(list(own.fields)[:12]) or "none that is known yet"
-            raise NotFound(f"dataset {self.asked.dataset} has no column {name!r}; there is {there}")
+            raise NotFound(f"dataset {self.request.dataset} has no column {name!r}; there is {there}")
         return [column]
 
     def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> Links:
-        request = self.asked
+        request = self.request
         if request.direction == "upstream":
             return links_of.upstream(lineages, request.dataset, chosen, request.limit)
         return links_of.downstream(lineages, readers, request.dataset, chosen, request.limit)
@@ -185,7 +185,7 @@ class _Telling:
     # --- partitions -------------------------------------------------------------------------------
 
     def _parts(self, code: Desired, facts: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
-        request, nodes = self.asked, self.nodes
+        request, nodes = self.request, self.nodes
         if state is None:
             return
         if request.partition is not None and request.partition not in tree.lookup(
@@ -207,10 +207,10 @@ class _Telling:
 
     def _holding(self, code: Desired, facts: StoredFacts, uri: str) -> frozenset[str]:
         """The partitions of the read component that an object is in."""
-        node = code.nodes[self.asked.dataset]
+        node = code.nodes[self.request.dataset]
         listing = facts.listing(node.listing) if isinstance(node, Source) else None
         if not isinstance(node, Source) or listing is None or listing.root is None:
-            raise NotFound(f"{self.asked.dataset} is no read component with a listing: only such have source objects")
+            raise NotFound(f"{self.request.dataset} is no read component with a listing: only such have source objects")
         keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
         while page := list(islice(searched, _PAGE)):
@@ -235,8 +235,8 @@ class _Telling:
         tx, flow = self.tx, state.dataset.partition(".")[0]
         audit = Audit(tx.changes(self.branch, CHANGES_READ), tx.revisions(self.branch))
         attempt, versions = None, None
-        if self.asked.partition is not None:
-            entry = tree.lookup(self.nodes, state.root, [self.asked.partition]).get(self.asked.partition)
+        if self.request.partition is not None:
+            entry = tree.lookup(self.nodes, state.root, [self.request.partition]).get(self.request.partition)
             fragment = tx.fragments([entry.fragment]).get(entry.fragment) if entry else None
             if fragment is not None:
                 attempt = fragment.attempt

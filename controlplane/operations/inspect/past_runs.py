@@ -91,7 +91,7 @@ def no_run(branch: str, id: str) -> NotFound:
     return NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
 
 
-def one(ctx: Context, branch: str, id: str) -> PastRunAnswer:
+def past_run(ctx: Context, branch: str, id: str) -> PastRunAnswer:
     """A run with its steps and attempts. Raises NotFound."""
     flow = id.partition(".")[0]
     with ctx.looking(branch) as (plan, facts):

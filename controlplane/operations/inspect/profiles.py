@@ -93,7 +93,7 @@ def history(
         look = Look(tx)
         profiled: list[tuple[State, Profile]] = []
         states = _generations(tx, branch, name)[:GENERATIONS]
-        look.kept = tx.profiles(state.root for state in states)
+        look.stored_profiles = tx.profiles(state.root for state in states)
         for state in states:
             try:
                 profiled.append((state, look.at(state.root, state.rows)))
@@ -164,7 +164,7 @@ class Look:
 
     tx: Tx
     left: int = LEAVES_A_LOOK
-    kept: dict[bytes, bytes] = field(default_factory=dict)
+    stored_profiles: dict[bytes, bytes] = field(default_factory=dict)
     new: dict[bytes, Profile] = field(default_factory=dict)
     is_partial: bool = False
 
@@ -174,10 +174,10 @@ class Look:
             return nothing()
         if root in self.new:
             return self.new[root]
-        if root not in self.kept:
-            self.kept |= self.tx.profiles([root])
-        if root in self.kept:
-            return unpacked(self.kept[root], rows)
+        if root not in self.stored_profiles:
+            self.stored_profiles |= self.tx.profiles([root])
+        if root in self.stored_profiles:
+            return unpacked(self.stored_profiles[root], rows)
         ref, node = load_root(self.tx, root)
         return self._of(ref, node, rows)
 
@@ -194,7 +194,7 @@ class Look:
                 self.is_partial = True
                 return unknown(rows)
             self.left -= 1
-            return self._kept(node, self._fragments(list(node.columns.entries())))
+            return self._cached(node, self._fragments(list(node.columns.entries())))
         refs = list(all_children(ref, node))
         counts = [node.row_totals(i).content.rows for i in range(len(refs))]
         stored = self.tx.profiles(child.digest for child in refs)
@@ -213,9 +213,9 @@ class Look:
                 parts.append(self._of(below, loaded, count))
                 is_whole &= below.digest in self.new
         combined = merged(parts)
-        return self._kept(node, combined) if is_whole else combined
+        return self._cached(node, combined) if is_whole else combined
 
-    def _kept(self, node: Node, content: Profile) -> Profile:
+    def _cached(self, node: Node, content: Profile) -> Profile:
         self.new[node.digest] = content
         return content
 

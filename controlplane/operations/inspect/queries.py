@@ -74,7 +74,7 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryRequest:
     """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
     that is meant of tables that name none. `settings`: of Spark's session, where they are not those of all queries."""
 
@@ -102,7 +102,7 @@ def answer(
     ctx: Context,
     queries: Queries,
     branch: str,
-    request: Asked,
+    request: QueryRequest,
     *,
     cancel: Cancel | None = None,
     bounds: PageBounds = PAGE,
@@ -116,7 +116,9 @@ def answer(
         return _page(ctx, queries, begun.session, read, after=0, bounds=bounds)
 
 
-def kept(ctx: Context, queries: Queries, branch: str, request: Asked, *, cancel: Cancel | None = None) -> KeptResult:
+def kept_result(
+    ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel | None = None
+) -> KeptResult:
     """All rows, where they are kept. Raises as `answer`."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
@@ -131,7 +133,7 @@ class Stream:
     pieces: Generator[bytes, None, None]
 
 
-def stream(ctx: Context, queries: Queries, branch: str, request: Asked, *, cancel: Cancel) -> Stream:
+def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
     """As `answer`, as it comes; what goes wrong with the first piece is raised here."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
@@ -207,7 +209,7 @@ class _Begun:
 
     session: QuerySession
     results: QueryResults
-    asked: Asked
+    asked: QueryRequest
     tables: tuple[Resolved, ...]
     id: str
     place: str  # where its result is kept
@@ -242,7 +244,7 @@ def _begin(
     ctx: Context,
     queries: Queries,
     branch: str,
-    request: Asked,
+    request: QueryRequest,
     *,
     cancel: Cancel,
     ends: ExitStack,
@@ -278,7 +280,7 @@ def _place(ctx: Context, id: str) -> str:
     return id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
 
 
-def _identity(engine: str, request: Asked, tables: tuple[Resolved, ...]) -> str:
+def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) -> str:
     """Equal queries over equal rows have equal results."""
     read = [
         (table.branch, named(table.reference), table.state.root, schema_id(table.state.schema))
@@ -324,7 +326,9 @@ def _page(
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _resolved(ctx: Context, tx: Tx, branch: str, request: Asked, references: list[Reference]) -> tuple[Resolved, ...]:
+def _resolved(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
+) -> tuple[Resolved, ...]:
     """One for each table that the engine tells apart. The one place where it is asked who may read them."""
     by_reference = dict[tuple[str, str, str], Resolved]()
     for reference in references:
@@ -334,7 +338,7 @@ def _resolved(ctx: Context, tx: Tx, branch: str, request: Asked, references: lis
     return tuple(by_reference.values())
 
 
-def _resolve(ctx: Context, tx: Tx, branch: str, request: Asked, reference: Reference) -> Resolved:
+def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference) -> Resolved:
     branch_named, flow, table = named(reference)
     name, _, point = table.partition("@")
     dataset, home = f"{flow}.{name}", branch_named or branch
@@ -359,13 +363,13 @@ def _with_files(tx: Tx, table: Resolved) -> QueryTable:
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 
-def _point(text: str, request: Asked) -> Point | None:
+def _point(text: str, request: QueryRequest) -> Point | None:
     """Engines take the case of letters from names, which are asked in lower case here."""
     return addresses.point_of(text.upper()) if text else request.at
 
 
 def _not_found(
-    ctx: Context, tx: Tx, branch: str, request: Asked, reference: Reference, dataset: str, *, error: NotFound
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
 ) -> HeadgateError:
     """The error where the dataset has data, or the branch is not there; else what may have been meant."""
     if branch != "main" and branch not in tx.branches():
@@ -375,7 +379,9 @@ def _not_found(
     return _unknown(ctx, tx, branch, request, reference, dataset)
 
 
-def _unknown(ctx: Context, tx: Tx, branch: str, request: Asked, reference: Reference, dataset: str) -> QueryRefused:
+def _unknown(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
+) -> QueryRefused:
     """The same for what is not there and for what must not be read."""
     readable = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
     near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
@@ -385,5 +391,5 @@ def _unknown(ctx: Context, tx: Tx, branch: str, request: Asked, reference: Refer
     return _refused(request, reference, f"there is no table {dataset} with committed data in {branch}", hint)
 
 
-def _refused(request: Asked, reference: Reference, message: str, hint: str = "") -> QueryRefused:
+def _refused(request: QueryRequest, reference: Reference, message: str, hint: str = "") -> QueryRefused:
     return QueryRefused(problem_at(request.sql, reference["at"], "unknown-table", message, hint))

@@ -13,7 +13,7 @@ from controlplane.core.model.answers.promotion import PromotionComparison
 from controlplane.core.model.json_values import JsonObject
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked, EngineName, Queries
+from controlplane.operations.inspect.queries import EngineName, Queries, QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import KeptResult
 from dataplane.contract.jobs import SparkSettings
@@ -38,11 +38,11 @@ def compare(
 ) -> PromotionComparison:
     """Both are run where their results are not kept from before; the tables are the reader's to see. What keeps either
     from having rows is told as the reason, and raised only where the query was cancelled."""
-    request = Asked(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
+    request = QueryRequest(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
     by_spark = replace(request, engine="spark", settings=cast("JsonObject", dict(settings)))
     try:
-        of_query = queries.kept(ctx, queried, branch, request, cancel=cancel)
-        of_transform = queries.kept(ctx, queried, branch, by_spark, cancel=cancel)
+        of_query = queries.kept_result(ctx, queried, branch, request, cancel=cancel)
+        of_transform = queries.kept_result(ctx, queried, branch, by_spark, cancel=cancel)
         if of_query.more or of_transform.more:
             return _comparison(engine, of_query, reason=TOO_MANY)
         if of_query.generations != of_transform.generations:

@@ -63,7 +63,7 @@ def plan(
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(shown_item) for shown_item in edit.changes]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
-    past_costs = costs.known(facts, work)
+    past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
         "branch": branch,
         "state": "work" if work else "nothing",

@@ -44,9 +44,9 @@ def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary 
         "waited_s": round(max(0.0, began - min(a.queued_at for a in attempts)), 3),
         "rows": sum(a.rows for a in attempts),
         "bytes_written": sum(a.bytes_written for a in attempts),
-        "bytes_read": _whole(_sum(a.bytes_read for a in attempts)),
-        "spark_jobs": _whole(_sum(a.spark_jobs for a in attempts)),
-        "spark_stages": _whole(_sum(a.spark_stages for a in attempts)),
+        "bytes_read": _as_int(_sum(a.bytes_read for a in attempts)),
+        "spark_jobs": _as_int(_sum(a.spark_jobs for a in attempts)),
+        "spark_stages": _as_int(_sum(a.spark_stages for a in attempts)),
         "spark_ui": last.spark_ui,
         "event_log": last.event_log,
         "slow": slowness(attempts, usual),
@@ -73,7 +73,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _whole(value: float | None) -> int | None:
+def _as_int(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 

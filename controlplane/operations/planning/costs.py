@@ -20,7 +20,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 COMPUTED = ("compute", "sync")  # actions whose tasks have a past
 
 
-def known(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
+def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
     """What a task of each dataset takes, of those that have a past: as much more or less than its past attempts took as
     it has more or fewer rows to read by now than for the newest state."""
     datasets = sorted({item.dataset for item in items if _has_tasks(item)})

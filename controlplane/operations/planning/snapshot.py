@@ -231,7 +231,7 @@ class StoreSnapshot:
         cache: NodeCache,
         looked: PlanListings = NO_LISTINGS,
     ) -> None:
-        self.tx, self.branch, self._known, self.looked = tx, branch, fetched, looked
+        self.tx, self.branch, self._fetched, self.looked = tx, branch, fetched, looked
         self.compiled = desired
         self._decided: Desired | None = None
         self.overlay = Overlay(tx)
@@ -262,14 +262,14 @@ class StoreSnapshot:
     @property
     def observed(self) -> Fetched:
         """Not to be changed."""
-        return self._known
+        return self._fetched
 
     @property
     def states(self) -> Mapping[str, State]:
-        return self._known.states
+        return self._fetched.states
 
     def state(self, dataset: str) -> State | None:
-        return self._known.states.get(dataset)
+        return self._fetched.states.get(dataset)
 
     def history(self, dataset: str, limit: int = RECENT) -> tuple[State, ...]:
         return self.tx.history(self.branch, dataset, limit)
@@ -278,19 +278,19 @@ class StoreSnapshot:
         return self.tx.settled(self.branch, states) if states else ()
 
     def building(self, dataset: str) -> PartialState | None:
-        return self._known.buildings.get(dataset)
+        return self._fetched.buildings.get(dataset)
 
     def begun(self, dataset: str) -> UnfinishedRun | None:
-        return self._known.begun.get(dataset)
+        return self._fetched.begun.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:
-        return self._known.listings.get(id)
+        return self._fetched.listings.get(id)
 
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return self.looked.partitions(self.tx, keys)
 
     def pinned(self, dataset: str) -> Pin | None:
-        return self._known.pins.get(dataset)
+        return self._fetched.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:
         return self.tx.traces(keys) if keys else {}
@@ -309,16 +309,16 @@ class StoreSnapshot:
         return read_tasks
 
     def target(self, component: str) -> Target | None:
-        return self._known.targets.get(component)
+        return self._fetched.targets.get(component)
 
     def forced(self, dataset: str) -> int:
-        return self._known.forces.get(dataset, 0)
+        return self._fetched.forces.get(dataset, 0)
 
     def is_paused(self, dataset: str) -> bool:
-        return is_paused(self.compiled.nodes[dataset], self._known.paused)
+        return is_paused(self.compiled.nodes[dataset], self._fetched.paused)
 
     def holds(self) -> Mapping[str, Hold]:
-        return self._known.holds
+        return self._fetched.holds
 
 
 def plan_now(

@@ -156,14 +156,14 @@ class _Log:
         return live_log.commit(self._table, (before or after).schema, after, removed, added)
 
     def checkpoint(self, state: State) -> MadeFile:
-        body, _ = self._whole(state)
+        body, _ = self._full_log(state)
         return MadeFile(live_log.checkpoint_file(state.generation), body, state.at)
 
     def hint(self, state: State) -> MadeFile:
-        _, actions = self._whole(state)
+        _, actions = self._full_log(state)
         return MadeFile(live_log.HINT, live_log.hint(state.generation, int(actions)), state.at)
 
-    def _whole(self, state: State) -> tuple[bytes, bytes]:
+    def _full_log(self, state: State) -> tuple[bytes, bytes]:
         """The checkpoint, and how many actions are in it, in digits."""
         entries = tree.scan(self._nodes, state.root)
 

@@ -41,7 +41,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """A page of a listing. `after`: behind this key; a position goes before it."""
 
     prefix: str = ""
@@ -95,7 +95,7 @@ class S3View:
             s3_object = None if state is None else self._objects.find_part(tx, state, name)
         return None if s3_object is None else s3_object._replace(name=path)
 
-    def page(self, reader: Reader, request: Asked) -> Page:
+    def page(self, reader: Reader, request: PageRequest) -> Page:
         """Raises OutOfScope for a prefix below which the key reads nothing, and NoSuchListing."""
         reader.check_prefix(request.prefix)
         with self._store.read(self.namespace) as tx:
@@ -119,7 +119,7 @@ def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
     return None if is_before_gap(tx, table.ref.branch, newest, point) else newest
 
 
-def _level(tx: Tx, reader: Reader, request: Asked, position: Position) -> Page:
+def _level(tx: Tx, reader: Reader, request: PageRequest, position: Position) -> Page:
     names = levels.names(tx, reader, request.prefix)
     rest = [name for name in names if name > position.after]
     shown = rest[: request.limit]
@@ -130,9 +130,9 @@ def _level(tx: Tx, reader: Reader, request: Asked, position: Position) -> Page:
 class _Listing:
     """One page at work."""
 
-    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, request: Asked, position: Position) -> None:
+    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, request: PageRequest, position: Position) -> None:
         self._tx, self._reader, self._objects = tx, reader, objects
-        self._asked, self._begin = request, position
+        self._request, self._begin = request, position
         self._moment = Moment(position.milliseconds)
         self._ahead = FEW if request.delimiter else request.limit + 2  # the one that it began with, and the next page's
         self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
@@ -149,7 +149,7 @@ class _Listing:
                 if steps == STEPS:
                     objects_left = self._walk(common + LAST)
                 continue
-            if len(objects) + len(prefixes) == self._asked.limit:
+            if len(objects) + len(prefixes) == self._request.limit:
                 return Page(tuple(objects), tuple(prefixes), self._next(last))
             if common:
                 prefixes.append(common)
@@ -165,7 +165,7 @@ class _Listing:
 
     def _common(self, name: str) -> str:
         """The common prefix that a key is shown by; empty if it is shown itself."""
-        delimiter, prefix = self._asked.delimiter, self._asked.prefix
+        delimiter, prefix = self._request.delimiter, self._request.prefix
         cut = name.find(delimiter, len(prefix)) if delimiter else -1
         return name[: cut + len(delimiter)] if cut >= 0 else ""
 
@@ -176,7 +176,7 @@ class _Listing:
 
     def _walk(self, after: str) -> Iterator[S3Object]:
         """Objects with the prefix, by their whole keys, behind `after`."""
-        prefix = self._asked.prefix
+        prefix = self._request.prefix
         for table in levels.tables(self._tx, self._reader, prefix, after):
             yield from self._of_table(table, prefix, after)
 

@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Limits:
     """For how long old generations are kept: whichever of the two keeps more."""
 
     generations: int = GENERATIONS
@@ -106,7 +106,7 @@ def collect(
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
-    default = Kept(generations, days)
+    default = Limits(generations, days)
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
@@ -137,7 +137,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
 # --- states and build traces ----------------------------------------------------------------------
 
 
-def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int:
+def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> int:
     """Of each dataset the oldest ones, again and again until all are gone; and what was found in their rows."""
     total, count = 0, -1
     before: Mapping[tuple[str, str], Span] = {}
@@ -169,9 +169,9 @@ def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str],
             tx.forget_memos(some)
 
 
-def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Kept, now: float) -> Iterator[Expired]:
+def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now: float) -> Iterator[Expired]:
     """Of each dataset that has any, states whose time is over."""
-    declared: dict[str, Mapping[str, Kept] | None] = {}
+    declared: dict[str, Mapping[str, Limits] | None] = {}
     for span in spans:
         if span.branch not in declared:
             declared[span.branch] = _declared(tx, namespace, span.branch)
@@ -180,16 +180,16 @@ def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Kept, now: 
             yield from _old(span, retention_by_dataset.get(span.dataset, default), now)
 
 
-def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Kept] | None:
+def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Limits] | None:
     """What blueprints say; None if they cannot be read, and nothing may be dropped."""
     nodes = desired(tx, branch, namespace=namespace)
     if nodes.left_out:
         return None
     retentions = ((name, node.component.retention) for name, node in nodes.nodes.items())
-    return {name: Kept(retention.generations, retention.days) for name, retention in retentions}
+    return {name: Limits(retention.generations, retention.days) for name, retention in retentions}
 
 
-def _old(span: Span, limits: Kept, now: float) -> Iterator[Expired]:
+def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
     """Generations and times grow with the states' numbers, so what is old is a beginning of the span."""
     before = now - limits.days * DAY_S
     below, last = span.generation - limits.generations, span.seq - RECENT

@@ -165,12 +165,12 @@ class _Broken:
 
     def __init__(self, tx: Tx, lost: Lost) -> None:
         self._tx, self._lost, self._keys = tx, lost, sorted(lost)
-        self._known: dict[bytes, bool] = {}
+        self._audited: dict[bytes, bool] = {}
 
     def __call__(self, root: bytes) -> bool:
-        if root not in self._known:
-            self._known[root] = self._is_broken(root)
-        return self._known[root]
+        if root not in self._audited:
+            self._audited[root] = self._is_broken(root)
+        return self._audited[root]
 
     def _is_broken(self, root: bytes) -> bool:
         try:

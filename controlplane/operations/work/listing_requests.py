@@ -58,7 +58,7 @@ def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) 
         for id in {node.listing for node in due}:
             tx.put_listing(plan_listings.begun(plan, id, shared.get(id), tx.now()))
         own = [replace(node, listing=plan_listings.id_of(plan, node.listing)) for node in due]
-        requests = replace(_asked(tx, branch, own, shared, unseen), plan=plan)
+        requests = replace(_requests_of(tx, branch, own, shared, unseen), plan=plan)
         listings.dispatch(tx, branch, own, requests.demand)
     ctx.wake()
     return requests
@@ -79,7 +79,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
         chosen = [node for node in sources if node.dataset not in unseen]
         before = tx.listings(node.listing for node in chosen)
         listings.request(tx, chosen)
-        requests = _asked(tx, branch, chosen, before, unseen)
+        requests = _requests_of(tx, branch, chosen, before, unseen)
         listings.dispatch(tx, branch, chosen, requests.demand)
     ctx.wake()
     return requests
@@ -89,16 +89,16 @@ def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool =
     """An operator asks for new listings of just these sources: plans wait for what is found."""
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):
-        return _asked(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
+        return _requests_of(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
     before = tx.listings(node.listing for node in sources)
     listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
     paused = tx.paused(branch)
     unseen = {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
     chosen = [node for node in sources if node.dataset not in unseen]
-    return _asked(tx, branch, chosen, before, unseen)
+    return _requests_of(tx, branch, chosen, before, unseen)
 
 
-def _asked(
+def _requests_of(
     tx: Tx, branch: str, nodes: Sequence[Source], before: Mapping[bytes, Listing], unseen: Mapping[str, str]
 ) -> ListingRequests:
     numbers = {id: listing.requested for id, listing in tx.listings(n.listing for n in nodes).items()}

@@ -125,7 +125,7 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = d
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingTask:
     """A listing that is to be queued: `turn` counts those of its dataflow before it that are not over."""
 
     demand: str
@@ -136,7 +136,7 @@ class Wanted:
 
 def to_queue(
     tx: Tx, branch: str, nodes: Iterable[Source], current: Mapping[bytes, Listing], demanding: Demanding = demand_of
-) -> list[Wanted]:
+) -> list[ListingTask]:
     """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
@@ -151,7 +151,7 @@ def to_queue(
         task, job = _task(current[id], group)
         demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
         if not _is_under_way(demands.get(demand, {}), task):
-            listing_tasks.append(Wanted(demand, task, job, turns[flow]))
+            listing_tasks.append(ListingTask(demand, task, job, turns[flow]))
         turns[flow] += 1
     return listing_tasks
 

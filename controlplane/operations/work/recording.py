@@ -104,7 +104,7 @@ class Recording:
         self._done(by_state["done"])
         for result in by_state["failed"]:
             self._failed(bytes.fromhex(result["task"]), result["error"])
-        self._found([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
+        self._note_types([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
         self._void(by_state["void"])
         silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
         if silent := {key for key in silent if self._is_open(key)}:
@@ -224,13 +224,13 @@ class Recording:
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
-            self._gone(key, error)
+            self._request_whole_target(key, error)
         elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
             self.release([key], error)
         else:
             self._give_up(key, error)
 
-    def _found(self, results: list[TaskResult]) -> None:
+    def _note_types(self, results: list[TaskResult]) -> None:
         """The types that a driver found in files that it could not read."""
         if results:
             self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
@@ -256,7 +256,7 @@ class Recording:
         for id in {self._listing(key) for key in keys}:
             listings.ask(self.tx, id)
 
-    def _gone(self, key: bytes, error: TaskError) -> None:
+    def _request_whole_target(self, key: bytes, error: TaskError) -> None:
         """The task ends without a result, and who still wants it wants all of the target: what others have under way
         may have been written before."""
         for branch, name in self.tx.demanding(key):

@@ -87,7 +87,7 @@ class PageServices(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PageRequest:
     """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: what the
     page is about, by `?branch=`; `branches`: those that there are, main first."""
 
@@ -154,7 +154,7 @@ BETWEEN = "..."  # two branches in an address
 LOOKS: frozenset[Permission] = frozenset({"view", "data"})
 
 
-def asking(request: Request, proof_sent: str | None = None) -> Asking:
+def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequest:
     """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
@@ -178,4 +178,4 @@ def asking(request: Request, proof_sent: str | None = None) -> Asking:
         raise branches.no_branch(branch)
     context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
     request.state.reader = context  # whose words an error is told in
-    return Asking(request, services, token, context, proof, branch=branch, branches=tuple(names))
+    return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))
