@@ -1,7 +1,6 @@
 """Puts a control plane together in this process: store, lake, pool, publisher, loop, API; takes it down in order.
 
 Everything heavy is imported where it is needed: a `run` with nothing to do is mostly the time that imports take.
-Does not belong here: any decision.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for clients.
-
-Does not belong here: what is stored in the database or the lake.
-"""
+"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for
+clients."""
 
 from __future__ import annotations
 

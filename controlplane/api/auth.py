@@ -1,7 +1,7 @@
 """Who may call a route: each needs one permission, which its router or the route itself names; four are public,
 one is for who has a signed link, and one for who has an identity token.
 
-A router that names none is open to administrators alone. Does not belong here: what permissions there are.
+A router that names none is open to administrators alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Entity tags of records: they name content, so data that did not change is not sent again (RFC 9110, 8.8 and 13.1.2).
-
-Does not belong here: tags of revisions (`calls`), which guard changes.
-"""
+"""Entity tags of records: they name content, so data that did not change is not sent again (RFC 9110, 8.8 and
+13.1.2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
 
 Answers are described by the types that routes return, when the document is first asked for: the API starts without
-them, and no answer is validated. Does not belong here: shapes of one route's body.
+them, and no answer is validated.
 """
 
 from __future__ import annotations

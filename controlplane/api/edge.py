@@ -1,7 +1,4 @@
-"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks.
-
-Does not belong here: anything that knows what routes do.
-"""
+"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks."""
 
 from __future__ import annotations
 

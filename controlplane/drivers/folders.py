@@ -1,8 +1,7 @@
 """Folders of packages that drivers on this machine installed for transforms, and that nobody needs any more.
 
 Drivers make them (`dataplane.transform.packages`). Beside a folder stand `NAME.sets`, a line for each set of
-requirements that it was used for, and `NAME.lock`, which is shared by whoever uses it. Does not belong here: which
-requirements are needed.
+requirements that it was used for, and `NAME.lock`, which is shared by whoever uses it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""When each child last called, as the API of this process noted it. In memory: children call no other process.
-
-Does not belong here: what follows from silence (`local`); leases, which are in the database and are about attempts.
-"""
+"""When each child last called, as the API of this process noted it. In memory: children call no other process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that whoever launches into a
 slot that somebody else has just taken is told so: there are never more Jobs than slots, however many processes try.
-Does not belong here: what is asked for (`manifests`), what it means (`verdicts`), how to ask (`cluster`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Child processes that an earlier service of the same home left, known by their number and the time they began.
 
-A number alone is given to another process once its own has ended. Does not belong here: starting children, and what
-they had finished.
+A number alone is given to another process once its own has ended.
 """
 
 from __future__ import annotations

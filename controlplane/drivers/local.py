@@ -1,7 +1,7 @@
 """The pool of child processes on this machine.
 
 Every child leads a process group, so that its JVM ends with it, and reads from a pipe that this process holds open, so
-that it ends with this process. Does not belong here: when to start or end how many.
+that it ends with this process.
 """
 
 from __future__ import annotations

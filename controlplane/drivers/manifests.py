@@ -1,7 +1,4 @@
-"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON.
-
-Does not belong here: asking, and what comes of it.
-"""
+"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an operator says of pools on Kubernetes, read from JSON once: sizes, places, limits.
-
-Does not belong here: what becomes of it in a cluster (`manifests`), how many of a pool run (`kubernetes`).
-"""
+"""What an operator says of pools on Kubernetes, read from JSON once: sizes, places, limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings.
-
-Does not belong here: asking (`query_pods`), and the pod itself (`side_manifests`).
-"""
+"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings."""
 
 from __future__ import annotations
 

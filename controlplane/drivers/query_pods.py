@@ -1,7 +1,7 @@
 """The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
 
 What there is, the cluster knows: a Job's name tells what it was made of and a number, so that the second replica to
-ask for one finds the first one's. Does not belong here: what is asked for (`query_manifests`), and the queries.
+ask for one finds the first one's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The pod of a Spark session: what a cluster is asked for, as plain JSON. Pure functions of the settings and a note.
-
-Does not belong here: asking (`session_pods`), and the pod itself (`side_manifests`).
-"""
+"""The pod of a Spark session: what a cluster is asked for, as plain JSON. Pure functions of the settings and a note."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Pods of Spark sessions in a cluster, one for each. What there is, the cluster knows: another replica, or this one
-once it was started again, finds sessions by their Jobs, with whose they are.
-
-Does not belong here: what is asked for (`session_manifests`), what a pod is told, and when a session ends.
-"""
+once it was started again, finds sessions by their Jobs, with whose they are."""
 
 from __future__ import annotations
 

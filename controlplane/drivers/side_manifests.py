@@ -1,7 +1,6 @@
 """Pods that are neither drivers nor workers, as plain JSON: what those of queries and of sessions have in common.
 
-Their labels are not those of drivers and workers, which are no business of theirs. Does not belong here: which Jobs
-there are, and what is in their names (`query_manifests`, `session_manifests`).
+Their labels are not those of drivers and workers, which are no business of theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of a log: of a file, and as text. Does not belong here: where logs are, and who may read them."""
+"""The end of a log: of a file, and as text."""
 
 from __future__ import annotations
 

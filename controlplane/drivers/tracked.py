@@ -1,4 +1,4 @@
-"""A pool that counts the Spark drivers that it has started. Does not belong here: starting and ending them."""
+"""A pool that counts the Spark drivers that it has started."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): which one, and what is opened to it.
 
-It may read and write the lake and a folder of its own in the home, and passes through the home to both. Does not belong
-here: sources and targets, which the operator opens to it.
+It may read and write the lake and a folder of its own in the home, and passes through the home to both.
 """
 
 from __future__ import annotations

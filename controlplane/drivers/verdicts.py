@@ -1,7 +1,4 @@
-"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure.
-
-Does not belong here: asking the cluster; what is done about it.
-"""
+"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of an issuer over HTTP, bounded in time and size. Does not belong here: what it means."""
+"""JSON of an issuer over HTTP, bounded in time and size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Signing in of people: authorization code with PKCE at one issuer.
 
-OpenID Connect Core 1.0, section 3.1; PKCE by RFC 7636 with S256. Does not belong here: cookies and pages (`ui`).
+OpenID Connect Core 1.0, section 3.1; PKCE by RFC 7636 with S256.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Identity tokens: JWTs, checked with PyJWT against the keys that their issuer publishes.
-
-Does not belong here: how keys are had (`keys`), and what claims allow (`core.trust`).
-"""
+"""Identity tokens: JWTs, checked with PyJWT against the keys that their issuer publishes."""
 
 from __future__ import annotations
 

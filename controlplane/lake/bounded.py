@@ -1,7 +1,4 @@
-"""A process of the data plane that is given so much time and disk, and is killed beyond that.
-
-Does not belong here: what it does, and its memory (it is told, and bounds that itself).
-"""
+"""A process of the data plane that is given so much time and disk, and is killed beyond that."""
 
 from __future__ import annotations
 

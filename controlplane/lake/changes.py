@@ -2,7 +2,7 @@
 
 Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at a time. What came
 out is a file then, and no process waits for who takes it. Where one side has no files, rows are a stream as records
-are. Does not belong here: which files differ.
+are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never lives in this one.
-
-Does not belong here: which fragments there are, and what is done about damage.
-"""
+"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never lives in this one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is wrong with the log of a table of ours, so that no reader can open it, and what can still be told from it.
 
-Looks at the log as the store holds it. Does not belong here: tables that can be opened; writing.
+Looks at the log as the store holds it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A table cannot hold one path twice, so every copy of a file beyond the first gets a link below the table's own root. So
 does every file that lies outside the table's folder, unless the table borrows files: then it names them where they are.
-Does not belong here: storage, the Delta log.
 """
 
 from __future__ import annotations

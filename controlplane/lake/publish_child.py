@@ -1,7 +1,6 @@
 """The process that writes Delta logs, so that others need not load deltalake: `-m controlplane.lake.publish_child`.
 
-Reads one JSON request a line, answers one JSON line, ends at the end of its input. Does not belong here: deciding when
-to publish, or what.
+Reads one JSON request a line, answers one JSON line, ends at the end of its input.
 """
 
 from __future__ import annotations

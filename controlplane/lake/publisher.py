@@ -1,7 +1,4 @@
-"""Publishing Delta tables through a child process that comes when needed and goes when idle.
-
-Does not belong here: deltalake and pyarrow, which take more memory than the whole rest of the control plane.
-"""
+"""Publishing Delta tables through a child process that comes when needed and goes when idle."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives in this one.
-
-Does not belong here: which files make up a generation; HTTP.
-"""
+"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives in this one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then on.
-
-Does not belong here: where the pods come from (`SessionPods`), and what is said of them to people.
-"""
+"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then on."""
 
 from __future__ import annotations
 

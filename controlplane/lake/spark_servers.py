@@ -1,7 +1,4 @@
-"""Spark Connect servers as processes beside this one, which end with it.
-
-Does not belong here: whose they are, and which datasets they show.
-"""
+"""Spark Connect servers as processes beside this one, which end with it."""
 
 from __future__ import annotations
 

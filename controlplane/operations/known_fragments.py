@@ -1,4 +1,4 @@
-"""Fragments that partitions name, all of them. Does not belong here: finding out what else is wrong (`upkeep`)."""
+"""Fragments that partitions name, all of them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
     a batch of events after the cursor -> run events -> the sink, one by one -> the cursor moves
 
 The cursor moves after the sink has taken what is before it: whatever ends us in between, nothing is lost, and what is
-sent again has the same run ids. Does not belong here: how run events look (`core.lineage.run_events`), when to send
-(the reconciler), how (the sink).
+sent again has the same run ids.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Branches in a pass: after main, each in turn plans its own datasets and has them carried out.
 
-A branch has no listings, tables or drivers of its own: the loop's are shared. Does not belong here: what is a branch's
-own (`core.compile.ownership`).
+A branch has no listings, tables or drivers of its own: the loop's are shared.
 """
 
 from __future__ import annotations

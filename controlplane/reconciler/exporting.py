@@ -1,7 +1,4 @@
-"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no computation.
-
-Does not belong here: what is sent, and how far it is (`operations.openlineage`).
-"""
+"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no computation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The drivers and workers of one namespace: who is there, whose attempts are over, how many are worth having.
 
-One for all branches: a pool looked after by two would be scaled twice. Does not belong here: what is computed (`loop`),
-how processes are started (`drivers`), how an attempt is ended (`operations.work`).
+One for all branches: a pool looked after by two would be scaled twice.
 """
 
 from __future__ import annotations

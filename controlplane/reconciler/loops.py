@@ -1,7 +1,6 @@
 """The loops of all namespaces, each in a thread of its own: what is slow or broken in one delays none of the others.
 
-A namespace that was made is served without a restart, one that was deleted ends with its drivers. Does not belong
-here: what a loop does (`loop`), and how the pool is shared (`shared_pool`).
+A namespace that was made is served without a restart, one that was deleted ends with its drivers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One pool for all namespaces: each sees and scales its own drivers, and all have a fair share of the room.
 
 A namespace with ten thousand tasks takes what nobody else needs, and gives it back once somebody does. Where there are
-more namespaces that need a driver than drivers, they take turns. Does not belong here: how many are worth having
-(`core.model.scaling`), and who ends them (`fleet`).
+more namespaces that need a driver than drivers, they take turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What people ask for on pages: a form for each wish, which goes through an operation and comes back to its page.
 
-A form has a text of its own: what comes twice with it is one wish, as of a double click. Does not belong here: what
-a wish does (`operations`), and whether a form came from a page of ours (`gate`).
+A form has a text of its own: what comes twice with it is one wish, as of a double click.
 """
 
 from __future__ import annotations

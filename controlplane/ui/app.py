@@ -1,7 +1,4 @@
-"""The application of the pages: routes, errors as pages, and the headers that every answer has.
-
-Does not belong here: which requests are for pages and which for the API (`api.edge`).
-"""
+"""The application of the pages: routes, errors as pages, and the headers that every answer has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Links and forms of a page that is about a branch: they stay in that branch.
 
 In one place, after the template, so that no link of any template can leave the branch by being forgotten. Values in
-templates are escaped, so a quotation mark in the text is always one of a template. Does not belong here: which branch.
+templates are escaped, so a quotation mark in the text is always one of a template.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Pages of branches: which there are, and how two of them differ.
-
-Does not belong here: what a page is (`page`), what a value has (`work_views`).
-"""
+"""Pages of branches: which there are, and how two of them differ."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The page of all datasets: words, what they have in common, and where the words were found.
-
-Does not belong here: which datasets are found (`operations.explore.catalogue`), what a page is (`page`).
-"""
+"""The page of all datasets: words, what they have in common, and where the words were found."""
 
 from __future__ import annotations
 

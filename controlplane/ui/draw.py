@@ -1,8 +1,5 @@
-"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes only, so that the
-content security policy needs no exception for styles.
-
-Does not belong here: where boxes stand (`layout`), markup (templates), what is shown (`views`).
-"""
+"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes only, so that
+the content security policy needs no exception for styles."""
 
 from __future__ import annotations
 

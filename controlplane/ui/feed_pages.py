@@ -1,7 +1,6 @@
 """The page of feeds: what this namespace offers, what it is offered, and what its dataflows follow.
 
-What is offered, and to whom, is told to administrators of the whole namespace alone. Does not belong here: forms of the
-page (`actions`), what a page is (`page`).
+What is offered, and to whom, is told to administrators of the whole namespace alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a form of a page brings, and addresses of ours made from those of a request.
-
-Does not belong here: what is done about a form.
-"""
+"""What a form of a page brings, and addresses of ours made from those of a request."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A cookie names a session. Whatever is not a look needs two proofs beside it: that a page of our own sent it (by headers
 that scripts cannot set), and a text that only pages of this session know. The Host has to be one of ours for a cookie
-to count, so that a name that somebody else bends to our address opens nothing. Does not belong here: how long sessions
-live (`operations`), and tokens of programs (`api.access`).
+to count, so that a name that somebody else bends to our address opens nothing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Columns by longest path; long edges get a waypoint in each column that they cross; order within a column by
 barycentres, of which the order with the fewest crossings is kept; heights by isotonic regression (pool adjacent
 violators), which is the least movement from where neighbours pull that keeps the order and the gaps. Same graph, same
-picture: nothing is random. Does not belong here: lines and markup (`draw`).
+picture: nothing is random.
 """
 
 from __future__ import annotations

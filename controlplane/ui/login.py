@@ -1,7 +1,7 @@
 """Signing in and out: a token in a form, or a link that works once, becomes a session in a cookie.
 
 A link is followed by a button and not by opening it: what opens addresses by itself would use it up, and looks change
-nothing. Does not belong here: how long sessions live (`operations`).
+nothing.
 """
 
 from __future__ import annotations

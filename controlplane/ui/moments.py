@@ -1,7 +1,4 @@
-"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing.
-
-Does not belong here: which commits are one wave (`operations.explore.waves`), and pictures (`pictures`).
-"""
+"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a page is: one value, as HTML or, at the same path with `.json`, as it is.
-
-Does not belong here: which pages there are (`pages` and its neighbours), what a value has (`views`).
-"""
+"""What a page is: one value, as HTML or, at the same path with `.json`, as it is."""
 
 from __future__ import annotations
 

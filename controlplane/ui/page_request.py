@@ -1,7 +1,4 @@
-"""One request for a page: whose it is, and what it may see.
-
-Does not belong here: cookies and proofs (`gate`), what pages show (`views`).
-"""
+"""One request for a page: whose it is, and what it may see."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pages of what there is: home, dataflows, datasets, texts.
-
-Does not belong here: what a page is (`page`), what a value has (`views`), pictures (`pictures`).
-"""
+"""Pages of what there is: home, dataflows, datasets, texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pages of one dataset's parts and past: a partition, how two generations differ, going back to an earlier one.
-
-Does not belong here: the dataset as a whole (`pages`), what a page is (`page`).
-"""
+"""Pages of one dataset's parts and past: a partition, how two generations differ, going back to an earlier one."""
 
 from __future__ import annotations
 

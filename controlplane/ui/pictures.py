@@ -1,7 +1,4 @@
-"""From values of pages to pictures: which boxes and cells there are, and what stands in them.
-
-Does not belong here: where they stand (`draw`, `layout`).
-"""
+"""From values of pages to pictures: which boxes and cells there are, and what stands in them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned.
-
-Does not belong here: what a page is (`page`), the plan (`operations`).
-"""
+"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned."""
 
 from __future__ import annotations
 

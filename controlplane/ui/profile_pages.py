@@ -1,7 +1,4 @@
-"""The page of a dataset's profile, whose first part stands on the dataset's page, too.
-
-Does not belong here: what a profile tells (`core.profiles`).
-"""
+"""The page of a dataset's profile, whose first part stands on the dataset's page, too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types.
-
-Does not belong here: which rows (`operations.inspect.queries`), and writing them (the data plane).
-"""
+"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The page of queries: SQL over committed rows, more rows of its result, and a query as a proposed transform.
 
 A query comes in a form and never in an address, so that no text of one lies in a log; the browser keeps it behind the
-`#` of the address, which is not sent. Does not belong here: what a query means (`operations.inspect.queries`).
+`#` of the address, which is not sent.
 """
 
 from __future__ import annotations

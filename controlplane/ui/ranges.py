@@ -1,7 +1,4 @@
-"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found.
-
-Does not belong here: how ranges are read (`operations.explore.ranges`), and cells (`pictures`, `draw`).
-"""
+"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found."""
 
 from __future__ import annotations
 

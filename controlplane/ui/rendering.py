@@ -1,7 +1,4 @@
-"""Templates: one environment that escapes everything, and what all templates may call.
-
-Does not belong here: what a page shows (`views`, `pages`).
-"""
+"""Templates: one environment that escapes everything, and what all templates may call."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The browser keeps one random text in a cookie in between, with the namespace and where to go on. State, nonce and PKCE
 verifier follow from text and namespace, so nothing is stored for who does not come back, and nobody who has sent a
 browser here knows them. Whether there is such a namespace is not told: one without a fitting rule lets nobody in
-either. Does not belong here: what the issuer is asked (`ports.issuers`), and who gets in (`operations.desired.trust`).
+either.
 """
 
 from __future__ import annotations

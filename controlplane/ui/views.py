@@ -1,7 +1,4 @@
-"""What each page shows: values put together from operations. Changes nothing.
-
-Does not belong here: requests and answers (`pages`), pictures (`draw`), markup (templates).
-"""
+"""What each page shows: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pages of work: what ran and runs, attempts with their logs, expectations, sources.
-
-Does not belong here: what a page is (`page`), what a value has (`work_views`).
-"""
+"""Pages of work: what ran and runs, attempts with their logs, expectations, sources."""
 
 from __future__ import annotations
 

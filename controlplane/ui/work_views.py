@@ -1,7 +1,4 @@
-"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing.
-
-Does not belong here: requests and answers (`work_pages`, `branch_pages`), markup (templates).
-"""
+"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 

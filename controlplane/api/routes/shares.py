@@ -1,5 +1,5 @@
 """Making, filling and listing shares; making, listing and revoking recipients. For administrators: what is shared
-leaves the installation. Does not belong here: what recipients ask for (`api.sharing`)."""
+leaves the installation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators.
-
-Does not belong here: signing in of people, which is a page (`ui.sign_on`).
-"""
+"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 It answers on the port of the API, and knows its requests by their signatures: many clients take no path in an endpoint.
 Addresses have path style. Each answer is counted, and told in a line of the log with the access key.
-Does not belong here: what is in the view (`operations.s3`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Pages of a bucket: ListObjectsV2, and the first version, whose pages have no common time. Does not belong here:
-what is in a page."""
+"""Pages of a bucket: ListObjectsV2, and the first version, whose pages have no common time."""
 
 from __future__ import annotations
 

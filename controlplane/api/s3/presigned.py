@@ -1,4 +1,4 @@
-"""URLs that we sign ourselves: each reads one object of the S3 view, for some time. Does not belong here: verifying."""
+"""URLs that we sign ourselves: each reads one object of the S3 view, for some time."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-re
 
 The client signs the URL as it encoded it, and a proxy may encode it otherwise: so path and query are decoded and
 encoded again in the one way that S3 has. A `+` in a query is no space. The region is the client's choice: it is signed,
-and says nothing. Does not belong here: which keys there are, and what they may read.
+and says nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 A version is a generation. Files are told by URLs of the S3 view, which are signed for this recipient, read that one
-file, and end after some minutes, or with the recipient. Does not belong here: which versions and files there are
-(`operations.sharing`).
+file, and end after some minutes, or with the recipient.
 """
 
 from __future__ import annotations

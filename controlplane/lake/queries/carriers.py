@@ -1,7 +1,4 @@
-"""How a process that answers queries is reached: as a child of this one, or in a pod over TCP.
-
-Does not belong here: what is said to it (`child`), and how many there are (`pool`).
-"""
+"""How a process that answers queries is reached: as a child of this one, or in a pod over TCP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why.
-
-Does not belong here: how it is reached (`carriers`); how many there are, and who gets one (`pool`).
-"""
+"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why."""
 
 from __future__ import annotations
 

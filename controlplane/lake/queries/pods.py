@@ -1,7 +1,5 @@
-"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it warm.
-
-Does not belong here: where the pod comes from (`QueryPods`), and what is said to it (`child`).
-"""
+"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it
+warm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A few warm processes that answer queries: started when there is a query, ended with this process.
 
-A process is handed to another user only as a new one, and is replaced after some number of questions. Does not belong
-here: what a query reads.
+A process is handed to another user only as a new one, and is replaced after some number of questions.
 """
 
 from __future__ import annotations

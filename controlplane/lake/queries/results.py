@@ -2,7 +2,7 @@
 as a file of another form where such a file was asked for.
 
 Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
-folder. Does not belong here: what is in a stream.
+folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Queries by Spark: one warm process for all users, as it takes long to start and runs no code of theirs.
 
 The text is read as that of a transform is, and runs past the same two walls: `core.sql` here, Spark's own plans there.
-Does not belong here: what a query reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whose query is next: so many at a time, of each user so many, and who has fewest of them running goes first.
-
-Does not belong here: the processes that answer.
-"""
+"""Whose query is next: so many at a time, of each user so many, and who has fewest of them running goes first."""
 
 from __future__ import annotations
 

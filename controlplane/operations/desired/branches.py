@@ -1,7 +1,4 @@
-"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to.
-
-Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
-"""
+"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to."""
 
 from __future__ import annotations
 

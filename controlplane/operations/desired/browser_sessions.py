@@ -1,7 +1,7 @@
 """Sessions of browsers beside tokens of programs: who signs in shows a token once, and has a random text from then on.
 
 The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
-after it was last used, 7 days after it began, and as soon as its token is. Does not belong here: cookies and forms.
+after it was last used, 7 days after it began, and as soon as its token is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Trying connections: one task of a worker for each place that a set of blueprints reads or writes.
-
-Does not belong here: waiting for the answers, and what connecting means (data plane).
-"""
+"""Trying connections: one task of a worker for each place that a set of blueprints reads or writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A set of blueprints as it was sent, read as drafts that go by names of their own.
-
-Does not belong here: what the set means together (compiling), storing it.
-"""
+"""A set of blueprints as it was sent, read as drafts that go by names of their own."""
 
 from __future__ import annotations
 

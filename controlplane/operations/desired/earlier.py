@@ -1,7 +1,7 @@
 """Which earlier states a rollback goes back to: of one dataset, or of all of a dataflow at a time.
 
 A read component goes back as well: what it had listed then is what the others were made of. Rows that were taken out of
-a dataset by its rules come with the dataset, as the same tasks make both. Does not belong here: writing anything.
+a dataset by its rules come with the dataset, as the same tasks make both.
 """
 
 from __future__ import annotations

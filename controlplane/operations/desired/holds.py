@@ -1,7 +1,4 @@
-"""What ends a hold: an operator (`resume`), or an edit of the component itself.
-
-Does not belong here: how a hold begins (`rollback`).
-"""
+"""What ends a hold: an operator (`resume`), or an edit of the component itself."""
 
 from __future__ import annotations
 

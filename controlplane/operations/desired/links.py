@@ -2,7 +2,7 @@
 
 A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored: who
 has the database can neither make a link nor widen one. A link never reads more than its maker may, and ends with its
-maker's token. Does not belong here: reading the dataset.
+maker's token.
 """
 
 from __future__ import annotations

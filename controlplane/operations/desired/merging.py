@@ -1,8 +1,5 @@
-"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
-finds what the branch has computed.
-
-Does not belong here: how texts are merged (`core.merging`), how conflicts are told (`conflicts`).
-"""
+"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan,
+which finds what the branch has computed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
 
 A namespace begins with a token for its first administrator. The name of one that was deleted is not given again: what
-other processes and clients still have of it must not come to mean something else. Does not belong here: what is in one.
+other processes and clients still have of it must not come to mean something else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What of an edit its author may do: which dataflows it may change, and which it may read.
-
-Does not belong here: protected branches (`branches`).
-"""
+"""What of an edit its author may do: which dataflows it may change, and which it may read."""
 
 from __future__ import annotations
 

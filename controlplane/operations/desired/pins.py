@@ -1,7 +1,4 @@
-"""Pins that a blueprint may declare: only to logic that its component has had in this branch.
-
-Does not belong here: what a pin does (dataflow, plan).
-"""
+"""Pins that a blueprint may declare: only to logic that its component has had in this branch."""
 
 from __future__ import annotations
 

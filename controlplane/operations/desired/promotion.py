@@ -1,7 +1,4 @@
-"""A query as a proposed transform, and a transform as a query. Nothing is stored: applying is `blueprints.apply`.
-
-Does not belong here: running queries; translating SQL, which nothing does.
-"""
+"""A query as a proposed transform, and a transform as a query. Nothing is stored: applying is `blueprints.apply`."""
 
 from __future__ import annotations
 

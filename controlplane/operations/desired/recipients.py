@@ -1,7 +1,7 @@
 """Recipients: who reads shares. Each is a bearer token that can do nothing else.
 
 Its files are read through the S3 view, under URLs that we sign for it: there it is a key that reads the datasets of its
-shares, whose secret nobody gets. Does not belong here: what is in a share (`shares`).
+shares, whose secret nobody gets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Undoing edits: the text of an earlier revision of a dataflow becomes its newest revision.
 
-Data follows by the ordinary plan, which takes what was computed before. Does not belong here: data that is rolled back
-while the text stays (`rollback`).
+Data follows by the ordinary plan, which takes what was computed before.
 """
 
 from __future__ import annotations

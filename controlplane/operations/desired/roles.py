@@ -1,7 +1,6 @@
 """Roles of a namespace's own: a name for a set of permissions, which may be narrowed.
 
-Tokens and rules of trust keep the name alone, so a change counts from their next request on. Does not belong here: what
-a permission allows (`core.rights`, and the routes).
+Tokens and rules of trust keep the name alone, so a change counts from their next request on.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Of each dataset a state is written with the old root and schema, and a hold beside it, all in one transaction. Numbers
 go on, so tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of what the
 old one was made of may be gone by now. So the next plan after the hold looks at all of it, and takes what memory knows.
-Does not belong here: which earlier state it is (`earlier`), and what ends a hold (`holds`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A signature can only be verified by who knows the secret. So it is derived from the installation's secret and the access
 key each time, and not stored: who has the database cannot sign. Keys lie among the tokens, under a hash that no text
-has. Does not belong here: signatures.
+has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Shares: which datasets are given to others through Delta Sharing, and under which names.
-
-Does not belong here: who may read one (`recipients`), and reading (`operations.sharing`).
-"""
+"""Shares: which datasets are given to others through Delta Sharing, and under which names."""
 
 from __future__ import annotations
 

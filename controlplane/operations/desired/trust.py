@@ -1,7 +1,6 @@
 """Trust in issuers of identity tokens: rules, and the tokens that are given to who fits one.
 
 What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
-Does not belong here: how identity tokens are checked (`ports.issuers`), which rule fits (`core.trust`), cookies.
 """
 
 from __future__ import annotations

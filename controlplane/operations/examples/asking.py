@@ -1,7 +1,4 @@
-"""Questions of tests that a client sends to a service: files of the client stand in for all paths.
-
-Does not belong here: who may ask, and what answers.
-"""
+"""Questions of tests that a client sends to a service: files of the client stand in for all paths."""
 
 from __future__ import annotations
 

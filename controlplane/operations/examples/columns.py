@@ -1,7 +1,4 @@
-"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test.
-
-Does not belong here: values.
-"""
+"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test."""
 
 from __future__ import annotations
 

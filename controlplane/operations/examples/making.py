@@ -1,7 +1,6 @@
 """Making a test from partitions that are there: rows that a task of the transform read, and what it makes of them.
 
-The result is that of the sampled rows, computed as tests are, so that the test passes. Does not belong here: how
-committed rows are reached, and how a test is written as YAML.
+The result is that of the sampled rows, computed as tests are, so that the test passes.
 """
 
 from __future__ import annotations

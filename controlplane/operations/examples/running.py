@@ -1,7 +1,4 @@
-"""Running tests of blueprints: each as one task of its transform, over the rows that it gives.
-
-Does not belong here: where tests are run, and how results are shown.
-"""
+"""Running tests of blueprints: each as one task of its transform, over the rows that it gives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A catalogue: datasets and copies by words and by what they have in common, with counts of what would be left.
 
-It is looked through what planning has at hand, as a search is. Changes nothing. Does not belong here: where words are
-found (`search`).
+It is looked through what planning has at hand, as a search is. Changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many partitions differ between two generations. Does not belong here: which ones (`partitions`)."""
+"""How many partitions differ between two generations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree nodes that are counted as they are read. Does not belong here: how many may be."""
+"""Tree nodes that are counted as they are read."""
 
 from __future__ import annotations
 

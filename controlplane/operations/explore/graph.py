@@ -1,7 +1,6 @@
 """Datasets and how they read each other, with how each stands. Changes nothing.
 
-Only so many are told of as a picture can show: the others are counted. Does not belong here: where they are drawn, and
-datasets drawn as one (`groups`).
+Only so many are told of as a picture can show: the others are counted.
 """
 
 from __future__ import annotations

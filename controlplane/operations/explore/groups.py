@@ -1,4 +1,4 @@
-"""Datasets that are drawn as one: those of a dataflow, or of a tag. Does not belong here: single datasets (`graph`)."""
+"""Datasets that are drawn as one: those of a dataflow, or of a tag."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One partition: what it holds, what wrote it and when, what it is made of, and what is made of it. Changes nothing.
-
-Does not belong here: why it is as it is (`inspect.causes`), the way further up and down (`inspect.lineage`).
-"""
+"""One partition: what it holds, what wrote it and when, what it is made of, and what is made of it. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Some partitions of a dataset: by the beginning of their keys, by what is to be done, by what a generation changed.
-
-Does not belong here: all of them (`inspect.datasets`), ranges of them (`ranges`).
-"""
+"""Some partitions of a dataset: by the beginning of their keys, by what is to be done, by what a generation changed."""
 
 from __future__ import annotations
 

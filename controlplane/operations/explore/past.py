@@ -1,4 +1,4 @@
-"""States of many datasets, newest first, read as far back as somebody has to look. Does not belong here: what for."""
+"""States of many datasets, newest first, read as far back as somebody has to look."""
 
 from __future__ import annotations
 

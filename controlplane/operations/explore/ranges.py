@@ -1,7 +1,4 @@
-"""The partitions of a dataset as ranges of their keys, however many there are. Changes nothing.
-
-Does not belong here: how ranges are read off a tree (`core.tree.ranges`), single partitions (`partition`).
-"""
+"""The partitions of a dataset as ranges of their keys, however many there are. Changes nothing."""
 
 from __future__ import annotations
 

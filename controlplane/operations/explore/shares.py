@@ -1,4 +1,4 @@
-"""How much of each dataset is as it shall be, is to do, or failed. Does not belong here: how that is drawn."""
+"""How much of each dataset is as it shall be, is to do, or failed."""
 
 from __future__ import annotations
 

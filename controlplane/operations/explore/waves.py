@@ -1,7 +1,6 @@
 """Waves of commits: what one late file, edit or wish led to, and what it left alone. Changes nothing.
 
 Commits are put together by what they were made from, not by time (`core.runs`). Counts are those of the run.
-Does not belong here: what the work took, and work under way (`inspect.past_runs`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Circles of feeds: a dataset that would be made of itself, through feeds of any namespaces.
 
-Within a dataflow the compiler refuses them; across feeds they are found when one is followed. Does not belong here:
-what is done about one.
+Within a dataflow the compiler refuses them; across feeds they are found when one is followed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed again. In the namespace
 of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): what
 the reader has taken over it keeps, whatever the producer collects, revokes or deletes. What is known stands where
-other read components have their listing. Does not belong here: deciding about the reader (`core.plan.source.feed`).
+other read components have their listing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a feed offers: the newest kept state of its dataset that keeps the contract.
 
-A state that breaks the contract is passed over, so readers stay with the last good one. Does not belong here: taking
-it over (`follow`).
+A state that breaks the contract is passed over, so readers stay with the last good one.
 """
 
 from __future__ import annotations

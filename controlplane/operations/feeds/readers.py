@@ -1,4 +1,4 @@
-"""Who reads a feed. Does not belong here: who may."""
+"""Who reads a feed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent.
-
-Does not belong here: reads through the S3 view, which are counted (`operations.s3.reads`).
-"""
+"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """How two branches differ: texts of components, and datasets by partitions. Changes nothing.
 
 Partitions are compared by content, so a partition with the same rows is the same, wherever it is, and no file is read.
-Does not belong here: columns and rows of a dataset (`data_diff`).
 """
 
 from __future__ import annotations

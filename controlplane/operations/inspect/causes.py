@@ -1,7 +1,4 @@
-"""Why something will run, ran, or did not. Changes nothing.
-
-Does not belong here: how causes are read off plans and states (`core.explain`).
-"""
+"""Why something will run, ran, or did not. Changes nothing."""
 
 from __future__ import annotations
 

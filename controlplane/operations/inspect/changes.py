@@ -1,7 +1,7 @@
 """Rows that were added to a dataset and removed from it between two generations. Changes nothing.
 
 Only files of partitions that differ are read. A partition whose rows are in another one now has moved, and is not read
-either. Does not belong here: comparing rows (the data plane); counting them for people (`data_diff`).
+either.
 """
 
 from __future__ import annotations

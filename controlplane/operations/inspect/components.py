@@ -1,6 +1,6 @@
 """What components are and how they hang together, as pages show it: kinds, edges with modes, texts with places.
 
-Changes nothing. Does not belong here: how they stand (`overview`), and pictures.
+Changes nothing.
 """
 
 from __future__ import annotations

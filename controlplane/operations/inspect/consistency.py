@@ -1,7 +1,4 @@
-"""Which generations of a dataflow's datasets go together at a time. Changes nothing.
-
-Does not belong here: how they are found (`core.explain.consistency`), and reading their rows.
-"""
+"""Which generations of a dataflow's datasets go together at a time. Changes nothing."""
 
 from __future__ import annotations
 

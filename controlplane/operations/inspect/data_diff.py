@@ -1,7 +1,6 @@
 """How the data of one dataset differ between branches or generations: columns, partitions, rows. Changes nothing.
 
-Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended. Does not belong here:
-several datasets at once (`branch_diff`); reading files.
+Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended.
 """
 
 from __future__ import annotations

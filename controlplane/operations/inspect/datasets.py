@@ -1,7 +1,4 @@
-"""One dataset: its state, partitions, generations and checks. Changes nothing.
-
-Does not belong here: why it is as it is (`causes`); its rows (`records`).
-"""
+"""One dataset: its state, partitions, generations and checks. Changes nothing."""
 
 from __future__ import annotations
 

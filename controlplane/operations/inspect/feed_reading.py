@@ -1,8 +1,4 @@
-"""Read components of a branch that follow feeds, and how they stand. Changes nothing.
-
-Does not belong here: who reads a feed that we offer (`operations.feeds.readers`), and what is offered to us
-(`operations.desired.feeds`).
-"""
+"""Read components of a branch that follow feeds, and how they stand. Changes nothing."""
 
 from __future__ import annotations
 

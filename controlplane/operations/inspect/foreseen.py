@@ -1,7 +1,4 @@
-"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing.
-
-Does not belong here: doing it (`desired.controls`), and the plan of an edit (`overview`).
-"""
+"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing."""
 
 from __future__ import annotations
 

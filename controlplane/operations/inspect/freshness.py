@@ -1,7 +1,7 @@
 """How old the newest data of datasets is, where their components expect something of it (`freshness`).
 
 The age is the time since the commit of the first state with the present root: states that changed nothing make no data
-newer. Does not belong here: listings that are behind (`lateness`), who is told (alerts).
+newer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it.
-
-Does not belong here: pages of generations (`datasets`), and what their work took (`work`).
-"""
+"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names there are that somebody must not see. Does not belong here: taking them out of answers (`core.veil`)."""
+"""Which names there are that somebody must not see."""
 
 from __future__ import annotations
 

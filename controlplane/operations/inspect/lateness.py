@@ -1,7 +1,4 @@
-"""How late listings are: behind the period that their component asks for, or never done since it was declared.
-
-Does not belong here: when to list (listings).
-"""
+"""How late listings are: behind the period that their component asks for, or never done since it was declared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Where the columns and partitions of a dataset come from, and what depends on them. Changes nothing.
 
-Column lineage is that of present code; for a generation of earlier code, of that code. Does not belong here: how it is
-found (`core.lineage`), why something was computed (`causes`).
+Column lineage is that of present code; for a generation of earlier code, of that code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing.
-
-Does not belong here: one dataset (`datasets`), reasons (`causes`).
-"""
+"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing."""
 
 from __future__ import annotations
 

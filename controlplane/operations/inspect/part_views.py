@@ -1,7 +1,4 @@
-"""Partitions on the way of data, and source objects behind them, as they are told; and the code of then.
-
-Does not belong here: which partitions they are (`core.lineage`).
-"""
+"""Partitions on the way of data, and source objects behind them, as they are told; and the code of then."""
 
 from __future__ import annotations
 

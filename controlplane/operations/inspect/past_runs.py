@@ -1,7 +1,4 @@
-"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing.
-
-Does not belong here: which commits are one run (`core.runs`).
-"""
+"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes nothing.
-
-Does not belong here: storing one of them again (`desired.revert`).
-"""
+"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes nothing."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A column is told if no object has it any more, or if its type became wider for objects that are gone. Others that came
 later may need the type; whether they do is found by inferring it anew. Types of the first listing have no such cause,
 and those of a batch of more partitions than are planned at once have none that is known.
-Does not belong here: changing a pin (desired.schema_pins).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
 
-Two plans with equal bases ask for the same tasks: planning is a function of these facts. Does not belong here: planning
-(core), and storing what was planned (`blueprints`).
+Two plans with equal bases ask for the same tasks: planning is a function of these facts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
 What a tree node comes to is kept beside the node, so a second look reads what changed since the first one. One look
-reads a bounded number of leaves; the next one goes on from there. Does not belong here: what a profile tells
-(`core.profiles`), rights.
+reads a bounded number of leaves; the next one goes on from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A query's rows beside those that Spark gives for the same text: what a transform of it would make.
-
-Does not belong here: how rows are compared (`dataplane.query.comparison`).
-"""
+"""A query's rows beside those that Spark gives for the same text: what a transform of it would make."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Records of one committed generation: which files hold what is asked for. Changes nothing.
 
 A file is left out where its statistics, or its partition's key, tell that no row of it is wanted; so it is not opened.
-Does not belong here: reading files; how records are written (the data plane).
 """
 
 from __future__ import annotations

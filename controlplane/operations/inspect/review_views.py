@@ -1,7 +1,4 @@
-"""What an edit changes, as the JSON that the API and the command line show.
-
-Does not belong here: what is compared (core.review).
-"""
+"""What an edit changes, as the JSON that the API and the command line show."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a run stands that a service works on. Changes nothing.
-
-Does not belong here: beginning one (`desired.runs`).
-"""
+"""How a run stands that a service works on. Changes nothing."""
 
 from __future__ import annotations
 

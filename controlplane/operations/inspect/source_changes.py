@@ -1,7 +1,4 @@
-"""What sources hold that datasets do not: counts and first names, from trees of listings.
-
-Does not belong here: having them listed (`work.listing_requests`), and what follows from it (`core.plan`).
-"""
+"""What sources hold that datasets do not: counts and first names, from trees of listings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Spark Connect sessions: which datasets one shows, whose it is, and how it ends.
 
-What a session shows is as of the moment when it was opened. Does not belong here: how its server is started.
+What a session shows is as of the moment when it was opened.
 """
 
 from __future__ import annotations

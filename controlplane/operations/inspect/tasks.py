@@ -1,7 +1,4 @@
-"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing.
-
-Does not belong here: what is to be made of it (`look`).
-"""
+"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The state of a dataset that an address means. Changes nothing.
-
-Does not belong here: how addresses are written (`core.model.addresses`), and what is read of the state.
-"""
+"""The state of a dataset that an address means. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What attempts took, one by one and together. Changes nothing.
-
-Does not belong here: which attempts belong together (`runs`, `datasets`).
-"""
+"""What attempts took, one by one and together. Changes nothing."""
 
 from __future__ import annotations
 

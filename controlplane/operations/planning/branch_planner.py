@@ -1,7 +1,6 @@
 """Planning in a branch: decisions about its own datasets, and main's decisions about all others.
 
-A branch in which nothing was edited decides about nothing, and loads nothing of what main has. Does not belong here:
-carrying plans out.
+A branch in which nothing was edited decides about nothing, and loads nothing of what main has.
 """
 
 from __future__ import annotations

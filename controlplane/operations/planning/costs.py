@@ -1,7 +1,4 @@
-"""What work is thought to take, by past attempts of the same datasets.
-
-Does not belong here: how attempts are measured and kept.
-"""
+"""What work is thought to take, by past attempts of the same datasets."""
 
 from __future__ import annotations
 

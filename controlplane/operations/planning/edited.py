@@ -1,8 +1,5 @@
-"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets another
-name.
-
-Does not belong here: storing that (`desired.holds`, `desired.renaming`).
-"""
+"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets
+another name."""
 
 from __future__ import annotations
 

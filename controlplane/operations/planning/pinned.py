@@ -1,7 +1,4 @@
-"""What a pinned branch has of main: a snapshot, about which nothing is decided.
-
-Does not belong here: how the store reads it.
-"""
+"""What a pinned branch has of main: a snapshot, about which nothing is decided."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each is a listing under an id of its own, over the shared listing of the location (`base`): it has the partitions that
 differ. It counts as long as the shared one is as it was then. It becomes the shared one when its plan is applied, or
-goes after an hour. Does not belong here: having a location listed (`work.listing_requests`).
+goes after an hour.
 """
 
 from __future__ import annotations

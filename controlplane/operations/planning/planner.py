@@ -2,7 +2,7 @@
 
 A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner remembers the last
 mark that it has seen, fetches what was marked, and decides anew about these datasets and all that is downstream. Every
-now and then it starts from nothing, so that a lost mark only delays. Does not belong here: carrying plans out.
+now and then it starts from nothing, so that a lost mark only delays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The review of an edit with what is stored, and the questions that it has for Spark's analyzer.
-
-Does not belong here: waiting for answers (the API), and how an edit is judged (core.review).
-"""
+"""The review of an edit with what is stored, and the questions that it has for Spark's analyzer."""
 
 from __future__ import annotations
 

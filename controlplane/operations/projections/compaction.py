@@ -1,7 +1,4 @@
-"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up.
-
-Does not belong here: what a pack is (core.model.packs), when it is time (the reconciler).
-"""
+"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up."""
 
 from __future__ import annotations
 

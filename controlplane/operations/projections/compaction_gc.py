@@ -7,7 +7,7 @@ reading leaves where the leaf that it was asked for is in use; else leaves that 
 Why no file goes that somebody reads. Rows are dropped in a transaction of its own, which keeps out whoever commits
 trees (`begin_collection`) and looks once more at trees that came since: after it nobody finds the pack, and members are
 read. Who found it before may go on for as long as the grace lasts; then the folder is deleted, and only then forgotten,
-so that a collection that was killed in between is finished by the next one. Does not belong here: making packs.
+so that a collection that was killed in between is finished by the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which table shows the rows that a branch has of a dataset. Does not belong here: making tables (`publish`)."""
+"""Which table shows the rows that a branch has of a dataset."""
 
 from __future__ import annotations
 

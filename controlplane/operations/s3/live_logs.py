@@ -1,7 +1,6 @@
 """Delta logs of datasets in live branches, made when they are asked for: from the trees of generations that are kept.
 
-A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored. Does not belong
-here: the entries of a log (`core.s3.live_log`); what never moves, and main, whose published log is passed through.
+A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored.
 """
 
 from __future__ import annotations

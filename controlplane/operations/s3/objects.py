@@ -2,7 +2,7 @@
 
 A Delta log is one of three: main's newest state has the published table's, passed through, whose entries name files by
 where they lie (`_frags/...`); a generation, and a ref with a time, have one that is made of the state; the newest state
-of another branch has one of its kept generations (`live_logs`). Does not belong here: many datasets (`listing`).
+of another branch has one of its kept generations (`live_logs`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 The folder also holds what branches computed for datasets of the same name, what attempts left that never counted, and
 rows that were taken out: a key for main reads none of that. So what is served is what the kept states of main hold.
-Does not belong here: what the log says.
 """
 
 from __future__ import annotations

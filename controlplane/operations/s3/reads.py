@@ -1,6 +1,5 @@
 """Reads through the S3 view for the audit, counted by key, dataset and minute: a client fetches an object in many
-requests. What the last minute read is lost with the process. Does not belong here: counters for metrics.
-"""
+requests. What the last minute read is lost with the process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 All datasets of a listing are as of the time of its first page. Of the dataset in whose middle a page ended, the next
 page knows the generation: a transaction that began before the first page may be committed after it, and its time does
-not tell. Does not belong here: objects of one dataset (`objects`), names of levels (`levels`).
+not tell.
 """
 
 from __future__ import annotations

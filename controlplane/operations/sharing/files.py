@@ -2,7 +2,6 @@
 
 Roots do not change, so each page is a transaction of its own: none is held while a client takes what it was sent.
 A changed partition is told as all of its old files and all of its new ones: exact, if coarse, and no row is read.
-Does not belong here: which versions are meant (`tables`), and lines (`core.sharing`).
 """
 
 from __future__ import annotations

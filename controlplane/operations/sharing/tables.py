@@ -1,7 +1,4 @@
-"""The tables of a recipient, and their versions: a version is a generation. Changes nothing.
-
-Does not belong here: files (`files`).
-"""
+"""The tables of a recipient, and their versions: a version is a generation. Changes nothing."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 First pointers go whose time is over (states and build traces), and what piles up beside them (tasks that are done,
 events, answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
-Does not belong here: fragments of datasets, which are kept.
 
 Why no node is lost that anybody can reach. Let M be the moment at which a collection is counted (`begin_collection`):
 the snapshot that it reads pointers from shows exactly what was committed before M, because writers of tree nodes that

@@ -1,4 +1,4 @@
-"""Going through trees that many pointers lead to, of all branches. Does not belong here: what is looked for in them."""
+"""Going through trees that many pointers lead to, of all branches."""
 
 from __future__ import annotations
 

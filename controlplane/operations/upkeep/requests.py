@@ -1,7 +1,4 @@
-"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit.
-
-Does not belong here: how any of it is done, and collections that nobody asked for.
-"""
+"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks.
-
-Does not belong here: what its results change (`recording`), and what is made of many attempts (`inspect`).
-"""
+"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What drivers and workers call to get work and to keep it: claim, heartbeat.
-
-Does not belong here: what is to be computed (plan), what is made of results (`reports`).
-"""
+"""What drivers and workers call to get work and to keep it: claim, heartbeat."""
 
 from __future__ import annotations
 

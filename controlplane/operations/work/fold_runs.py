@@ -1,8 +1,7 @@
 """Runs of a fold: one claimed task, and tasks after it that its driver went on to, each with key and trace of its own.
 
 Nobody asked for those by their keys: what they are follows from what came out before them. So they are taken in only
-where their keys prove to be right, and what is known by then is left as it is. Does not belong here: which tasks a run
-may go on to (plan.transform.fold).
+where their keys prove to be right, and what is known by then is left as it is.
 """
 
 from __future__ import annotations

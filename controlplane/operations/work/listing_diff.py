@@ -1,7 +1,7 @@
 """What a worker found at a location, read as a stream, and how that differs from what was known of it.
 
 All of it happens before the transaction that takes it in, and nothing is held that grows with the location: new nodes
-of the tree and changed partitions wait in temporary files. Does not belong here: what becomes of it (listings).
+of the tree and changed partitions wait in temporary files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Listings that a request waits for: of sources that are declared, or only proposed.
 
 What is listed for a plan is stored under the plan's id (`planning.plan_listings`), apart from what the loop works on.
-Does not belong here: waiting (api), and what a plan says of the sources (`inspect.source_changes`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back.
-
-Does not belong here: whether a result may be believed (`core.wire`, `reports`).
-"""
+"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction.
-
-Does not belong here: what a result changes (`recording`), attempts without a report (`rescue`).
-"""
+"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue.
-
-Does not belong here: deciding that a driver is gone (`reconciler.fleet`).
-"""
+"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done.
-
-Does not belong here: deciding what is to be written (plan.sink), tasks as such (work).
-"""
+"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done."""
 
 from __future__ import annotations
 
