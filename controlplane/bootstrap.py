@@ -117,7 +117,7 @@ class Server:
         self._ends.callback(self.interrupt)
 
     def _free_looks(self) -> None:
-        """Of an earlier process that held this home and did not end in order."""
+        """End listings and the like of an earlier process that held this home and did not end in order."""
         from controlplane.operations.work import rescue
 
         rescue.abandon_looks(self.context("pool"), reason="its worker belonged to an earlier control plane")
@@ -423,7 +423,8 @@ class Server:
         return JwtIssuers()
 
     def _sign_on(self) -> SignOn | None:
-        """Of people, at the issuer of the settings. MissingPackage where what it needs is not installed."""
+        """Sign-on of people at the issuer of the settings. MissingPackage where a package that it needs is not
+        installed."""
         if self.settings.sign_on is None or self.role != "serve":
             return None
         from controlplane.issuers.sign_on import OidcSignOn
@@ -504,7 +505,7 @@ class Server:
 
     @cached_property
     def troubles(self) -> Troubles:
-        """Of the loop, which outlive its terms."""
+        """The failures of the loop, which outlive its terms."""
         from controlplane.operations.troubles import Troubles
 
         return Troubles()

@@ -130,7 +130,7 @@ class Home:
         _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid(), role=role)))
 
     def instance(self) -> str:
-        """A name for whoever holds this home; made by the first one."""
+        """A name for the process that holds this home. The first call makes it."""
         path = self.path / "instance"
         if not path.exists():
             _replace(path, f"{secrets.token_hex(4)}\n")

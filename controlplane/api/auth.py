@@ -50,8 +50,8 @@ class Need:
 
 
 class Guarded(Encoded):
-    """Looks at the token and its permission before the body is read. Of a router's need and the route's own, the
-    route's is meant."""
+    """Check the token and its permission before the body is read. A route's own need overrides the need of its
+    router."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)

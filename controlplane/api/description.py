@@ -146,7 +146,7 @@ class Described(NamedTuple):
 
 
 def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
-    """Of all routes that answer with JSON."""
+    """The answers of all routes that answer with JSON."""
     for route in (route for router in routers for route in router.routes):
         if not isinstance(route, APIRoute):
             continue

@@ -203,7 +203,7 @@ def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
 
 
 def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | None:
-    """Of a body that is not read as JSON, since its content type does not say that it is."""
+    """The problem of a body that is not read as JSON, because its content type is not JSON."""
     content_type = request.headers.get("content-type", "")
     is_json = content_type.partition(";")[0].strip().lower().endswith(("/json", "+json"))
     is_unread = any(tuple(error["loc"]) == ("body",) for error in errors)

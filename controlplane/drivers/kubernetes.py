@@ -228,7 +228,7 @@ class KubernetesPool:
         self._numbers[key] = max(job.launch.number, self._numbers.get(key, 0))
 
     def _events(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-        """Of these Jobs and their pods; they are asked for where nothing else tells."""
+        """Events of these Jobs and their pods, read only where nothing else explains their state."""
         events_by_uid: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         if not jobs:
             return events_by_uid

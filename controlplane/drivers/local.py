@@ -55,7 +55,7 @@ log = logs.get("pool")
 
 
 def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
-    """Of one namespace. One session serves all sizes, and ends when it had no work for `driver_idle_s`."""
+    """The pools of one namespace. One session serves all sizes, and ends after `driver_idle_s` without work."""
     workers, drivers = Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS), Limits(0, 1, driver_idle_s, tasks_each=1)
     return (
         Share("worker", "standard", SIZES, workers, most=WORKERS),

@@ -70,7 +70,7 @@ class Launch:
 
     @property
     def namespace(self) -> str:
-        """Of the installation, whose work it does; that of the cluster is another thing."""
+        """The namespace of the installation whose work the driver does, not that of the cluster."""
         return namespaces.of_id(self.driver)
 
     def name(self, cluster: Cluster, pool: Pool) -> str:
@@ -79,7 +79,7 @@ class Launch:
 
 
 def selector(cluster: Cluster) -> str:
-    """Of everything that belongs to one installation."""
+    """The label selector of all that belongs to one installation."""
     return f"{INSTANCE}={cluster.instance},app.kubernetes.io/managed-by=headgate"
 
 

@@ -21,13 +21,14 @@ def selector(cluster: Cluster, settings: str) -> str:
 
 
 def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
-    """Of pods with the same image, bounds and secret: one of others is not asked, and ends once it is idle."""
+    """A digest of image, bounds and secret. Pods of other settings are not used, and end once they are idle."""
     text = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
     return sha256(text.encode()).hexdigest()[:10]
 
 
 def token(secret: bytes, nonce: str) -> str:
-    """What a pod knows callers by. Every replica of a service can tell it, and whoever may list Jobs cannot."""
+    """The token by which a pod authenticates callers. Every replica of a service derives it; listing Jobs does not
+    reveal it."""
     return hmac.new(secret, DERIVED + nonce.encode(), sha256).hexdigest()
 
 

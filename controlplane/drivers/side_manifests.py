@@ -39,7 +39,7 @@ def selector(of: Mapping[str, str]) -> str:
 
 
 def number_of(job: Mapping[str, Any]) -> int:
-    """Of launches under the same name."""
+    """The number of a launch among those of the same name."""
     return int(str(job["metadata"]["name"]).rpartition("-")[2])
 
 
@@ -61,7 +61,7 @@ def secret(cluster: Cluster, of: Mapping[str, str], owner: Mapping[str, str], to
 
 
 def spec(cluster: Cluster, settings: QueriesPod, lake: str, kind: str, name: str) -> Manifest:
-    """Of the pod of a Job. `kind`: what the image's `python -m dataplane` is to be; `name`: of its Secret."""
+    """The spec of a Job's pod. `kind`: the argument of `python -m dataplane`; `name`: of its Secret."""
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_S,

@@ -17,6 +17,6 @@ def end_of(file: Path, limit_bytes: int) -> bytes:
 
 
 def last_lines(content: bytes, lines: int) -> str:
-    """Of what may hold anything."""
+    """The last lines as text. The content may hold any bytes."""
     last = content.split(b"\n")
     return b"\n".join(last[-lines - (not last[-1]) :]).decode(errors="replace")

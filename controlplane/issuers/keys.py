@@ -108,7 +108,7 @@ def _fits(key: JsonObject, algorithm: str) -> bool:
 
 @dataclass(slots=True)
 class Publications:
-    """Of all issuers that somebody asked about, which are those that rules name."""
+    """The keys of the issuers that were looked up, which are those that rules name."""
 
     fetch: Fetch = fetching.get
     clock: Callable[[], float] = time.monotonic

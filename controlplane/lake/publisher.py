@@ -24,11 +24,9 @@ class CannotPublish(HeadgateError):
 
 
 class DeltaPublisher:
-    """One table at a time, whoever asks. A child that dies is an OSError for the request that it had, and no other.
-
-    `may_commit` is called between looking at a table and committing to the version that was seen, and raises where
-    somebody else may be publishing by now: who was paused for long never goes over a newer generation.
-    """
+    """Publish one table at a time, for all callers. A child that dies is an OSError for its own request only.
+    `may_commit` is called between reading a table and committing to the version that was read, and raises where
+    another process may publish by now: a process after a long pause never overwrites a newer generation."""
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
 
 
 def paths(tx: Tx, root: bytes) -> list[str]:
-    """Of all files of a state, in order of keys: it takes as long as there are partitions. Raises CorruptNode."""
+    """The paths of all files of a state, in order of keys, in time proportional to its partitions. Raises
+    CorruptNode."""
     entries = list(tree.scan(tx, root))
     fragments = of(tx, entries)
     return [file["path"] for entry in entries for file in fragments[entry.fragment].files]

@@ -127,7 +127,7 @@ def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
 
 @dataclass(slots=True)
 class _Telling:
-    """Of one batch. The code and the columns of a branch are found once in it."""
+    """Events of one batch. The code and the columns of a branch are read once in it."""
 
     tx: Tx
     namespace: str

@@ -103,7 +103,7 @@ class Branching:
         return [state for line in lines for state in line.planner.own_states()]
 
     def decisions(self, branch: str) -> Sequence[Decision]:
-        """Of all that a branch sees in scope, as of its last pass that did not fail."""
+        """The decisions on all that a branch sees in scope, as of its last pass that did not fail."""
         line = self._lines.get(branch)
         if line is None or line.last is None:
             return (Decision(branch, "failed", reason="no pass over this branch has succeeded"),)

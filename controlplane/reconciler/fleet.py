@@ -272,7 +272,7 @@ class Fleet:
             self._drain([id for id in running if id in self._busy], granted)
 
     def _drain(self, busy: list[str], granted: int) -> None:
-        """Another namespace has its turn: whoever is at work beyond what is granted finishes that, and ends."""
+        """Drain the drivers beyond the granted number, for another namespace: they finish their work, and end."""
         beyond = {id for id in busy[granted:] if id not in self._draining}
         if not beyond:
             return

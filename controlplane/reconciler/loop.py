@@ -161,7 +161,7 @@ class Reconciler:
         return True
 
     def _decisions(self) -> Sequence[Decision]:
-        """Of the branch that this loop is about, as of the last pass."""
+        """The decisions of this loop's branch, as of the last pass."""
         if self.branch != MAIN:
             return self._branching.decisions(self.branch)
         return self.last.plan.decisions if self.last is not None else ()
@@ -275,7 +275,7 @@ class Reconciler:
         return [*self._states(), *self._branching.published()]
 
     def _states(self) -> list[State]:
-        """Of main's datasets in scope."""
+        """The states of main's datasets in scope."""
         observed = self._planner.observed()
         if observed is None:
             return []

@@ -142,7 +142,7 @@ class Loops:
         served.thread.join()
 
     def _let_go(self, name: str) -> None:
-        """Of a namespace that is gone: nobody has work for its drivers."""
+        """Let go of the drivers of a namespace that is gone."""
         self._fair.forget(name)
         try:
             for driver in self._pool.poll(name):

@@ -43,8 +43,8 @@ class Failing:
 
 
 class Publishing:
-    """Of main, and of branches that publish. The thread starts with the first table that is behind, or is to go.
-    `published` is called after a round in which some table followed or went."""
+    """Publish tables of main, and of branches that publish. The thread starts with the first table that is behind,
+    or is to be removed. `published` is called after a round that published or removed a table."""
 
     def __init__(
         self, store: Store, namespace: str, publisher: Publisher, lake: ObjectStore, published: Callable[[], None]

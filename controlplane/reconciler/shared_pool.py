@@ -26,8 +26,8 @@ Of: TypeAlias = tuple[str, Size]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Of one namespace, for one kind and size of drivers: how many it would keep, for how many it has work, and how
-    many it has."""
+    """Of one namespace, for one kind and size of drivers: the number to keep, the number that has work, and the
+    number that runs."""
 
     kept: int
     needed: int
@@ -87,7 +87,7 @@ class SharedPool:
         return NamespacePool(self, namespace)
 
     def poll(self, namespace: str) -> tuple[Driver, ...]:
-        """The namespace's own. The pool tells of an end once, whoever asks."""
+        """The drivers of the namespace. The pool reports an end once, to any caller."""
         with self._lock:
             now = self._monotonic()
             if self._seen_by in ("", namespace) or now - self._seen_at > LOOK_S:

@@ -194,7 +194,7 @@ ACTIONS: Mapping[str, Action] = {
 
 
 def chosen_name(wish: str) -> str:
-    """Of the action that does it for several."""
+    """The name of the action that does it for several names."""
     return f"{wish}-chosen"
 
 

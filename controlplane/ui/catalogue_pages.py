@@ -56,7 +56,7 @@ def _catalogue(page_request: PageRequest) -> Catalogue:
 
 def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     def address(name: str | None = None, value: str | int = "") -> str:
-        """Of this page with another value of a facet, or another page."""
+        """The address of this page with another value of a facet, or another page number."""
         chosen: dict[str, str] = {str(facet): chosen_value for facet, chosen_value in page["chosen"].items()}
         fields = {"q": page["query"], **chosen, **({} if name is None else {name: str(value)})}
         query = urlencode({name: value for name, value in fields.items() if value})

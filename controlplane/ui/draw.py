@@ -25,7 +25,7 @@ TIP = 7  # pixels that an arrow's tip takes
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of a dataset's partitions, in 0 to 1: as they should be, to do, failed."""
+    """Shares of a dataset's partitions, in 0 to 1: done, failed, to do."""
 
     done: float = 1.0
     todo: float = 0.0

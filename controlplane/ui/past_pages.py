@@ -123,7 +123,7 @@ def _with_states(page_request: PageRequest, page: PartitionPage) -> Mapping[str,
 
 
 def _compared(page_request: PageRequest) -> DataComparePage:
-    """Of the last two generations by default."""
+    """Compares the last two generations by default."""
     name = dataset_of(page_request)
     generations = _generations(page_request, name)
     page: DataComparePage = {"dataset": name, "generations": generations, "difference": None, "refused": None}

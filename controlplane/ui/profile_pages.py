@@ -95,7 +95,7 @@ def histogram(bins: Histogram | None) -> list[Bar]:
 
 
 def spark(column: ColumnHistory) -> Spark | None:
-    """Of means where they are known, else of shares of NULL. None for a single generation."""
+    """A line of means where they are present, else of shares of NULL. None for a single generation."""
     points = column["points"]
     means = [point["mean"] for point in points]
     values = means if any(mean is not None for mean in means) else [point["null_share"] for point in points]

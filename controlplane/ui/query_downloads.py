@@ -23,7 +23,7 @@ class Kind:
         return MEDIA_TYPES[self.format]
 
     def pieces(self, ctx: Context, all_queries: Queries, result: str) -> Iterator[bytes]:
-        """Of the result of this id. Raises NotFound at once."""
+        """The file of the result of this id, in pieces. Raises NotFound at once."""
         return queries.file(ctx, all_queries, result, self.format)
 
 

@@ -155,7 +155,7 @@ def _compact(value: JsonValue) -> str:
 
 
 def _instant(seconds: float) -> str:
-    """Of seconds since 1970, as answers tell times."""
+    """The time of seconds since 1970, as answers write times."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -165,7 +165,7 @@ def _marked(content: object, mark: bool) -> tuple[bool, object]:
 
 
 def _short(name: str) -> str:
-    """Of a dataset without its dataflow."""
+    """The name of a dataset without its dataflow."""
     return name.rpartition(".")[2]
 
 

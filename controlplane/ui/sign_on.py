@@ -143,7 +143,7 @@ def _attempt_of(request: Request) -> SignInAttempt:
 def _begun(
     request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: SignInAttempt
 ) -> Response:
-    """A session. An answer of the issuer opens one, whoever sends it again."""
+    """Open a session. One answer of the issuer opens one session, also when it is sent again."""
     if not browser_sessions.use_up(services.store, signing.state, AWAY_S):
         return login.form(request, attempt.onward, OTHER, 400, namespace=attempt.namespace)
     assert services.sign_on is not None
@@ -163,7 +163,7 @@ def _refused(request: Request, attempt: SignInAttempt, error: HeadgateError) -> 
 
 
 def _limiter(request: Request) -> CapacityLimiter:
-    """Of few threads: a slow issuer keeps nobody waiting but those who sign in there."""
+    """A limiter of few threads: a slow issuer delays only those who sign in there."""
     limiter: CapacityLimiter = request.app.state.signing_in
     return limiter
 

@@ -42,7 +42,7 @@ def _read(path: Path) -> StaticFile:
 
 
 def url(name: str) -> str:
-    """Of one file, with its version. KeyError for a name that is none."""
+    """The address of one file, with its version. KeyError for an unknown name."""
     return f"/static/{name}?v={all_files()[name].version}"
 
 

@@ -231,7 +231,7 @@ def _is_of(dataset: str, flow: str) -> bool:
 
 
 def _states(status: StatusAnswer) -> dict[str, State]:
-    """Of every dataset and copy."""
+    """The state of every dataset and copy, by name."""
     return {
         thing["name"]: thing["state"] for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
     }

@@ -276,7 +276,7 @@ class _Answer:
             )
 
     def _note_read(self, status: int, sent: int) -> None:
-        """Of content of a dataset, also where it was cut off."""
+        """Note that content of a dataset was read, also where the body was cut off."""
         if self.key is None or status not in (200, 206) or not sent or self._request.method != "GET":
             return
         path = sigv4.decoded(self._request.path).decode(errors="replace")

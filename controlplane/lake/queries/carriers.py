@@ -229,7 +229,7 @@ class PodProcess:
             raise self._over(ChildEnded(-signal.SIGALRM)) from None
 
     def keep(self, question: int) -> None:
-        """The process is left as it is, for whoever is next; it was asked so many questions. `close` is due."""
+        """Leave the process to its next user, after so many questions. `close` is due."""
         self._sent(number(KEEP, question))
 
     def _next(self, expected: bytes, deadline: float) -> bytes:

@@ -58,7 +58,7 @@ class QueryChild:
         self.carrier.write(json.dumps(value).encode() + b"\n")
 
     def _take(self, size: int, deadline: float) -> bytes:
-        """Of one that has ended nothing more is read: what is left may be the middle of a frame."""
+        """Read a frame's bytes. Nothing is read from a child that has ended: the rest may be the middle of a frame."""
         while len(self._buffer) < size:
             if self._ended is not None:
                 raise self._ended
@@ -81,7 +81,7 @@ class QueryChild:
         return False
 
     def kill(self) -> None:
-        """At once. Whoever waits for its answer gets ChildEnded."""
+        """End the process at once. A call that waits for its answer gets ChildEnded."""
         self.carrier.kill()
 
     def close(self) -> None:

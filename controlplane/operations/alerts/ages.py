@@ -21,7 +21,7 @@ def late_datasets(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
 
 
 def events(branch: str, alerts: Iterable[Alert], news: News, freshness: Mapping[str, DatasetFreshness]) -> list[Event]:
-    """Of the datasets that have become late or fresh. What is not expected any more has become neither."""
+    """Events of the datasets that have become late or fresh. A dataset without a limit becomes neither."""
     before = _late(alerts)
     after = (before | _late(news.kept)) - _over(news.kept) - _late(news.forgotten)
     changed = sorted((before ^ after) & freshness.keys())

@@ -16,7 +16,7 @@ from controlplane.operations.planning.planner import Planner
 
 
 class Watch:
-    """Of one branch. What is known stays in memory: only the leader changes it."""
+    """Alerts of one branch. Open alerts stay in memory: only the leader changes them."""
 
     def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
         self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation

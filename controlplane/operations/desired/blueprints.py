@@ -42,7 +42,7 @@ NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def validate(sources: Sequence[Source]) -> Checked:
-    """Of a set of blueprints that stands alone, without a store."""
+    """Validate a set of blueprints that stands alone, without a store."""
     try:
         return Checked(notices=notices(tested(sources)))
     except InvalidBlueprint as e:

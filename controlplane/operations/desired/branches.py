@@ -83,7 +83,7 @@ def listing(ctx: Context) -> BranchesAnswer:
 
 
 def names(ctx: Context) -> list[str]:
-    """Of all branches, main first."""
+    """The names of all branches, main first."""
     with ctx.store.read(ctx.namespace) as tx:
         return [MAIN, *sorted(tx.branches())]
 

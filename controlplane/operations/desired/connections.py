@@ -57,7 +57,7 @@ def _demand(dataset: str) -> str:
 
 
 def _jobs(desired: Desired) -> dict[str, ConnectJob]:
-    """Of each place that a component reads or writes."""
+    """A job for each place that a component reads or writes."""
     jobs: dict[str, ConnectJob] = {}
     for dataset, node in desired.nodes.items():
         match node:

@@ -99,8 +99,8 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
 
 
 def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> RetryAnswer:
-    """The same for the failed tasks of one partition of a dataset or copy, and for nothing upstream of it. Of an empty
-    name, which is the whole of what has no partitions, that is all tasks of the dataset. Raises NotFound."""
+    """Retry the failed tasks of one partition of a dataset or copy, and nothing upstream of it. An empty name means
+    all tasks of a dataset without partitions. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         (name,) = targeted(nodes, dataset)

@@ -230,7 +230,7 @@ def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
 
 
 def _shown_readers(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
-    """Of another namespace its name alone: what it calls its datasets is its own business."""
+    """The readers of a feed. Another namespace is shown by its name alone, without its datasets."""
     shown_readers: list[FeedReader] = []
     for reader in reading:
         is_own = reader.namespace == ctx.namespace

@@ -82,7 +82,7 @@ def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission],
 
 
 def _require_fitting(tx: Tx, role: NamedRole) -> None:
-    """Whoever has the role keeps what it has beside it, or within which names, under the new role too."""
+    """Require that holders of the role keep their other scopes and names valid under the new role."""
     named = {**{other.name: other for other in tx.roles()}, role.name: role}
     unfit: list[str] = []
     for user, roles, within in _holders(tx, role.name):

@@ -149,7 +149,7 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
 
 
 def _original(tx: Tx, branch: str, old: State) -> int:
-    """Of a state that a rollback wrote, the generation that it went back to, as far as that is known."""
+    """The generation that a rollback went back to, as far as it is recorded."""
     hold = tx.holds(branch).get(old.dataset)
     return hold.generation if hold is not None and hold.seq == old.seq else old.generation
 

@@ -203,7 +203,7 @@ def _is_of_people(token: Token) -> bool:
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
-    """Of drivers that have ended: what is left of one claims nothing more."""
+    """Revoke the tokens of drivers that have ended: the rest of such a driver claims nothing more."""
     for token in tx.tokens():
         if "driver" in token.scopes and token.subject in drivers and not token.revoked:
             tx.put_token(replace(token, revoked=True))

@@ -26,7 +26,7 @@ class BadQuestion(HeadgateError):
 
 
 def paths_of(question: Question) -> list[str]:
-    """Of the files that it names, in order."""
+    """The files that a question names, in order."""
     return list(dict.fromkeys(file["path"] for file in _files(question)))
 
 

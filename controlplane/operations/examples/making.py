@@ -50,7 +50,7 @@ class Committed(Protocol):
     def has(self, dataset: str, partition: str) -> bool: ...
 
     def rows(self, dataset: str, partition: str | None) -> Iterator[dict[str, Json]]:
-        """Of one partition, or of all."""
+        """The rows of one partition, or of all."""
 
     def before(self, dataset: str, partition: str) -> str | None:
         """The partition before, in the order of keys."""
@@ -140,7 +140,7 @@ def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_ow
 
 
 def _schema(slot: Slot, committed: Committed) -> Schema:
-    """Of an input that has data."""
+    """The schema of an input that has data."""
     schema = committed.schema(slot.dataset)
     assert schema is not None
     return schema

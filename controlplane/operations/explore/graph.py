@@ -41,9 +41,9 @@ def graph(
     collapse: Collapse | None = None,
     most: int = MOST_NODES,
 ) -> GraphAnswer:
-    """Of a dataflow, with the direct inputs and readers that it has in others; of what is `up` and `down` steps
-    `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst.
-    Raises NotFound for a dataflow or dataset that is not declared."""
+    """The graph of a dataflow with its direct inputs and readers in others; or of the datasets `up` and `down` steps
+    `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst. Raises
+    NotFound for a dataflow or dataset that is not declared."""
     with ctx.looking(branch) as (plan, facts):
         every = list(_every_edge(facts.desired))
         distances = _distances(facts, every, dataflow, around, up=up, down=down)
@@ -102,7 +102,7 @@ def description_of(node: Node) -> str:
 
 
 def _every_edge(desired: Desired) -> Iterator[GraphEdge]:
-    """Of all datasets, in the order of those that read."""
+    """The edges of all datasets, in the order of their readers."""
     for name in desired.order:
         yield from edges_to(desired.nodes[name])
 
@@ -236,7 +236,7 @@ def _node(facts: StoreSnapshot, decision: Decision, shares: Shares, *, is_outsid
 
 
 def _structure(answer: GraphAnswer) -> str:
-    """Of names, edges and modes: a picture of equal structure has its boxes in the same places."""
+    """A digest of names, edges and modes: pictures of equal structure have their boxes in the same places."""
     nodes = [part["name"] for part in answer["nodes"]] + [part["name"] for part in answer["groups"]]
     edges = [(part["from"], part["to"], part["slot"], part["mode"]) for part in answer["edges"]]
     between = [(part["from"], part["to"]) for part in answer["group_edges"]]

@@ -34,7 +34,7 @@ class Page:
         return self.prefix if self.after is None else max(self.prefix, tree.after(self.after))
 
     def of(self, keys: Iterable[str]) -> tuple[list[str], str | None]:
-        """Of sorted keys from `start` on: those of the page, and after which one to go on."""
+        """The page of these sorted keys, which start at `start`, and the key after which the next page begins."""
         fitting = takewhile(lambda key: key.startswith(self.prefix), keys)
         page = list(islice(fitting, self.limit + 1))
         shown = page[: self.limit]

@@ -25,8 +25,9 @@ def ranges(
     cells: int = CELLS,
     most_reads: int = MOST_READS,
 ) -> RangesAnswer:
-    """Of one generation, the newest by default; compared with that of `against`, if one is meant. `after` and `last`:
-    of a range that was told, to look into it. `most_reads`: tree nodes. Raises NotFound, GenerationGone."""
+    """Ranges of one generation, the newest by default, compared with generation `against` if there is one. `after`
+    and `last`: the ends of a range of an earlier answer, to divide it further. `most_reads`: tree nodes. Raises
+    NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)

@@ -80,7 +80,7 @@ def hits(
 
 
 def visible_decisions(ctx: Context, plan: Plan) -> list[Decision]:
-    """Of datasets and copies that the actor may know of."""
+    """The decisions of datasets and copies that the actor may see."""
     return [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
 
 

@@ -18,7 +18,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of a dataset's newest state, or of what a copy elsewhere has."""
+    """Totals of a dataset's newest state, or of a copy elsewhere."""
 
     generation: int
     partitions: int

@@ -198,7 +198,7 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunCount
 
 
 def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
-    """Of a source that changed, the first partitions that did, and one more; none where the tree is damaged."""
+    """The first partitions of a source that changed, and one more; none where the tree is damaged."""
     before = past.before(first.dataset, first.seq)
     node = world.desired.nodes.get(first.dataset)
     if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):

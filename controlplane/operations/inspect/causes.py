@@ -203,7 +203,7 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
 
 
 def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
-    """Of the present generation; where that is not known any more, of the last time that there was anything to do."""
+    """The cause of the present generation; where it is not kept, that of the last pass with work."""
     if top is not None:
         return top.cause
     return state.cause if state else None

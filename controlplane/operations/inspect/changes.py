@@ -46,8 +46,8 @@ ALL_ROWS = ChangesWish()
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """From generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the answer.
-    `wanted` is None where whoever asks has the answer already."""
+    """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the
+    answer. `wanted` is None where the caller has the answer already."""
 
     since: int
     until: int

@@ -23,8 +23,9 @@ from controlplane.ports.store import Tx
 def generations(
     ctx: Context, branch: str, dataflow: str, at: Moment | None = None, *, is_consistent: bool = False
 ) -> GenerationsAnswer:
-    """Of the datasets that the dataflow declares now. `at`: by then; now by default. `is_consistent`: the newest by
-    then that were made of the same sources. Raises NotFound, GenerationGone, NotConsistent."""
+    """Generations of the datasets that the dataflow declares now. `at`: the newest by then; by now by default.
+    `is_consistent`: the newest by then that were made of the same sources. Raises NotFound, GenerationGone,
+    NotConsistent."""
     with ctx.store.read(ctx.namespace) as tx:
         names = _datasets(ctx, tx, branch, dataflow)
         by_dataset: Mapping[str, State | GenerationGone | None]

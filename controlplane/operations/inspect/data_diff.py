@@ -100,9 +100,8 @@ def of_points(
 def comparable(
     tx: Tx, branch: str, other: str, before: State | None, after: State | None
 ) -> tuple[State | None, State | None]:
-    """Of the newest states in two branches, or of recent ones of the same logic, the newest that were made from the
-    same sources; the newest of all where no such are kept. What arrived on one side alone so far is then no
-    difference."""
+    """Among the newest states in two branches, or recent ones of the same logic, the newest that were made from the
+    same sources; the newest of all where no such are kept. Arrivals on one side alone are then no difference."""
     if before is None or after is None or before.cut == after.cut:
         return before, after
     by_cut = {_cut(state): state for state in reversed(list(_recent(tx, branch, before)))}

@@ -22,7 +22,7 @@ UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
 
 
 def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> ForeseenWish:
-    """Of datasets, copies and dataflows by their names. Raises NotFound."""
+    """The expected effect of a request on datasets, copies and dataflows, by their names. Raises NotFound."""
     with ctx.looking(branch) as (plan, facts):
         look = _Look.of(ctx, plan, facts, wish, names)
         items = [look.item(name) for name in names]
@@ -146,7 +146,7 @@ class _Look:
 
 
 def _members(facts: StoreSnapshot, name: str) -> list[str]:
-    """Of a dataflow all that it has. Raises NotFound."""
+    """The datasets and copies of a name; for a dataflow all of its own. Raises NotFound."""
     try:
         return targeted(facts.desired, name)
     except NotFound:

@@ -87,12 +87,12 @@ def of_datasets(
 
 
 def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, DatasetFreshness]:
-    """Of those of these datasets that are to be fresh."""
+    """The freshness of these datasets, where they declare a limit."""
     return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, Changes())
 
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
-    """Of all datasets that the actor sees and that are to be fresh, in order of names."""
+    """The freshness of all datasets with a limit that the actor sees, in order of names."""
     with ctx.looking(branch) as (plan, facts):
         ages = of_snapshot(facts, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
     return [{"dataset": name, **ages[name]} for name in sorted(ages)]

@@ -45,7 +45,7 @@ class Earlier:
         return cls([*states, *older], counting, audit)
 
     def account_of(self, state: State) -> Account:
-        """Of the first state of a generation."""
+        """The account of the first state of a generation."""
         earlier = [other for other in self.states if other.seq < state.seq]
         before = earlier[0] if earlier else None
         same = (other.generation for other in earlier if (other.root, other.schema) == (state.root, state.schema))

@@ -37,7 +37,7 @@ def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
 
 
 def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
-    """Of dataflows and of their components."""
+    """The names of dataflows and of their components."""
     hidden_names = set[str]()
     for branch in branches:
         hidden_names |= {*tx.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}

@@ -53,8 +53,8 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class LineageRequest:
-    """Of a dataset: a column (all of them by default), a partition, a generation or time (the newest state by default).
-    `object`: a source object of a read component, in place of a partition."""
+    """The lineage of a dataset: a column (all of them by default), a partition, a generation or time (the newest
+    state by default). `object`: a source object of a read component, in place of a partition."""
 
     dataset: str
     column: str | None = None

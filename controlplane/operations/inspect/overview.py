@@ -149,7 +149,7 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
 
 
 def states(ctx: Context, branch: str) -> dict[str, Status]:
-    """Of every dataset and copy that the actor sees, as their status has them."""
+    """The state of every dataset and copy that the actor sees, as in the status."""
     with ctx.looking(branch) as (plan, facts):
         visible = (d for d in plan.decisions if ctx.sees(d.dataset))
         return {d.dataset: d.status for d in as_known(ctx, facts.tx, facts, visible)}
@@ -341,7 +341,7 @@ def newest_event(ctx: Context) -> int:
 
 
 def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
-    """Of a branch, with those of no branch; or all."""
+    """Events of a branch and of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
         return [_event(e) for e in tx.events(branch, after, limit)]
 

@@ -398,7 +398,7 @@ def _pending(decision: Decision | None) -> RunState:
 
 
 def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
-    """Of its datasets, and of copies of them."""
+    """Attempts at the datasets of a run, and at copies of them."""
     made = [attempt for commit in run.commits for attempt in _made_by(commit, past)]
     copies = [(commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())]
     return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]

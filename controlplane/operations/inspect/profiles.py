@@ -63,7 +63,8 @@ def profile(
     column: str | None = None,
     with_values: bool,
 ) -> ProfileAnswer:
-    """Of one generation, the newest by default, or of one of its partitions. Raises NotFound, GenerationGone."""
+    """The profile of one generation, the newest by default, or of one of its partitions. Raises NotFound,
+    GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         look = Look(tx)
@@ -86,7 +87,7 @@ def profile(
 def history(
     ctx: Context, branch: str, name: str, *, column: str | None = None, with_values: bool
 ) -> ProfileHistoryAnswer:
-    """Of the last generations, oldest first: what each column was like, and where it moved. Raises NotFound."""
+    """The profiles of the last generations, oldest first, and the columns that moved. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state_of(tx, branch, name)
         look = Look(tx)

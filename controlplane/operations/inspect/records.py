@@ -60,7 +60,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Rows that whoever asks for them has already."""
+    """The caller has these rows already."""
 
     generation: int
     content: bytes
@@ -76,8 +76,8 @@ def records(
     point: Point | None = None,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Records | Unchanged:
-    """Of a committed generation, in the order of partition keys. Where the content is known, nothing but the state is
-    looked up. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
+    """Rows of a committed generation, in the order of partition keys. Where the caller has the content, nothing but
+    the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         chosen = columns.chosen(state.schema, wish.columns)

@@ -39,14 +39,14 @@ NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
 
 
 def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """Of the sources of a plan: how they differ from what their datasets were made of."""
+    """How the sources of a plan differ from the inputs of their datasets."""
     nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
     return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """Of sources that were listed just now: how they differ from what was known before."""
+    """How sources that were just listed differ from their listings before."""
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
     with ctx.store.read(ctx.namespace) as tx:
         return _source_changes(tx, tx, requests.nodes, roots, unseen)
@@ -118,7 +118,7 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
 
 
 def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _Difference:
-    """Of a source that was never listed nothing is known to have changed."""
+    """The counts of added, changed and removed partitions, all zero for a source that was never listed."""
     if listing is None or listing.root is None or listing.root == before:
         return NONE
     if before == tree.EMPTY_ROOT:

@@ -24,7 +24,8 @@ def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:
 
 
 def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary | None:
-    """Of attempts at one dataset, in any order; None where there are none. `usual`: what a task of it costs."""
+    """A summary of attempts at one dataset, in any order; None where there are none. `usual`: the usual cost of one
+    of its tasks."""
     if not attempts:
         return None
     began, ended = min(a.started_at for a in attempts), max(a.ended_at for a in attempts)
@@ -61,7 +62,7 @@ def slowness(attempts: Iterable[PastAttempt], usual: Cost | None) -> str | None:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Of what is known; None where nothing is."""
+    """The sum of the values that are present; None where none is."""
     present = [value for value in values if value is not None]
     return sum(present) if present else None
 

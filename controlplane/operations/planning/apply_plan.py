@@ -242,7 +242,8 @@ def _are_demanded(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bo
 
 
 def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:
-    """Of a window, more than half is still to be done, and nothing else: it moves on when there is less."""
+    """True while more than half of a window is still queued or running, and nothing else of it: the window moves on
+    below that."""
     waiting = {key for key, demand in demanded.items() if demand.state in ("queued", "running")}
     return waiting <= {t.key for t in tasks} and len(waiting) > len(tasks) // 2
 

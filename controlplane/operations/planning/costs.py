@@ -27,7 +27,8 @@ def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, C
 
 
 def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, float]:
-    """Of transforms; where nothing was read, nothing is said. Reads the roots of their inputs, at once."""
+    """How many times as many rows transforms read now, by dataset; none where nothing was read. Reads the roots of
+    their inputs at once."""
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
     try:
         then = tree.summaries(facts.nodes, [reading.root for reads in read.values() for reading in reads])

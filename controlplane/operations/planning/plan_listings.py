@@ -135,7 +135,7 @@ def collect(tx: Tx, now: float) -> int:
 
 
 def partitions_known(tx: Tx, listing: Listing, keys: Sequence[str]) -> Iterator[SourcePartition]:
-    """Of a shared listing, or of a plan's over the shared one."""
+    """Partitions of a shared listing, or of a plan's listing over the shared one."""
     by_key = tx.source_partitions(listing.id, keys)
     if listing.look is not None:
         by_key = {**tx.source_partitions(bytes.fromhex(listing.look["of"]), keys), **by_key}

@@ -247,7 +247,7 @@ class StoreSnapshot:
         return self._decided
 
     def _schema_of(self, dataset: str) -> Schema | None:
-        """Of a dataset whose present state was made by the desired code."""
+        """The schema of a dataset whose present state was made by the desired code."""
         state, node = self.state(dataset), self.compiled.nodes[dataset]
         if state is None or isinstance(node, Sink) or state.lineage != node.lineage:
             return None

@@ -87,7 +87,7 @@ def due(tx: Tx, state: State, node: Node) -> Due:
 
 
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
-    """Of stable leaves, each once, with its leaf."""
+    """Packs of stable leaves that are not stored, each once, with its leaf."""
     stable = _stable(tx, state)
     leaves = (leaf for leaf in tree.by_leaf(tx, state.root) if leaf[0] in stable)
     seen_ids: set[bytes] = set()

@@ -20,7 +20,7 @@ class SeenTables:
 
     @staticmethod
     def of_branch(tx: Tx, branch: str, datasets: Iterable[str] | None = None) -> SeenTables:
-        """Of these datasets, or of all."""
+        """The tables of these datasets, or of all."""
         names = None if datasets is None else list(datasets)
         branch_row = None if branch == MAIN else tx.branches().get(branch)
         visible = [MAIN] if branch_row is None or not branch_row.pinned else []

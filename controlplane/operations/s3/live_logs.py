@@ -38,7 +38,7 @@ class MadeFile(NamedTuple):
 
 
 class LiveLogs:
-    """Of any dataset in any branch. Safe to use from many threads."""
+    """Delta logs of any dataset in any branch. Safe to use from many threads."""
 
     def __init__(self, nodes: NodeCache, made: MadeBodies, make_checkpoint: MakeCheckpoint) -> None:
         self._nodes, self._made, self._make_checkpoint = nodes, made, make_checkpoint

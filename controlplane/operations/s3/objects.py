@@ -50,7 +50,7 @@ class S3Object(NamedTuple):  # which is made faster than a dataclass
 
 
 class TableObjects:
-    """Of any dataset of one namespace. Safe to use from many threads."""
+    """Objects of any dataset of one namespace. Safe to use from many threads."""
 
     def __init__(self, lake: ObjectStore, namespace: str, make_checkpoint: MakeCheckpoint) -> None:
         self._lake, self._namespace = lake, namespace

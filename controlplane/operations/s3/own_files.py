@@ -28,7 +28,7 @@ _LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
 class OwnFiles:
-    """Of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
+    """Files of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -36,7 +36,7 @@ class OwnFiles:
         self._tables: OrderedDict[str, _Files] = OrderedDict()
 
     def size(self, tx: Tx, nodes: NodeStore, dataset: str, path: str) -> int | None:
-        """Of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
+        """The size of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
         files = self._of(dataset)
         link = _LINK.fullmatch(path)
         name = f"{link[1]}/{link[2]}" if link else path
@@ -55,7 +55,7 @@ class OwnFiles:
 
 
 class _Files:
-    """Of one dataset: sizes by path, and by what links are called after."""
+    """The files of one dataset: sizes by path, and by the names of their links."""
 
     def __init__(self, folder: str) -> None:
         self.sizes: dict[str, int] = {}

@@ -30,7 +30,7 @@ class _Row(NamedTuple):
 
 
 class ReadCounts:
-    """Of one process. Safe to use from many threads."""
+    """Reads that one process served. Safe to use from many threads."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock

@@ -38,7 +38,7 @@ class VersionFile(NamedTuple):
 
 
 class VersionFiles:
-    """Of any dataset of one namespace. Safe to use from many threads."""
+    """Files of any dataset of one namespace. Safe to use from many threads."""
 
     def __init__(self, store: Store, namespace: str = "default") -> None:
         self._store, self._namespace = store, namespace

@@ -137,7 +137,8 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
 
 
 def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> int:
-    """Of each dataset the oldest ones, again and again until all are gone; and what was found in their rows."""
+    """Drop the oldest states of each dataset until all expired ones are gone, and their records of checks. Returns
+    the number of states."""
     total, count = 0, -1
     before: Mapping[tuple[str, str], Span] = {}
     while count:
@@ -169,7 +170,7 @@ def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str],
 
 
 def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now: float) -> Iterator[Expired]:
-    """Of each dataset that has any, states whose time is over."""
+    """The expired states of each dataset that has any."""
     declared: dict[str, Mapping[str, Limits] | None] = {}
     for span in spans:
         if span.branch not in declared:

@@ -222,7 +222,7 @@ def _files(tx: Tx, ids: Iterable[bytes], named: NamedFiles) -> dict[str, list[st
 
 
 def _objects_bytes(tasks: Iterable[Task]) -> int:
-    """Of the source objects that tasks read."""
+    """The bytes of the source objects that tasks read."""
     return sum(
         source_object["size"] for task in tasks if "objects" in task.spec for source_object in task.spec["objects"]
     )

@@ -90,7 +90,7 @@ Found: TypeAlias = Unchanged | ListingDiff
 
 
 def is_too_much(removed: int, before: int, deletes_max: float) -> bool:
-    """Of the share as it is written: 0.29 of 100 objects are 29."""
+    """Compares with the share exactly as it is written: 0.29 of 100 objects are 29."""
     return removed > Fraction(str(deletes_max)) * before
 
 

@@ -290,7 +290,7 @@ def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event 
 
 
 def _event(job: ListJob, kind: str, details: Mapping[str, object] | None = None, n: int = 0) -> Event:
-    """Of no branch: all branches share what is known of a location."""
+    """An event of no branch: all branches share the listing of a location."""
     return Event(kind, "", n, {"location": job["location"], **(details or {})}, branch=NO_BRANCH)
 
 

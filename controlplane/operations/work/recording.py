@@ -192,7 +192,7 @@ class Recording:
             yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
-        """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
+        """Note how many rows each task left out, and for which of the dataset's expectations."""
         self.tx.put_memos(
             {
                 dropped_key(task): task_metrics["dropped"]

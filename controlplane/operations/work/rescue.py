@@ -44,7 +44,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
 
 
 def abandon_looks(ctx: Context, *, reason: str) -> None:
-    """End the attempts at listings and the like: whoever had them is gone, and their tasks go back to the queue."""
+    """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
     with ctx.store.read(ctx.namespace) as tx:
         left = [attempt for attempt in tx.attempts().values() if attempt.kind in LOOKS]
     for attempt in left:
