@@ -123,7 +123,7 @@ class Server:
         rescue.abandon_looks(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _check_lake(self) -> None:
-        """One that cannot be used is told now, and not by every task."""
+        """Report an unusable lake at the start, and not in every task."""
         from controlplane.lake.objects import check_lake
 
         check_lake(self.settings.lake)
@@ -163,7 +163,7 @@ class Server:
             self._serving.stop(at_once=self.role == "run")
 
     def _guarded(self, part: str, work: Callable[[], None]) -> None:
-        """A thread that must not end before it is told to: whatever ends it ends the process, with a reason."""
+        """A thread that runs until it is stopped. An error that ends it ends the process, with a reason."""
         from controlplane.core.errors import Broken
 
         try:
@@ -269,7 +269,7 @@ class Server:
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
 
     def _mint(self, driver: str) -> str:
-        """A token for one driver of the pool, in the namespace that its id tells."""
+        """A token for one driver of the pool, in the namespace of the driver's id."""
         from controlplane.core.model import namespaces
         from controlplane.operations.desired import tokens
 

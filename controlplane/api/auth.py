@@ -89,7 +89,7 @@ def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:
 
 
 def caller(request: Request) -> Token:
-    """The token that this request came with; refused if nobody looked at it."""
+    """The token of this request. Refused if the request was not authenticated."""
     token = request.scope.get("headgate.token")
     if not isinstance(token, Token):
         raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)

@@ -36,8 +36,8 @@ class Living:
 
     @contextmanager
     def watch(self, token: str) -> Iterator[Callable[[], bool]]:
-        """For one stream: tells whether its token has ended, or may do other things than when the stream began, as of
-        half a second ago."""
+        """Watch the token of one stream: whether it has ended or its rights have changed since the stream began, as
+        of half a second ago."""
         self._streams[token] += 1
         if token not in self._looking:
             self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))

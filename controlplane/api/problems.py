@@ -131,7 +131,7 @@ def request_id(request: Request) -> str:
 
 
 def of_error(error: HeadgateError, request: Request) -> JSONResponse:
-    """The answer to an error that a user can be told in words."""
+    """The answer to an error that has a message for users."""
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
@@ -182,7 +182,7 @@ def of_outage(error: OSError, request: Request) -> JSONResponse:
 
 
 def of_fault(request_id: str) -> JSONResponse:
-    """The answer to what nobody foresaw: no more than where to look."""
+    """The answer to an unexpected error: no more than the place to look."""
     value = body(500, "internal", "something broke; the log has it under this request id", request_id)
     return JSONResponse(value, 500, media_type=MEDIA_TYPE)
 

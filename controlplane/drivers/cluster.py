@@ -101,7 +101,7 @@ class Api:
                 raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
 
     def log(self, pod: str, container: str, lines: int, limit_bytes: int) -> bytes:
-        """The last lines that a container said. Refused if it has said nothing yet, or is not there."""
+        """The last lines of a container's log. Refused if it has no output yet, or does not exist."""
         while True:
             query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit_bytes)}
             try:

@@ -102,7 +102,7 @@ class ExampleProcess:
         return self._process
 
     def _last_words(self) -> str:
-        """The last line that the process has said; a new one answers the next question."""
+        """The last line of the process's log. A new process answers the next question."""
         assert self._log is not None
         path = Path(self._log.name)
         self._end(wait_s=0.0)

@@ -12,7 +12,7 @@ from controlplane.core.model.tasks import Size
 
 
 class ExternalPool:
-    """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
+    """A pool of drivers that are started and ended outside Headgate (HEADGATE_POOL=none)."""
 
     name = "none"
     outlives = True

@@ -53,7 +53,7 @@ def _is_over(sets: Path, needed: frozenset[str], now: float) -> bool:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool]:
-    """False where somebody uses the folder, or installs it."""
+    """False where a process uses the folder, or installs it."""
     lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o666)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -247,7 +247,7 @@ class KubernetesPool:
             self._backoff[pool.name].after(max(0.0, job.verdict.at - job.at), self._monotonic())
 
     def _follow_all(self, now: Iterable[SeenJob]) -> None:
-        """What cannot be done at present is done after the next look; what was seen is told all the same."""
+        """Failed actions are retried at the next poll; the observed state is reported regardless."""
         try:
             for job in now:
                 self._follow(job)
@@ -309,7 +309,7 @@ class KubernetesPool:
         return made or {}
 
     def _give(self, job: SeenJob) -> None:
-        """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
+        """Create the pod's Secret unless it exists. Repeating is harmless, also after a crash before this."""
         if job.uid in self._supplied:
             return
         if job.uid not in self._tokens:

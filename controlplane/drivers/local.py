@@ -65,7 +65,7 @@ def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
 
 @dataclass(slots=True)
 class Child:
-    """A started process. `stopping` once it was told to end; `killed` says why we killed it."""
+    """A started process. `stopping`: since when it is to end; `killed`: why we killed it."""
 
     driver: Driver
     process: subprocess.Popen[bytes]
@@ -162,7 +162,8 @@ class LocalPool:
             return tuple(self._observe(child) for child in list(self._children.values()))
 
     def _kill_silent(self) -> None:
-        """Also those that are idle or were told to end. Calls that came while we were away are not answered yet."""
+        """Includes idle and stopping drivers. Requests that arrived during our pause are still queued, so silence
+        counts only after they are answered."""
         if self._hearing is None:
             return
         now = self._monotonic()

@@ -74,7 +74,7 @@ class Launch:
         return namespaces.of_id(self.driver)
 
     def name(self, cluster: Cluster, pool: Pool) -> str:
-        """The same for everybody who finds the same slot free: the second one to create it is told so."""
+        """Equal for all processes that see the same slot free: the second one to create it gets a conflict."""
         return f"{cluster.instance}-{pool.name}-{self.slot}-{self.number}"
 
 
@@ -114,7 +114,8 @@ def job(cluster: Cluster, launch: Launch) -> Manifest:
 
 
 def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
-    """What a pod must not be told in its manifest; gone with the Job that owns it (`owner`: its name and uid)."""
+    """The values that must not stand in a pod's manifest, deleted with the Job that owns them (`owner`: its name and
+    uid)."""
     cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
     texts = {"token": token}

@@ -33,7 +33,8 @@ def token(secret: bytes, nonce: str) -> str:
 
 
 def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
-    """`made_of`: see `settings`. `number`: of launches, so that the second replica to ask for the same is told so."""
+    """`made_of`: see `settings`. `number`: of launches, so that a second replica that launches the same gets a
+    conflict."""
     name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**_labels(cluster), SETTINGS: made_of}
     return {
         "apiVersion": "batch/v1",

@@ -145,7 +145,7 @@ class KubernetesSessionPods:
 
 
 def _note(job: Found) -> Note | None:
-    """None where somebody has changed it."""
+    """The note of a Job. None where it was changed from outside."""
     try:
         return session_manifests.note_of(job)
     except (KeyError, TypeError, ValueError):

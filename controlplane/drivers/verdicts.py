@@ -27,8 +27,8 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something.
-    `taken`: why the cluster takes its pod away, which only a pod that is still there tells."""
+    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside. `taken`: why the
+    cluster takes its pod away, which only a pod that still exists shows."""
 
     state: State
     reason: str = ""
@@ -45,7 +45,7 @@ class PodVerdict:
 
 
 def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
-    """`pods` and `events` are those of this Job. A Job tells whether it is over, a pod tells why."""
+    """`pods` and `events` are those of this Job. The Job shows whether it is over, its pods show why."""
     conditions = _true(job)
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
@@ -185,7 +185,7 @@ def _pending(pod: Found, events: Iterable[Found]) -> PodVerdict:
 
 
 def time_of(text: str | None) -> float:
-    """Seconds since 1970 by the cluster's clock, for people; 0 where nothing is said."""
+    """Seconds since 1970 by the cluster's clock, for people; 0 where there is no time."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 

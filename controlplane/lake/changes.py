@@ -101,8 +101,8 @@ def request_of(lake_uri: str, changes: WantedChanges, *, scratch: str, seconds: 
 
 
 class Closable(Iterator[bytes]):
-    """Pieces of a generator that is told when they are closed, since one that is at work in another thread cannot be
-    closed itself."""
+    """Pieces of a generator that learns of its closing by a flag, since one that runs in another thread cannot be
+    closed."""
 
     def __init__(self, make: Callable[[Callable[[], bool]], Iterator[bytes]]) -> None:
         self._closed = threading.Event()

@@ -81,7 +81,7 @@ class Publication:
         )
 
     def run(self) -> int:
-        """Commit until the table is as wanted; somebody else's commit in between means another try."""
+        """Commit until the table is as wanted; a commit of another writer in between means another try."""
         for _ in range(TRIES):
             try:
                 return self._once()
@@ -257,7 +257,7 @@ def _schema(schema: Any) -> Schema:
 
 
 def _is_foreign(table: DeltaTable) -> bool:
-    """Somebody made it into one that holds none of our files, or that nothing may be taken from."""
+    """The table was remade from outside into one that holds none of our files, or that nothing may be removed from."""
     metadata = table.metadata()
     return bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
 
@@ -280,8 +280,8 @@ def _remove(path: str, size: int) -> dict[str, Any]:
 
 
 def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> bool:
-    """What comes has as many rows as what goes, all in files of ours; readers of changes may then pass the commit over.
-    Somebody else's commits may have left other rows than ours."""
+    """Added and removed files have the same number of rows, all in files of ours: readers of changes may skip the
+    commit. Commits of others may have left other rows than ours."""
     if not all(path.startswith(ours) for path in change.removes):
         return False
     actions = table.get_add_actions()

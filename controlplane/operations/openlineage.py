@@ -41,8 +41,8 @@ def _uncounted(_outcome: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """To one sink. `count` is told what became of each run event: `sent`, `refused`, or `failed` where it could not be
-    made."""
+    """Sends events to one sink. `count` gets the outcome of each run event: `sent`, `refused`, or `failed` where it
+    could not be made."""
 
     store: Store
     namespace: str
@@ -51,7 +51,7 @@ class Export:
     count: Callable[[str], None] = _uncounted
 
     def begin(self) -> None:
-        """The first time: what has happened before is not told."""
+        """Start at the present event: earlier ones are not sent."""
         with self.store.begin(self.namespace) as tx:
             if tx.cursor(CURSOR) is None:
                 tx.move_cursor(CURSOR, tx.last_event())
@@ -94,7 +94,7 @@ class Export:
             return [self._rendered_alone(event) for event in events]
 
     def _rendered_alone(self, event: Event) -> list[bytes] | None:
-        """In a transaction of its own, so that a fault of the database is told from one of the event."""
+        """In a transaction of its own, to separate a fault of the database from one of the event."""
         for with_columns in (True, False):
             try:
                 with self.store.read(self.namespace) as tx:
@@ -258,7 +258,7 @@ def _is_dataset(name: str) -> bool:
 
 
 def _declared(node: Node | None) -> list[Input]:
-    """What code reads, where no state tells what it was."""
+    """The reads of the code, where no state records them."""
     match node:
         case Transform():
             return [Input(name) for name in dict.fromkeys(slot.dataset for slot in node.slots)]

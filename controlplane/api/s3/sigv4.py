@@ -153,7 +153,7 @@ def _scope(claim: _Claim) -> list[str]:
 
 
 def _check_headers(request: SignedRequest, claim: _Claim) -> None:
-    """What is not signed could have been put there by somebody on the way."""
+    """Reject unsigned security headers: a proxy could have added them."""
     signed = claim.headers.split(";")
     missing = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
     if "host" not in signed or missing:

@@ -247,7 +247,7 @@ class _Tables:
         return self._files.setdefault(namespace, VersionFiles(self._store, namespace))
 
     def _note(self, sharing_request: _SharingRequest, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
-        """In the audit, before the first URL is told."""
+        """Note the read in the audit before the first URL is sent."""
         ctx = Context(
             self._store,
             sharing_request.recipient.namespace,

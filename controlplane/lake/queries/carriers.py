@@ -44,7 +44,7 @@ LOST = "the connection to it broke"
 
 
 class ChildEnded(Exception):
-    """`code` is its exit status, negative for a signal. `told`: the same for people."""
+    """`code` is its exit status, negative for a signal. `told`: the same, for people."""
 
     def __init__(self, code: int, message: str = "") -> None:
         self.code, self.told = code, message or str(code)
@@ -168,7 +168,7 @@ class LocalSpark(LocalProcess):
 
 
 class PodProcess:
-    """By a connection, whose end is the process's, unless it is told to be kept."""
+    """Reached by a connection. Its end ends the process, unless `keep` was sent."""
 
     def __init__(self, connection: socket.socket, token: str, beat_s: float = 0.0) -> None:
         """Says hello. `beat_s`: how often it says that it is here, if at all. Raises OSError."""
@@ -184,8 +184,8 @@ class PodProcess:
         connection.sendall(hello(token, self._nonce))
 
     def welcome(self, check: Callable[[], None]) -> int:
-        """Wait for its turn. How many questions the process had. `check` raises where nobody waits any more. Raises
-        ChildEnded where the pod does not know us or ends, or is none of ours."""
+        """Wait for our turn. Returns the number of questions that the process has had. `check` raises where no
+        caller waits. Raises ChildEnded where the pod refuses us or ends, or is none of ours."""
         while True:
             check()
             with suppress(TimeoutError):
@@ -281,7 +281,7 @@ class PodProcess:
 
 
 def reached(host: str, port: int, token: str, timeout_s: float, beat_s: float = 0.0) -> PodProcess:
-    """Who is there, and has not said yet that we are welcome. Raises OSError."""
+    """A process that was reached and has not welcomed us yet. Raises OSError."""
     connection = socket.create_connection((host, port), timeout=min(CONNECT_S, timeout_s))
     try:
         return PodProcess(connection, token, beat_s)

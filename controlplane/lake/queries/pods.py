@@ -60,7 +60,7 @@ class SparkPodPool(SparkPool):
             wish.pause()
 
     def _looked(self, wish: Wish) -> PodPlace | str:
-        """A cluster that does not answer keeps nobody past the end of the wish."""
+        """A cluster that does not answer delays no request beyond its end."""
         looking = Future[PodPlace | str]()
         threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
         while True:

@@ -67,7 +67,7 @@ def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | Non
 
 
 def forget(ctx: Context, branch: str, trials: list[Trial]) -> None:
-    """Nobody waits for them any more."""
+    """Drop the demands and the answers, which have no reader left."""
     with ctx.store.begin(ctx.namespace) as tx:
         for trial in trials:
             sending.forget(tx, branch, trial.dataflow, trial.key)

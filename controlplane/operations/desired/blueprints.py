@@ -337,7 +337,7 @@ def _proposed(
 
 
 def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
-    """Nobody wants the work any more that waits for components which are gone, or are paused from now on."""
+    """End the demands of components that were removed, or are paused from now on."""
     ended: list[str] = []
     for dataset, node in before.nodes.items():
         now = after.nodes.get(dataset)

@@ -64,7 +64,7 @@ def create(
 
 
 def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str]) -> dict[str, str]:
-    """The places that they lead to. Raises BadRedirect, also where one is somebody else's."""
+    """The places that copies are redirected to. Raises BadRedirect, also where a place belongs to another copy."""
     if not requested:
         return {}
     there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
@@ -94,7 +94,7 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
 
 
 def branch_named(ctx: Context, name: str) -> BranchAnswer:
-    """Also main, which nobody made and which does not end. Raises NotFound."""
+    """A branch, or main, which always exists. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))
 
@@ -190,7 +190,7 @@ def require_there(tx: Tx, *names: str) -> None:
 
 
 def _main(tx: Tx) -> Branch:
-    """Main as a branch of itself, that nobody made."""
+    """Main as a branch without an author."""
     return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.is_protected(MAIN))
 
 

@@ -45,7 +45,7 @@ def answers(ctx: Context, keys: Mapping[str, bytes]) -> dict[str, ConnectionFoun
 
 
 def forget(ctx: Context, keys: Mapping[str, bytes]) -> None:
-    """Nobody waits for them any more."""
+    """Drop the demands and the answers, which have no reader left."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset, key in keys.items():
             tx.drop_demands(BRANCH, _demand(dataset))

@@ -35,8 +35,8 @@ from dataplane.contract.types import in_words
 
 
 def create(ctx: Context, name: str, dataset: str, columns: str | None = None) -> FeedEntry:
-    """Offer a dataset of main that has data; nobody may read it yet. `columns`: the contract as DDL, all that it has
-    now by default. Raises BadFeed, NameTaken, NotFound."""
+    """Offer a dataset of main that has data, granted to no namespace yet. `columns`: the contract as DDL, all
+    present columns by default. Raises BadFeed, NameTaken, NotFound."""
     if not FEED_NAME.fullmatch(name):
         raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
     with ctx.store.begin(ctx.namespace) as tx:
@@ -74,7 +74,7 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
 
 
 def _require_declared(tx: Tx, dataset: str) -> None:
-    """Rows of a dataflow that was deleted are kept for a while, and nobody looks after them."""
+    """Rows of a deleted dataflow are kept for a while, without upkeep: they are no dataset to offer."""
     flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
     revision = tx.revisions(MAIN, [flow]).get(flow)
     if revision is None or name not in revision.uids:
@@ -93,7 +93,7 @@ def _contract(text: str, schema: Schema, dataset: str) -> Schema:
 
 
 def delete(ctx: Context, name: str) -> None:
-    """Raises NotFound, and FeedInUse while somebody who may read it reads it."""
+    """Delete a feed without readers. Raises NotFound, FeedInUse."""
     with ctx.store.read(ctx.namespace) as tx:
         grants = tx.feed_grants(_feed_named(tx, name).name)
     _require_unread(ctx, name, grants)
@@ -124,7 +124,8 @@ def _reader_in_words(reader: FeedReader) -> str:
 
 
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
-    """Let dataflows of a namespace read it. Raises NotFound, BadFeed. Whether there is such a namespace is not told."""
+    """Let dataflows of a namespace read a feed. Raises NotFound, BadFeed. The answer does not reveal whether the
+    namespace exists."""
     with ctx.store.begin(ctx.namespace) as tx:
         _feed_named(tx, name)
         _check_grant(namespace, dataflows)

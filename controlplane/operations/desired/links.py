@@ -129,7 +129,7 @@ def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
 
 
 def revoke(ctx: Context, caller: Token, id: str) -> None:
-    """End a link now. Raises NotFound, also for a link of somebody else's unless the caller administers."""
+    """End a link now. Raises NotFound, also for another user's link unless the caller administers."""
     with ctx.store.begin(ctx.namespace) as tx:
         link = tx.link(id)
         if link is None or not _is_shown(link, caller):

@@ -30,7 +30,7 @@ def create(ctx: Context, name: str) -> ShareEntry:
 
 
 def delete(ctx: Context, name: str) -> None:
-    """Nobody reads it from now on. Raises NotFound."""
+    """Delete a share: its recipients read nothing from now on. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         share = share_named(tx, name)
         before = [_entry(table) for table in tx.shared_tables(share.id)]

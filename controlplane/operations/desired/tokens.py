@@ -82,7 +82,7 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
 
 
 def new_text(namespace: str) -> str:
-    """A text that nobody guesses, for a token of this namespace."""
+    """An unguessable text for a token of this namespace."""
     return PREFIX + namespaces.text_in(namespace, secrets.token_urlsafe(32))
 
 
@@ -115,7 +115,7 @@ def authenticate(store: Store, text: str) -> Token | None:
 
 
 def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
-    """A database that cannot be written to now keeps nobody from reading."""
+    """A database that refuses writes blocks no reader."""
     if token.used is None or now - token.used >= USE_NOTED_S:
         with suppress(OSError), store.begin(namespace) as tx:
             tx.touch_token(token.id, now)

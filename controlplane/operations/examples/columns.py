@@ -60,7 +60,7 @@ class Columns:
         return node.with_reason(schema_in(answer))
 
     def of_input(self, slot: Slot, input_rows: Given | None, file: FileOfRows | None) -> Schema:
-        """As a test gives it. Raises ExampleRefused where nothing tells."""
+        """The columns of an input as a test gives it. Raises ExampleRefused where no type is known."""
         if input_rows is not None and input_rows.schema:
             return parse_ddl(input_rows.schema)
         schema = self.of_dataset(slot.dataset)
@@ -91,7 +91,7 @@ class Columns:
 
 
 def notes(columns: Columns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]) -> list[str]:
-    """Columns whose types nothing has told."""
+    """Columns without a known type."""
     lines = []
     for slot in slots:
         input_rows = by_name.get(slot.name)

@@ -309,7 +309,7 @@ def _read(node: Transform, slot: Slot, schema: Schema) -> Schema:
 
 
 def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str, Json]:
-    """As tests say them; NULL is not said."""
+    """Values as tests write them, without NULLs."""
     place, values = zone(timezone), dict[str, Json]()
     for field in schema["fields"]:
         name = field["name"]
@@ -336,7 +336,7 @@ def _is_told(read: Schema, declared_schema: Schema | None, rows: Sequence[Exampl
 
 
 def _as_mappings(answer: RowsFound) -> Rows:
-    """The rows of a result. NULL is said once for a column that has nothing else, so that it is compared."""
+    """The rows of a result. NULL is written once for a column that has nothing else, so that it is compared."""
     names = [field["name"] for field in answer["schema"]["fields"]]
     empty = {name for i, name in enumerate(names) if all(row[i] is None for row in answer["rows"])}
     rows = []

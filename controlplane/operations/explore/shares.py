@@ -74,7 +74,7 @@ class Shares:
 
 
 def _totals(facts: StoreSnapshot, roots: Sequence[bytes]) -> dict[bytes, tree.Totals]:
-    """A tree that is damaged counts as empty, and keeps no other from being told."""
+    """A damaged tree counts as empty, and hides no other."""
     try:
         return {root: summary.totals for root, summary in tree.summaries(facts.nodes, roots).items()}
     except CorruptNode:

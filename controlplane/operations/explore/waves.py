@@ -242,7 +242,7 @@ def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:
 
 
 def _actor(run: Run, audit: Audit) -> str | None:
-    """Who wished it, where somebody did and that is still known."""
+    """The actor of the request that began a wave, if there is a record of one."""
     first = run.commits[0]
     if run.revision is not None:
         return audit.applied_by(*run.revision) or None

@@ -21,7 +21,7 @@ MOST = 1_000  # states that are looked at for one that keeps the contract
 
 
 class FeedNotGranted(HeadgateError):
-    """There is no such feed for who asks. Whether there is one for others is not told."""
+    """There is no such feed for the caller. The error does not reveal whether others have one."""
 
     code = "feed-not-granted"
 

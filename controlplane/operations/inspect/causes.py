@@ -222,7 +222,7 @@ def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) 
 
 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
-    """The demanded task that tells most: the partition's, or the first that failed."""
+    """The most telling demanded task: the partition's, or the first that failed."""
     match decision.step:
         case Compute() | Learn() | RunChecks() | Sync():
             demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)

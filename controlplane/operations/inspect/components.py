@@ -24,7 +24,7 @@ from controlplane.operations.explore import graph
 
 @dataclass(frozen=True, slots=True)
 class BranchComponents:
-    """All that is declared in a branch, as compiled. `principal`: who is told of what it sees, and of no other."""
+    """All that is declared in a branch, as compiled. `principal`: answers contain what it may see, and nothing else."""
 
     desired: Desired
     principal: Principal = EVERYTHING

@@ -39,6 +39,6 @@ def is_moving(things: Iterable[DatasetStatus | TargetStatus]) -> bool:
 
 
 def _began(tx: Tx, branch: str, since: int) -> float | None:
-    """When the first event after `since` was told; None if nothing has happened."""
+    """The time of the first event after `since`; None if there is none."""
     first = tx.events(branch, since, 1)
     return first[0].at if first else None

@@ -14,7 +14,7 @@ from controlplane.ports.store import Tx
 
 
 def no_name(_: str) -> bool:
-    """Names nobody may be told."""
+    """The error for names that must not be revealed."""
     return False
 
 
@@ -32,7 +32,7 @@ def state_of(
 
 
 def no_dataset(branch: str, name: str, names: Iterable[str]) -> NotFound:
-    """With the nearest of the names that may be told."""
+    """The error with the nearest of the names that may be shown."""
     hint = did_you_mean(name, names)
     return NotFound(f"there is no dataset {name} in branch {branch}{'; ' if hint else ''}{hint}")
 

@@ -273,7 +273,7 @@ def _state(driver: Driver) -> Literal["running", "waiting", "ending", "ended"]:
 
 
 def leader(lease: Lease | None, now: float) -> LeaderStatus | None:
-    """Who plans, launches and commits at present; None if nobody does."""
+    """The process that plans, launches and commits at present; None if there is none."""
     if lease is None or lease.until <= now:
         return None
     return {"holder": lease.holder, "epoch": lease.epoch, "since": instant(lease.since)}

@@ -164,7 +164,7 @@ def _is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
 
 
 def _is_held(decision: Decision) -> bool:
-    """Who planned before the hold may have asked for work since: nobody wants it."""
+    """A planner without knowledge of the hold may have requested work since: it is dropped."""
     return decision.status == "held"
 
 

@@ -100,7 +100,8 @@ class BranchPlanner(Planner):
         return [decision for decision in full_plan.decisions if decision.dataset in self.own]
 
     def left_over(self) -> frozenset[str]:
-        """Datasets that have states in this branch and are main's again, as of the last look; told once."""
+        """Datasets that have states in this branch and are main's again, as of the last look; each call returns them
+        once."""
         datasets, self._left_over = self._left_over, frozenset()
         return datasets
 
