@@ -299,8 +299,8 @@ def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: i
     if chosen is None or before is None:
         return None
     wish = data_diff.Wish(limit=CHANGED)
-    points = {"one": Generation(before), "other": Generation(chosen)}
-    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, **points, wish=wish)
+    first, last = Generation(before), Generation(chosen)
+    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, first_point=first, other=last, wish=wish)
 
 
 def is_dataset(answer: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
