@@ -1,7 +1,6 @@
 """Puts a control plane together in this process: store, lake, pool, publisher, loop, API; takes it down in order.
 
 Everything heavy is imported where it is needed: a `run` with nothing to do is mostly the time that imports take.
-Does not belong here: any decision.
 """
 
 from __future__ import annotations
@@ -118,13 +117,13 @@ class Server:
         self._ends.callback(self.interrupt)
 
     def _free_looks(self) -> None:
-        """Of an earlier process that held this home and did not end in order."""
+        """End listings and the like of an earlier process that held this home and did not end in order."""
         from controlplane.operations.work import rescue
 
         rescue.abandon_looks(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _check_lake(self) -> None:
-        """One that cannot be used is told now, and not by every task."""
+        """Report an unusable lake at the start, and not in every task."""
         from controlplane.lake.objects import check_lake
 
         check_lake(self.settings.lake)
@@ -164,7 +163,7 @@ class Server:
             self._serving.stop(at_once=self.role == "run")
 
     def _guarded(self, part: str, work: Callable[[], None]) -> None:
-        """A thread that must not end before it is told to: whatever ends it ends the process, with a reason."""
+        """A thread that runs until it is stopped. An error that ends it ends the process, with a reason."""
         from controlplane.core.errors import Broken
 
         try:
@@ -270,7 +269,7 @@ class Server:
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
 
     def _mint(self, driver: str) -> str:
-        """A token for one driver of the pool, in the namespace that its id tells."""
+        """A token for one driver of the pool, in the namespace of the driver's id."""
         from controlplane.core.model import namespaces
         from controlplane.operations.desired import tokens
 
@@ -424,7 +423,8 @@ class Server:
         return JwtIssuers()
 
     def _sign_on(self) -> SignOn | None:
-        """Of people, at the issuer of the settings. MissingPackage where what it needs is not installed."""
+        """Sign-on of people at the issuer of the settings. MissingPackage where a package that it needs is not
+        installed."""
         if self.settings.sign_on is None or self.role != "serve":
             return None
         from controlplane.issuers.sign_on import OidcSignOn
@@ -505,7 +505,7 @@ class Server:
 
     @cached_property
     def troubles(self) -> Troubles:
-        """Of the loop, which outlive its terms."""
+        """The failures of the loop, which outlive its terms."""
         from controlplane.operations.troubles import Troubles
 
         return Troubles()
@@ -577,14 +577,14 @@ def _channels(path: Path, pool: str) -> tuple[Channel, ...]:
     from controlplane.core.errors import InvalidBlueprint
 
     try:
-        found = parse_channels(path.read_bytes(), file=str(path))
+        channels = parse_channels(path.read_bytes(), file=str(path))
     except OSError as e:
         raise BadSetting(f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}") from e
     except InvalidBlueprint as e:
         raise BadSetting("; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)) from e
-    if pool != "local" and any(channel.to == "command" for channel in found):
+    if pool != "local" and any(channel.to == "command" for channel in channels):
         raise BadSetting(f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}")
-    return found
+    return channels
 
 
 def _start_worker(pool: DriverPool) -> None:

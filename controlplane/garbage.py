@@ -1,4 +1,4 @@
-"""How often Python looks for garbage in cycles. Does not belong here: anything else."""
+"""How often Python looks for garbage in cycles."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for clients.
-
-Does not belong here: what is stored in the database or the lake.
-"""
+"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for
+clients."""
 
 from __future__ import annotations
 
@@ -62,10 +60,10 @@ class Home:
     def prepare(self) -> None:
         """Create the folders, closed to other users. Raises BadHome."""
         for folder in (self.path, self.logs, self.run, self.path / "lake"):
-            with _told(folder, "a folder"):
+            with _clear_errors(folder, "a folder"):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         database = self.path / DATABASE[0]
-        with _told(database, "a file"):
+        with _clear_errors(database, "a file"):
             if database.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -79,13 +77,13 @@ class Home:
             *(self.path / name for name in DATABASE),
             *self.run.glob("*"),
         ]
-        wanted = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
-        return tuple(path for path, mode in wanted.items() if _is_tightened(path, mode))
+        modes = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
+        return tuple(path for path, mode in modes.items() if _is_tightened(path, mode))
 
     def lock(self, role: str = "serve") -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
         self.prepare()
-        with _told(self.path / "lock", "a file"):
+        with _clear_errors(self.path / "lock", "a file"):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not any(_try_lock(handle, pause_s) for pause_s in LOCK_PAUSES_S):
             os.close(handle)
@@ -132,11 +130,11 @@ class Home:
         _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid(), role=role)))
 
     def instance(self) -> str:
-        """A name for whoever holds this home; made by the first one."""
+        """A name for the process that holds this home. The first call makes it."""
         path = self.path / "instance"
         if not path.exists():
             _replace(path, f"{secrets.token_hex(4)}\n")
-        with _told(path, "a file with a name in it"):
+        with _clear_errors(path, "a file with a name in it"):
             return path.read_text("ascii").strip()
 
     def s3_secret(self) -> str:
@@ -145,7 +143,7 @@ class Home:
         path = self.path / "s3-secret"
         if not path.exists():
             _put_first(path, f"{secrets.token_hex(32)}\n")
-        with _told(path, "a file with a secret in it"):
+        with _clear_errors(path, "a file with a secret in it"):
             return path.read_text("ascii").strip()
 
     def token(self) -> str | None:
@@ -181,7 +179,7 @@ def _try_lock(handle: int, pause_s: float) -> bool:
 def _replace(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with _told(path, "a file"):
+    with _clear_errors(path, "a file"):
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(text)
@@ -192,13 +190,13 @@ def _put_first(path: Path, text: str) -> None:
     """As `_replace`, but what is there already stays. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.first")
     _replace(draft, text)
-    with _told(path, "a file"), suppress(FileExistsError):
+    with _clear_errors(path, "a file"), suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink(missing_ok=True)
 
 
 @contextmanager
-def _told(path: Path, kind: str) -> Iterator[None]:
+def _clear_errors(path: Path, kind: str) -> Iterator[None]:
     """Faults of a file or folder of the home, in words: which it is, what is wrong, what to do."""
     try:
         yield
@@ -216,9 +214,9 @@ def _is_tightened(path: Path, most: int) -> bool:
     """Whether a file or folder of ours allowed more than this, and does no more. Others' are theirs: the group of a
     mounted volume may be the only way in."""
     try:
-        found = path.lstat()
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid() or not mode & 0o077 & ~most:
+        status = path.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not mode & 0o077 & ~most:
             return False
         path.chmod(mode & most)
     except OSError:

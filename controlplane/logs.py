@@ -112,7 +112,7 @@ def get(name: str) -> Log:
 
 
 def tame() -> None:
-    """Keep lines of whoever has loaded structlog already away from standard output, and quiet."""
+    """Keep lines of callers that have loaded structlog already away from standard output, and quiet."""
     if "structlog" in sys.modules and not sys.modules["structlog"].is_configured():
         configure(level=logging.WARNING)
 

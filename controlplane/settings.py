@@ -84,38 +84,38 @@ class Settings:
 def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """The settings in force: `home` from the command line wins over HEADGATE_HOME. Empty variables count as absent."""
     environ = environ or os.environ
-    given = {k.removeprefix("HEADGATE_"): v for k, v in environ.items() if v and k.startswith("HEADGATE_")}
-    place = Path(home or given.get("HOME", DEFAULT_HOME)).expanduser().absolute()
+    variables = {k.removeprefix("HEADGATE_"): v for k, v in environ.items() if v and k.startswith("HEADGATE_")}
+    place = Path(home or variables.get("HOME", DEFAULT_HOME)).expanduser().absolute()
     return Settings(
         home=place,
-        database_url=given.get("DATABASE_URL", _sqlite(place / "metadata.db")),
-        lake=_lake(given.get("LAKE", (place / "lake").as_uri())),
-        pool=_one_of(given.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")),
-        pools=Path(given["POOLS"]) if "POOLS" in given else None,
-        kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
-        secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
-        notify=_notify(given, place),
-        sources=_sources(given["SOURCES"]) if "SOURCES" in given else None,
-        listing_timeout_s=_number(given["LISTING_TIMEOUT"], "HEADGATE_LISTING_TIMEOUT")
-        if "LISTING_TIMEOUT" in given
+        database_url=variables.get("DATABASE_URL", _sqlite(place / "metadata.db")),
+        lake=_lake(variables.get("LAKE", (place / "lake").as_uri())),
+        pool=_one_of(variables.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")),
+        pools=Path(variables["POOLS"]) if "POOLS" in variables else None,
+        kubeconfig=Path(variables["KUBECONFIG"]) if "KUBECONFIG" in variables else None,
+        secrets=Path(variables["SECRETS"]) if "SECRETS" in variables else None,
+        notify=_notify(variables, place),
+        sources=_sources(variables["SOURCES"]) if "SOURCES" in variables else None,
+        listing_timeout_s=_number(variables["LISTING_TIMEOUT"], "HEADGATE_LISTING_TIMEOUT")
+        if "LISTING_TIMEOUT" in variables
         else None,
-        semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
-        lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
-        silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
-        driver_idle_s=_duration(given, "DRIVER_IDLE", DRIVER_IDLE_S),
-        queries_per_user=_at_least_one(given.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"),
-        driver_user=given.get("DRIVER_USER"),
-        admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
-        s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
-        openlineage=_openlineage(given["OPENLINEAGE"].strip()) if "OPENLINEAGE" in given else None,
-        openlineage_token=_secret_in(Path(given["OPENLINEAGE_TOKEN_FILE"]), "HEADGATE_OPENLINEAGE_TOKEN_FILE")
-        if "OPENLINEAGE_TOKEN_FILE" in given
+        semantics=_number(variables.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
+        lease_s=_seconds(variables, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
+        silent_s=_seconds(variables, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
+        driver_idle_s=_duration(variables, "DRIVER_IDLE", DRIVER_IDLE_S),
+        queries_per_user=_at_least_one(variables.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"),
+        driver_user=variables.get("DRIVER_USER"),
+        admin_token=_chosen(Path(variables["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in variables else None,
+        s3_secret=_s3_secret(Path(variables["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in variables else None,
+        openlineage=_openlineage(variables["OPENLINEAGE"].strip()) if "OPENLINEAGE" in variables else None,
+        openlineage_token=_secret_in(Path(variables["OPENLINEAGE_TOKEN_FILE"]), "HEADGATE_OPENLINEAGE_TOKEN_FILE")
+        if "OPENLINEAGE_TOKEN_FILE" in variables
         else None,
-        sign_on=_sign_on(given),
-        job=_job(given, environ),
-        hosts=_hosts(given.get("HOSTS", "")),
-        url=_url(given["URL"].strip()) if "URL" in given else None,
-        token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
+        sign_on=_sign_on(variables),
+        job=_job(variables, environ),
+        hosts=_hosts(variables.get("HOSTS", "")),
+        url=_url(variables["URL"].strip()) if "URL" in variables else None,
+        token=_token(variables["TOKEN"].strip()) if "TOKEN" in variables else None,
     )
 
 
@@ -127,10 +127,10 @@ def blueprint_base(environ: Mapping[str, str] | None = None) -> str | None:
     return base or None
 
 
-def _notify(given: Mapping[str, str], home: Path) -> Path | None:
+def _notify(variables: Mapping[str, str], home: Path) -> Path | None:
     """The file that HEADGATE_NOTIFY names, which has to be there; else `notify.yaml` of the home, if it is there."""
-    if "NOTIFY" in given:
-        return Path(given["NOTIFY"])
+    if "NOTIFY" in variables:
+        return Path(variables["NOTIFY"])
     own = home / "notify.yaml"
     return own if own.is_file() else None
 
@@ -147,37 +147,37 @@ def _sources(text: str) -> tuple[str, ...]:
     return entries
 
 
-def _sign_on(given: Mapping[str, str]) -> SignOnSettings | None:
+def _sign_on(variables: Mapping[str, str]) -> SignOnSettings | None:
     """None where no issuer is named. The issuer itself is looked at when the service starts."""
-    if "OIDC_ISSUER" not in given:
+    if "OIDC_ISSUER" not in variables:
         return None
-    if "OIDC_CLIENT_ID" not in given:
+    if "OIDC_CLIENT_ID" not in variables:
         raise BadSetting("HEADGATE_OIDC_ISSUER needs HEADGATE_OIDC_CLIENT_ID, the client that the issuer knows us by")
-    issuer = given["OIDC_ISSUER"].strip()
+    issuer = variables["OIDC_ISSUER"].strip()
     if not is_issuer(issuer):
         raise BadSetting(f"HEADGATE_OIDC_ISSUER is {issuer!r}; it must be like https://login.example.com")
-    scopes = tuple(dict.fromkeys(("openid", *given.get("OIDC_SCOPES", "email profile").split())))
+    scopes = tuple(dict.fromkeys(("openid", *variables.get("OIDC_SCOPES", "email profile").split())))
     return SignOnSettings(
         issuer,
-        given["OIDC_CLIENT_ID"].strip(),
-        secret=_secret_in(Path(given["OIDC_CLIENT_SECRET_FILE"]), "HEADGATE_OIDC_CLIENT_SECRET_FILE")
-        if "OIDC_CLIENT_SECRET_FILE" in given
+        variables["OIDC_CLIENT_ID"].strip(),
+        secret=_secret_in(Path(variables["OIDC_CLIENT_SECRET_FILE"]), "HEADGATE_OIDC_CLIENT_SECRET_FILE")
+        if "OIDC_CLIENT_SECRET_FILE" in variables
         else None,
         scopes=scopes,
-        label=given.get("OIDC_LABEL", "").strip(),
+        label=variables.get("OIDC_LABEL", "").strip(),
     )
 
 
-def _job(given: Mapping[str, str], environ: Mapping[str, str]) -> JobIdentity | None:
+def _job(variables: Mapping[str, str], environ: Mapping[str, str]) -> JobIdentity | None:
     """None outside of CI, and where the job has not asked for an identity."""
-    found = JobIdentity(
-        given.get("ID_TOKEN", "").strip(),
+    identity = JobIdentity(
+        variables.get("ID_TOKEN", "").strip(),
         environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
         environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
-        given.get("ID_AUDIENCE", "").strip(),
-        given.get("NAMESPACE", "default").strip(),
+        variables.get("ID_AUDIENCE", "").strip(),
+        variables.get("NAMESPACE", "default").strip(),
     )
-    return found if found.text or (found.address and found.password) else None
+    return identity if identity.text or (identity.address and identity.password) else None
 
 
 def _hosts(text: str) -> frozenset[str]:
@@ -191,8 +191,8 @@ def _hosts(text: str) -> frozenset[str]:
 
 def _url(text: str) -> str:
     try:
-        found = urlsplit(text)
-        if found.scheme in ("http", "https") and found.hostname and found.port != 0:
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return text
     except ValueError:
         pass
@@ -205,10 +205,10 @@ def _openlineage(text: str) -> str:
     if text.startswith(("/", "~")):
         return Path(text).expanduser().absolute().as_uri()
     try:
-        found = urlsplit(text)
-        has_secret = "@" in found.netloc or bool(found.query or found.fragment)
-        is_file = found.scheme == "file" and not found.netloc and found.path.startswith("/")
-        is_http = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+        parts = urlsplit(text)
+        has_secret = "@" in parts.netloc or bool(parts.query or parts.fragment)
+        is_file = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         has_secret, is_file, is_http = "@" in text or "?" in text, False, False
     if has_secret:
@@ -243,13 +243,13 @@ _SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")  # of sources; the latte
 
 def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
     """What must never be told: secrets of sources, our tokens, the password of the database."""
-    found = [value for name, value in environ.items() if name.startswith(_SECRETS)]
+    secrets = [value for name, value in environ.items() if name.startswith(_SECRETS)]
     try:
         password = urlsplit(settings.database_url).password or ""
     except ValueError:  # opening it tells what is wrong
         password = ""
     return [
-        *found,
+        *secrets,
         password,
         unquote(password),
         settings.admin_token or "",
@@ -334,29 +334,29 @@ def _one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _seconds(given: Mapping[str, str], name: str, default: float, least: int) -> float:
-    if name not in given:
+def _seconds(variables: Mapping[str, str], name: str, default: float, least: int) -> float:
+    if name not in variables:
         return default
-    seconds = _number(given[name], f"HEADGATE_{name}")
+    seconds = _number(variables[name], f"HEADGATE_{name}")
     if seconds < least:
-        raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be {least} seconds or more")
+        raise BadSetting(f"HEADGATE_{name} is {variables[name]!r}; it must be {least} seconds or more")
     return float(seconds)
 
 
-def _duration(given: Mapping[str, str], name: str, default: float) -> float:
-    if name not in given:
+def _duration(variables: Mapping[str, str], name: str, default: float) -> float:
+    if name not in variables:
         return default
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smh]?)", given[name].strip())
-    if found is None:
-        raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be a time such as 90s, 5m or 2h")
-    return float(int(found[1]) * UNITS_S[found[2]])
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smh]?)", variables[name].strip())
+    if match is None:
+        raise BadSetting(f"HEADGATE_{name} is {variables[name]!r}; it must be a time such as 90s, 5m or 2h")
+    return float(int(match[1]) * UNITS_S[match[2]])
 
 
 def _at_least_one(value: str, name: str) -> int:
-    found = _number(value, name)
-    if not found:
+    number = _number(value, name)
+    if not number:
         raise BadSetting(f"{name} is 0; it must be 1 or more")
-    return found
+    return number
 
 
 def _number(value: str, name: str) -> int:

@@ -1,6 +1,6 @@
 """Which engine of Spark a service has: a process beside it, pods of a cluster, or none, with the reason why.
 
-Everything heavy is imported where it is needed, as in `bootstrap`. Does not belong here: the rest of a control plane.
+Everything heavy is imported where it is needed, as in `bootstrap`.
 """
 
 from __future__ import annotations

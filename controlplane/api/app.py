@@ -102,10 +102,10 @@ async def _fault(request: Request, _: Exception) -> Response:
 
 async def _problem(request: Request, error: Exception) -> Response:
     """Every expected error of routes, routing and validation is answered with a problem."""
-    return narrowing.problem(_told(request, error), request)
+    return narrowing.problem(_problem_response(request, error), request)
 
 
-def _told(request: Request, error: Exception) -> JSONResponse:
+def _problem_response(request: Request, error: Exception) -> JSONResponse:
     match error:
         case HeadgateError():
             return problems.of_error(error, request)

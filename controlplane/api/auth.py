@@ -1,7 +1,7 @@
 """Who may call a route: each needs one permission, which its router or the route itself names; four are public,
 one is for who has a signed link, and one for who has an identity token.
 
-A router that names none is open to administrators alone. Does not belong here: what permissions there are.
+A router that names none is open to administrators alone.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ class Need:
 
 
 class Guarded(Encoded):
-    """Looks at the token and its permission before the body is read. Of a router's need and the route's own, the
-    route's is meant."""
+    """Check the token and its permission before the body is read. A route's own need overrides the need of its
+    router."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
         declared = (dependency.dependency for dependency in self.dependencies)
-        self.need = [one for one in declared if isinstance(one, Need)][-1]
+        self.need = [need for need in declared if isinstance(need, Need)][-1]
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            found = services(request)
-            limiter = found.threads.of(self.path)
-            token = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
-            require(found, token.principal, self.need.permission)
+            app_services = services(request)
+            limiter = app_services.threads.of(self.path)
+            token = await to_thread.run_sync(authenticate, app_services, request, limiter=limiter)
+            require(app_services, token.principal, self.need.permission)
             narrowing.require_open(token.principal.within, self.need.open_to)
             request.scope["headgate.token"], request.scope["headgate.need"] = token, self.need.permission
-            return await narrowing.answered(found, request, token, inner, limiter)
+            return await narrowing.answered(app_services, request, token, inner, limiter)
 
         return handle
 
@@ -89,7 +89,7 @@ def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:
 
 
 def caller(request: Request) -> Token:
-    """The token that this request came with; refused if nobody looked at it."""
+    """The token of this request. Refused if the request was not authenticated."""
     token = request.scope.get("headgate.token")
     if not isinstance(token, Token):
         raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
@@ -97,6 +97,6 @@ def caller(request: Request) -> Token:
 
 
 def services(request: Request) -> Services:
-    found = request.app.state.services
-    assert isinstance(found, Services)
-    return found
+    app_services = request.app.state.services
+    assert isinstance(app_services, Services)
+    return app_services

@@ -66,21 +66,21 @@ class Call:
 
     def target(self, text: str | None) -> str | None:
         """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""
-        found = target_of(text)
-        if found is None:
+        name = target_of(text)
+        if name is None:
             if self.context.principal.within:
                 raise RequestRefused("forbidden", "this token is narrowed to some names: name a dataflow or dataset")
-        elif not (self.has(dataset=found) if "." in found else self.has(dataflow=found)):
+        elif not (self.has(dataset=name) if "." in name else self.has(dataflow=name)):
             raise NotFound(NO_TARGET)
-        return found
+        return name
 
     def flows(self, names: Sequence[str] | None) -> list[str] | None:
         """Dataflows that a query names, or None for all."""
-        found = flows_of(names)
-        for name in found or ():
+        flow_names = flows_of(names)
+        for name in flow_names or ():
             if not self.has(dataflow=name):
                 raise NotFound(NO_NAME.format(kind="dataflow"))
-        return found
+        return flow_names
 
     def once(self, work: Callable[[], Answer[T]]) -> Answer[T]:
         """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
@@ -88,8 +88,8 @@ class Call:
             return work()
         key, body = self.repeat
         with self.services.turn(key):
-            found = self._earlier(key, body) or self._remember(key, body, self._answer(work))
-        return cast("Answer[T]", found)  # what the same work answered before
+            response = self._earlier(key, body) or self._remember(key, body, self._answer(work))
+        return cast("Answer[T]", response)  # what the same work answered before
 
     def _answer(self, work: Callable[[], Response]) -> Response:
         try:
@@ -108,8 +108,8 @@ class Call:
         return Response(record["content"], answer.status, record["headers"])
 
     def _remember(self, key: str, body: bytes, response: Response) -> Response:
-        kept = {k: v for k, v in response.headers.items() if k in ("content-type", "etag")}
-        record = json.dumps({"content": bytes(response.body).decode(), "headers": kept})
+        headers = {k: v for k, v in response.headers.items() if k in ("content-type", "etag")}
+        record = json.dumps({"content": bytes(response.body).decode(), "headers": headers})
         try:
             with self.services.store.begin(self.context.namespace) as tx:
                 tx.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
@@ -123,11 +123,11 @@ async def call(
     idempotency_key: Annotated[str | None, Header(max_length=200, pattern=r"^[!-~]+$")] = None,
 ) -> Call:
     """The one coroutine among dependencies: only a coroutine can read the body that the key stands for."""
-    found, token = services(request), caller(request)
-    context = found.context(token, request_id(request))
+    app_services, token = services(request), caller(request)
+    context = app_services.context(token, request_id(request))
     if idempotency_key is None or request.method != "POST":
-        return Call(found, context, request, None)
-    asked = digest(
+        return Call(app_services, context, request, None)
+    request_digest = digest(
         "request/1",
         path=request.url.path,
         query=request.url.query,
@@ -135,7 +135,7 @@ async def call(
         match=request.headers.get("if-match", ""),
         body=await request.body(),
     )
-    return Call(found, context, request, (f"{token.id}:{idempotency_key}", asked))
+    return Call(app_services, context, request, (f"{token.id}:{idempotency_key}", request_digest))
 
 
 def answer(value: T, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer[T]:
@@ -162,10 +162,10 @@ def expected(
         raise RequestRefused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
     if if_match is None:
         return None
-    found = ETAG.fullmatch(if_match.strip())
-    if found is None:
+    match = ETAG.fullmatch(if_match.strip())
+    if match is None:
         raise RequestRefused("invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"')
-    return int(found[1])
+    return int(match[1])
 
 
 def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
@@ -179,7 +179,7 @@ def branch_of(call: Call, name: str) -> str:
     if not call.has(branch=name):
         raise branches.no_branch(name)
     if name != MAIN:
-        branches.one(call.context, name)
+        branches.branch_named(call.context, name)
     return name
 
 

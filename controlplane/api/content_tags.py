@@ -1,7 +1,5 @@
-"""Entity tags of records: they name content, so data that did not change is not sent again (RFC 9110, 8.8 and 13.1.2).
-
-Does not belong here: tags of revisions (`calls`), which guard changes.
-"""
+"""Entity tags of records: they name content, so data that did not change is not sent again (RFC 9110, 8.8 and
+13.1.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ _TAG = re.compile(r'(?:W/)?("[!#-~\x80-\xff]*")')
 
 def content_tag(content: bytes, rendering: Rendering) -> str:
     """Weak: another version of Headgate may write the same rows in other bytes, and so may another coding."""
-    said = {"format": rendering.format, "compression": rendering.compression}
-    return f'W/"{digest("records-tag/2", content=content, **said).hex()[:40]}"'
+    properties = {"format": rendering.format, "compression": rendering.compression}
+    return f'W/"{digest("records-tag/2", content=content, **properties).hex()[:40]}"'
 
 
 def is_named(tag: str, if_none_match: str | None) -> bool:

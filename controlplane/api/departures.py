@@ -1,7 +1,4 @@
-"""Clients that leave before they have their answer: what was done for them ends.
-
-Does not belong here: what is done.
-"""
+"""Clients that leave before they have their answer: what was done for them ends."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
 
 Answers are described by the types that routes return, when the document is first asked for: the API starts without
-them, and no answer is validated. Does not belong here: shapes of one route's body.
+them, and no answer is validated.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ MEDIA = {
 def describe(app: FastAPI, routers: Iterable[APIRouter]) -> Json:
     """The document, made once. The routers are those that the application has."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
-        for path, operations in found["paths"].items():
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        for path, operations in document["paths"].items():
             for method, operation in operations.items():
                 _complete(path, method, operation, schemas)
         schemas["Problem"] = PROBLEM
-        _name_permissions(routers, found["paths"])
-        _describe_answers(routers, found["paths"], schemas)
+        _name_permissions(routers, document["paths"])
+        _describe_answers(routers, document["paths"], schemas)
         for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
             schemas.pop(unused, None)
-        app.openapi_schema = found
+        app.openapi_schema = document
     return app.openapi_schema
 
 
@@ -118,19 +118,22 @@ class ClosedSchema(GenerateJsonSchema):
 
 def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) -> None:
     """Put the schema of each answer beside the success of its route."""
-    found = list(answers(routers))
+    route_answers = list(answers(routers))
     described, shared = TypeAdapter.json_schemas(
-        [(f"{one.method} {one.path}", "serialization", TypeAdapter(one.kind)) for one in found],
+        [
+            (f"{route_answer.method} {route_answer.path}", "serialization", TypeAdapter(route_answer.kind))
+            for route_answer in route_answers
+        ],
         ref_template="#/components/schemas/{model}",
         schema_generator=ClosedSchema,
     )
     schemas.update(shared["$defs"])
-    for one in found:
-        schema = described[f"{one.method} {one.path}", "serialization"]
-        response = paths[one.path][one.method]["responses"][str(one.status)]
+    for route_answer in route_answers:
+        schema = described[f"{route_answer.method} {route_answer.path}", "serialization"]
+        response = paths[route_answer.path][route_answer.method]["responses"][str(route_answer.status)]
         response["content"] = {"application/json": {"schema": schema}}
-        if one.method == "get" and one.path in OF_GET:
-            response["content"]["application/json"]["example"] = OF_GET[one.path]
+        if route_answer.method == "get" and route_answer.path in OF_GET:
+            response["content"]["application/json"]["example"] = OF_GET[route_answer.path]
 
 
 class Described(NamedTuple):
@@ -143,7 +146,7 @@ class Described(NamedTuple):
 
 
 def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
-    """Of all routes that answer with JSON."""
+    """The answers of all routes that answer with JSON."""
     for route in (route for router in routers for route in router.routes):
         if not isinstance(route, APIRoute):
             continue
@@ -156,25 +159,25 @@ def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
 
 def allowed(app: FastAPI, path: str) -> list[str]:
     """All methods of a path: the framework only knows those of the first route that has it."""
-    found = set[str]()
+    methods = set[str]()
     for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(template)), path):
-            found |= {method.upper() for method in operations}
-    return sorted(found | ({"HEAD"} if "GET" in found else set()))
+            methods |= {method.upper() for method in operations}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
     responses = operation["responses"]
     if method != "post" or path in WITHOUT_REPEAT:
-        given = operation.get("parameters", [])
-        operation["parameters"] = [p for p in given if p["name"] != "idempotency-key"]
+        parameters = operation.get("parameters", [])
+        operation["parameters"] = [p for p in parameters if p["name"] != "idempotency-key"]
     for status in _statuses(path, method, operation):
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         responses[str(status)] = {"description": WORDS[status], "content": content}
     if path in MEDIA:
         responses["200"]["content"] = {kind: {} for kind in MEDIA[path]}
-    given = {parameter["name"] for parameter in operation.get("parameters", ())}
-    if method == "get" and "if-none-match" in given:
+    parameters = {parameter["name"] for parameter in operation.get("parameters", ())}
+    if method == "get" and "if-none-match" in parameters:
         responses["304"] = {"description": WORDS[304]}
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schemas.update(content["schema"].pop("$defs", {}))
@@ -188,18 +191,18 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         return {400, 401, 403, 413, 422, 500, 503}
     if path in PUBLIC:
         return {500, 503} if path == "/readyz" else {500}
-    found = {401, 403, 422, 500, 503}
+    statuses = {401, 403, 422, 500, 503}
     names = {parameter["name"] for parameter in operation.get("parameters", ())}
     if "{" in path or names & {"target", "dataflow", "branch"}:
-        found.add(404)
+        statuses.add(404)
     if method != "get":
-        found |= {404, 409}
+        statuses |= {404, 409}
     if "requestBody" in operation:
-        found |= {400, 413}
+        statuses |= {400, 413}
     if names & {"at", "since"} or path == QUERY:
-        found.add(410)
+        statuses.add(410)
     if "consistent" in names:
-        found.add(409)
+        statuses.add(409)
     if "if-match" in names:
-        found.add(412)
-    return found
+        statuses.add(412)
+    return statuses

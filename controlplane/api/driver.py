@@ -96,24 +96,24 @@ class DriverApp:
             raise HTTPException(404, "Not Found")
         if request.method != "POST":
             raise HTTPException(405, "Method Not Allowed", {"Allow": "POST"})
-        came, gone, raw = time.monotonic(), threading.Event(), await request.body()
+        came, is_disconnected, raw = time.monotonic(), threading.Event(), await request.body()
         context = self._services.context(token, problems.request_id(request))
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
-            return handle(DriverCall(self._services, context, token, _decoded(raw), gone, came))
+            return handle(DriverCall(self._services, context, token, _decoded(raw), is_disconnected, came))
 
-        watching = asyncio.ensure_future(self._watch(request.receive, gone, token.namespace))
+        watching = asyncio.ensure_future(self._watch(request.receive, is_disconnected, token.namespace))
         try:
             limiter = threads.claims if handle is _claim else threads.drivers
             return await to_thread.run_sync(work, limiter=limiter)
         finally:
             watching.cancel()
 
-    async def _watch(self, receive: Receive, gone: threading.Event, namespace: str) -> None:
+    async def _watch(self, receive: Receive, is_disconnected: threading.Event, namespace: str) -> None:
         """Notice that the driver hangs up, so that no work is handed to the dead."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        is_disconnected.set()
         self._services.wake.of(namespace).notify()
 
 
@@ -134,34 +134,34 @@ def _claim(call: DriverCall) -> Response:
     wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
     sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
-    found = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
-    call.services.counters.add("claims", "work" if found else "nothing")
-    return JSONResponse(found) if found else Response(status_code=204)
+    work = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
+    call.services.counters.add("claims", "work" if work else "nothing")
+    return JSONResponse(work) if work else Response(status_code=204)
 
 
 def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
-    lake, given = call.services.lake.uri, call.services.kinds
-    asked = kinds if given is None else [kind for kind in kinds if kind in given]
-    if not asked or tokens.is_draining(call.token):
+    lake, allowed_kinds = call.services.lake.uri, call.services.kinds
+    served_kinds = kinds if allowed_kinds is None else [kind for kind in kinds if kind in allowed_kinds]
+    if not served_kinds or tokens.is_draining(call.token):
         return None
-    return claims.claim(call.context, call.driver, contract, asked, sizes=sizes, without=without, lake=lake)
+    return claims.claim(call.context, call.driver, contract, served_kinds, sizes=sizes, without=without, lake=lake)
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits. A token that has
     ended meanwhile gets no work."""
-    end, known = call.at + wait_s, call.at
+    end, noted_at = call.at + wait_s, call.at
     wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
-        seen = wake.count
-        if (now := time.monotonic()) - known > KNOWN_S:
+        count = wake.count
+        if (now := time.monotonic()) - noted_at > KNOWN_S:
             _require_live(call)
-            known = now
-        found = look()
+            noted_at = now
+        work = look()
         left = end - time.monotonic()
-        if found is not None or left <= 0:
-            return found
-        wake.wait(min(left, LOOK_AGAIN_S), seen)
+        if work is not None or left <= 0:
+            return work
+        wake.wait(min(left, LOOK_AGAIN_S), count)
     raise RequestRefused("unavailable", "the control plane is ending", {"Retry-After": "2"})
 
 
@@ -184,8 +184,8 @@ def _report(call: DriverCall) -> Response:
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
     measures = call.body.get("measures")
-    told = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
-    return JSONResponse(told)
+    answer = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
+    return JSONResponse(answer)
 
 
 def _are_names(value: Any) -> bool:
@@ -197,8 +197,8 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, str) and ID.fullmatch(value) is not None
 
 
-def _are_of(value: Any, known: Sequence[str]) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= MOST and all(v in known for v in value)
+def _are_of(value: Any, allowed: Sequence[str]) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MOST and all(v in allowed for v in value)
 
 
 def _is_count(value: Any) -> bool:

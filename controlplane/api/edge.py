@@ -1,7 +1,4 @@
-"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks.
-
-Does not belong here: anything that knows what routes do.
-"""
+"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks."""
 
 from __future__ import annotations
 
@@ -193,8 +190,8 @@ class HttpExchange:
 
 
 def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    header = Headers(scope=scope).get("x-request-id", "")
+    return header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
 
 
 def _content_length(scope: Scope) -> int:

@@ -1,7 +1,4 @@
-"""Answers as OpenAPI shows them beside their schemas: one small dataflow, as it stands after a late file.
-
-Does not belong here: the schemas, which are those of the types.
-"""
+"""Answers as OpenAPI shows them beside their schemas: one small dataflow, as it stands after a late file."""
 
 from __future__ import annotations
 

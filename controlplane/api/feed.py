@@ -2,7 +2,7 @@
 
 The reader looks into the store once per change and keeps the newest events of all branches as text. A stream is a
 cursor into that text, and skips other branches: it buffers nothing, and holds no thread. A stream that is further
-behind reads pages from the store, few at a time. Does not belong here: routes, and what events say.
+behind reads pages from the store, few at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Feed:
         self._branches: list[str] = []
         self._texts: list[bytes] = []
         self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
-        self._newest, self._told = 0, -1
+        self._newest, self._reported_newest = 0, -1
         services.living.at_end.append(self._wake_all)
 
     @contextmanager
@@ -115,26 +115,26 @@ class Feed:
             if self._floor is None:
                 return b"", after  # the reader wakes all when it has begun
             after = max(after, floor or 0)
-        return self._kept(branch, after)
+        return self._kept_texts(branch, after)
 
-    def _kept(self, branch: str, after: int) -> tuple[bytes, int]:
+    def _kept_texts(self, branch: str, after: int) -> tuple[bytes, int]:
         """Events of other branches are skipped up to the first of its own that does not fit, or to the newest."""
-        found, size = list[bytes](), 0
+        texts, size = list[bytes](), 0
         for i in range(bisect_right(self._ids, after), len(self._ids)):
             if size >= CHUNK_BYTES:
                 break
             after = self._ids[i]
             if self._branches[i] in (NO_BRANCH, branch):
-                found.append(self._texts[i])
+                texts.append(self._texts[i])
                 size += len(self._texts[i])
-        return b"".join(found), after
+        return b"".join(texts), after
 
     async def _paged(self, branch: str, after: int) -> tuple[bytes, int]:
         return await to_thread.run_sync(self._page, branch, after, limiter=self._services.threads.events)
 
     def _page(self, branch: str, after: int) -> tuple[bytes, int]:
-        found = overview.events(self._context, branch, after, BATCH)
-        return b"".join(map(_text, found)), found[-1]["id"] if found else after
+        events = overview.events(self._context, branch, after, BATCH)
+        return b"".join(map(_text, events)), events[-1]["id"] if events else after
 
     def _last(self) -> int:
         with self._services.store.read(self._context.namespace) as tx:
@@ -144,7 +144,7 @@ class Feed:
 
     async def _read(self) -> None:
         """As long as there are streams. A store that does not answer is asked again: streams go on, and say so."""
-        self._told = -1
+        self._reported_newest = -1
         while self._streams and not self._services.stopping.is_set():
             try:
                 self._keep(await to_thread.run_sync(self._look, self._floor is None, limiter=self._reader))
@@ -164,19 +164,19 @@ class Feed:
 
     def _look(self, is_first: bool) -> list[_Kept] | int:
         """New events, or none after a while; the first time, only the id of the newest."""
-        seen = self._news.count
+        count = self._news.count
         if is_first:
             return self._last()
-        found = overview.events(self._context, None, self._newest, BATCH)
-        if not found:
-            self._news.wait(LOOK_AGAIN_S, seen)
-        return [_Kept(event["id"], event["branch"], _text(event)) for event in found]
+        events = overview.events(self._context, None, self._newest, BATCH)
+        if not events:
+            self._news.wait(LOOK_AGAIN_S, count)
+        return [_Kept(event["id"], event["branch"], _text(event)) for event in events]
 
-    def _keep(self, found: list[_Kept] | int) -> None:
-        if isinstance(found, int):
-            self._floor = self._newest = found
+    def _keep(self, news: list[_Kept] | int) -> None:
+        if isinstance(news, int):
+            self._floor = self._newest = news
             return
-        for event in found:
+        for event in news:
             self._ids.append(event.id)
             self._branches.append(event.branch)
             self._texts.append(event.text)
@@ -191,8 +191,8 @@ class Feed:
         A stream that waits has all events that it could be woken for before.
         """
         quiet = time.monotonic() - HEARTBEAT_S
-        is_news = self._newest != self._told
-        self._told = self._newest
+        is_news = self._newest != self._reported_newest
+        self._reported_newest = self._newest
         due = [future for future, since in self._waiting.items() if is_news or since < quiet]
         began = time.monotonic()
         for start in range(0, len(due), GROUP):

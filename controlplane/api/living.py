@@ -1,8 +1,5 @@
-"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then, however
-many streams it has.
-
-Does not belong here: the token of a request, which is looked up each time (`access`).
-"""
+"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then,
+however many streams it has."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ class Living:
 
     @contextmanager
     def watch(self, token: str) -> Iterator[Callable[[], bool]]:
-        """For one stream: tells whether its token has ended, or may do other things than when the stream began, as of
-        half a second ago."""
+        """Watch the token of one stream: whether it has ended or its rights have changed since the stream began, as
+        of half a second ago."""
         self._streams[token] += 1
         if token not in self._looking:
             self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))
@@ -71,19 +68,19 @@ class Living:
 
     async def _look(self, token: str) -> None:
         """A store that does not answer ends nothing."""
-        known: Principal | None = None
+        last_principal: Principal | None = None
         while True:
             try:
-                found = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
+                principal = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
             except OSError:
-                found = known
+                principal = last_principal
             else:
-                if found is None:
+                if principal is None:
                     break
-                if known not in (None, found):
+                if last_principal not in (None, principal):
                     self._changes[token] += 1
                     self._wake()
-                known = found
+                last_principal = principal
             await asyncio.sleep(LOOK_AGAIN_S)
         self._ended.add(token)
         self._wake()

@@ -1,7 +1,4 @@
-"""Requests that wait until workers have looked at sources, and Spark at an edit.
-
-Does not belong here: what is listed and analysed, and what is told of it (operations).
-"""
+"""Requests that wait until workers have looked at sources, and Spark at an edit."""
 
 from __future__ import annotations
 
@@ -76,26 +73,26 @@ def analysed(
 ) -> Iterator[str]:
     """Have Spark analyse an edit, layer by layer: what it says of a query's columns is what the readers of the query
     are asked with. Yields why answers are missing, if any. What was asked is forgotten at the end."""
-    asked: set[str] = set()
+    datasets: set[str] = set()
     try:
-        yield _ask(call, branch, sources, asked, deadline=deadline, timeout_s=timeout_s, looked=looked)
+        yield _ask(call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked)
     finally:
-        if asked:
-            review.forget(call.context, branch, sorted(asked))
+        if datasets:
+            review.forget(call.context, branch, sorted(datasets))
 
 
 def _ask(
     call: Call,
     branch: str,
     sources: Sequence[blueprints.Source],
-    asked: set[str],
+    datasets: set[str],
     *,
     deadline: float,
     timeout_s: float,
     looked: str,
 ) -> str:
     while wishes := blueprints.questions(call.context, branch, sources, looked):
-        asked |= {wish.task.dataset for wish in wishes}
+        datasets |= {wish.task.dataset for wish in wishes}
         layer = _Layer(call, branch, wishes)
         layer.ask()
         wait_until(call, deadline - time.monotonic(), layer.is_over)
@@ -129,9 +126,9 @@ def wait_until(call: Call, timeout_s: float, is_done: Callable[[], bool]) -> Non
     deadline, pause_s = time.monotonic() + timeout_s, SOONEST_S
     wake = call.services.wake.of(call.context.namespace)
     while not call.services.stopping.is_set():
-        seen = wake.count
+        count = wake.count
         left = deadline - time.monotonic()
         if is_done() or left <= 0:
             return
-        wake.wait(min(left, pause_s), seen)
+        wake.wait(min(left, pause_s), count)
         pause_s = min(2 * pause_s, LATEST_S)

@@ -61,12 +61,12 @@ class _Counted(Collector):
         self._counters = counters
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        found: dict[str, dict[str, float]] = defaultdict(dict)
+        values_by_name: dict[str, dict[str, float]] = defaultdict(dict)
         for (name, label), value in self._counters.snapshot().items():
-            found[name][label] = value
+            values_by_name[name][label] = value
         for name, (words, label) in COUNTED.items():
             family = CounterMetricFamily(f"headgate_{name}", words, labels=[label] if label else [])
-            for key, value in sorted(found[name].items()):
+            for key, value in sorted(values_by_name[name].items()):
                 family.add_metric([key] if label else [], value)
             yield family
 

@@ -1,7 +1,6 @@
 """Tokens that are narrowed to some names, and tokens that end while they are at it.
 
-Which routes are open to them, what their answers show, and how long these go on. Does not belong here: names in
-requests (`calls`), and what is hidden (`core.veil`).
+Which routes are open to them, what their answers show, and how long these go on.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def require_open(within: Narrowing, open_to: OpenTo) -> None:
 
 
 async def answered(
-    found: Services,
+    app_services: Services,
     request: Request,
     token: Token,
     inner: Callable[[Request], Awaitable[Response]],
@@ -52,7 +51,7 @@ async def answered(
     began = time.monotonic()
     veil: Veil | None = None
     if token.principal.within:
-        veil = await to_thread.run_sync(_veil, found, request, token, limiter=limiter)
+        veil = await to_thread.run_sync(_veil, app_services, request, token, limiter=limiter)
         request.scope["headgate.veil"] = veil
     try:
         response = await inner(request)
@@ -60,19 +59,19 @@ async def answered(
         if veil is not None:
             request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as somebody has read it
     if request.method == "GET" and time.monotonic() - began > LONG_S:
-        await _require_live(found, token, limiter)
+        await _require_live(app_services, token, limiter)
     if isinstance(response, StreamingResponse):
         has_no_end = response.media_type == EVENTS
-        response.body_iterator = found.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
+        response.body_iterator = app_services.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
     elif veil is not None and _media_type(response).endswith("json") and response.body:
         return _veiled(response, request, veil)
     return response
 
 
-def _veil(found: Services, request: Request, token: Token) -> Veil:
+def _veil(app_services: Services, request: Request, token: Token) -> Veil:
     """Over main and the branches that the address names."""
     named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
-    return hidden.veil_of(found.context(token, problems.request_id(request)), [name for name in named if name])
+    return hidden.veil_of(app_services.context(token, problems.request_id(request)), [name for name in named if name])
 
 
 def _media_type(response: Response) -> str:
@@ -92,8 +91,8 @@ def _veiled(response: Response, request: Request, veil: Veil) -> Response:
 
 def _with(response: Response, value: JsonValue) -> Response:
     """The same answer with another body."""
-    kept = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
-    return JSONResponse(value, response.status_code, kept, _media_type(response), response.background)
+    headers = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
+    return JSONResponse(value, response.status_code, headers, _media_type(response), response.background)
 
 
 def problem(response: JSONResponse, request: Request) -> Response:
@@ -114,7 +113,7 @@ def _sent(request: Request) -> str:
 # --- tokens that end ------------------------------------------------------------------------------
 
 
-async def _require_live(found: Services, token: Token, limiter: CapacityLimiter) -> None:
+async def _require_live(app_services: Services, token: Token, limiter: CapacityLimiter) -> None:
     """Refused if it has ended since the request came."""
-    if not await to_thread.run_sync(tokens.is_live, found.store, token.id, limiter=limiter):
+    if not await to_thread.run_sync(tokens.is_live, app_services.store, token.id, limiter=limiter):
         raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)

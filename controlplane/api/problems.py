@@ -131,7 +131,7 @@ def request_id(request: Request) -> str:
 
 
 def of_error(error: HeadgateError, request: Request) -> JSONResponse:
-    """The answer to an error that a user can be told in words."""
+    """The answer to an error that has a message for users."""
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
@@ -145,18 +145,18 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
         headers["Retry-After"] = f"{BUSY_S}"
     value = body(status, error.code, detail, request_id(request), problems)
     if isinstance(error, MergeConflict):
-        value["conflicts"] = [_conflict(one) for one in error.conflicts]
+        value["conflicts"] = [_conflict(conflict) for conflict in error.conflicts]
     return JSONResponse(value, status, headers, media_type=MEDIA_TYPE)
 
 
-def _conflict(found: FoundConflict) -> ConflictDetail:
+def _conflict(conflict: FoundConflict) -> ConflictDetail:
     return {
-        "dataflow": found.dataflow,
-        "component": found.component,
-        "kind": found.kind,
-        "base": _version(found.base),
-        "ours": _version(found.ours),
-        "theirs": _version(found.theirs),
+        "dataflow": conflict.dataflow,
+        "component": conflict.component,
+        "kind": conflict.kind,
+        "base": _version(conflict.base),
+        "ours": _version(conflict.ours),
+        "theirs": _version(conflict.theirs),
     }
 
 
@@ -182,7 +182,7 @@ def of_outage(error: OSError, request: Request) -> JSONResponse:
 
 
 def of_fault(request_id: str) -> JSONResponse:
-    """The answer to what nobody foresaw: no more than where to look."""
+    """The answer to an unexpected error: no more than the place to look."""
     value = body(500, "internal", "something broke; the log has it under this request id", request_id)
     return JSONResponse(value, 500, media_type=MEDIA_TYPE)
 
@@ -203,19 +203,23 @@ def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
 
 
 def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | None:
-    """Of a body that is not read as JSON, since its content type does not say that it is."""
-    given = request.headers.get("content-type", "")
-    is_json = given.partition(";")[0].strip().lower().endswith(("/json", "+json"))
+    """The problem of a body that is not read as JSON, because its content type is not JSON."""
+    content_type = request.headers.get("content-type", "")
+    is_json = content_type.partition(";")[0].strip().lower().endswith(("/json", "+json"))
     is_unread = any(tuple(error["loc"]) == ("body",) for error in errors)
     if is_json or not is_unread:
         return None
-    return Problem("", 0, 0, "invalid-request", f"body: {wrong_type(given, JSON_TYPE)}", f"Content-Type: {JSON_TYPE}")
+    return Problem(
+        "", 0, 0, "invalid-request", f"body: {wrong_type(content_type, JSON_TYPE)}", f"Content-Type: {JSON_TYPE}"
+    )
 
 
-def wrong_type(given: str, wanted: str) -> str:
+def wrong_type(content_type: str, expected: str) -> str:
     """`given`: the content type of the request, empty where it has none."""
-    said = f"the request says Content-Type: {given[:100]}" if given else "the request has no Content-Type"
-    return f"{said}; send Content-Type: {wanted}"
+    fault = (
+        f"the request says Content-Type: {content_type[:100]}" if content_type else "the request has no Content-Type"
+    )
+    return f"{fault}; send Content-Type: {expected}"
 
 
 def _place(location: Sequence[object]) -> str:

@@ -1,7 +1,4 @@
-"""What the API is given: the store, the lake, the wake that waiting claims and streams share, counters.
-
-Does not belong here: how these are made (bootstrap), and any framework: drivers are served before one is loaded.
-"""
+"""What the API is given: the store, the lake, the wake that waiting claims and streams share, counters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The HTTP server in a thread of its own.
-
-Does not belong here: routes, and what is behind them.
-"""
+"""The HTTP server in a thread of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ KEEP_ALIVE_S = 75
 
 
 class Listener(uvicorn.Server):
-    """Ticks once a second instead of ten times, and ends when it is told to instead of at the next tick."""
+    """Ticks once a second instead of ten times, and ends on request instead of at the next tick."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _end: asyncio.Event

@@ -1,6 +1,6 @@
 """Bodies that are made while they are sent: the next piece when the client has taken the one before.
 
-Whoever goes away frees what makes the pieces at once, also while one is waited for. Does not belong here: what is sent.
+Whoever goes away frees what makes the pieces at once, also while one is waited for.
 """
 
 from __future__ import annotations
@@ -96,20 +96,20 @@ class Stream:
         return PieceResponse(self, first, headers, media_type)
 
     async def _first(self, request: Request) -> bytes:
-        found: list[bytes] = []
+        first_piece: list[bytes] = []
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, request, group.cancel_scope)
             try:
-                found.append(await self._next())
+                first_piece.append(await self._next())
             except Exception as e:  # noqa: BLE001  # raised again outside of the group, which would wrap it
                 failure = e
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure
-        if not found:
+        if not first_piece:
             raise ClientDisconnect
-        return found[0]
+        return first_piece[0]
 
     async def _watch(self, request: Request, scope: anyio.CancelScope) -> None:
         """Until the client goes away."""

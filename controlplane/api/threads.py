@@ -1,7 +1,7 @@
 """How many threads requests may hold at a time, by kind of request, so that no kind waits for another.
 
 A reading thread holds one of the store's connections (24 on PostgreSQL, 32 on SQLite). Users, events, probes and the
-S3 view together hold fewer, so that a heartbeat always finds one. Does not belong here: limits on bodies and streams.
+S3 view together hold fewer, so that a heartbeat always finds one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How many requests of one caller are answered at a time, so that none takes all from others.
-
-Does not belong here: who the callers are.
-"""
+"""How many requests of one caller are answered at a time, so that none takes all from others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The flights example: its data (`data`) and its blueprint (`blueprint_folder`), both also for who installed a wheel.
-
-Does not belong here: running it (`headgate demo` is a command), and anything that other blueprints need.
-"""
+"""The flights example: its data (`data`) and its blueprint (`blueprint_folder`), both also for who installed a
+wheel."""
 
 from pathlib import Path
 

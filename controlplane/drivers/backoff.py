@@ -1,4 +1,4 @@
-"""How long to wait before another start where several in a row ended young. Does not belong here: who starts what."""
+"""How long to wait before another start where several in a row ended young."""
 
 from __future__ import annotations
 

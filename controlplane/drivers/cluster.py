@@ -1,7 +1,6 @@
 """The API of a cluster as plain JSON: a few calls, every failure told apart. The one user of the Kubernetes client.
 
 The client finds addresses, certificates and tokens (and renews them); its thousands of models are not used.
-Does not belong here: what is asked for, and why.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Api:
 
     def list(self, resource: str, labels: str = "", fields: str = "") -> list[Json]:
         """All of them, or an error: never a part."""
-        found: list[Json] = []
+        objects: list[Json] = []
         token = ""
         while True:
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE), "continue": token}
@@ -74,12 +73,12 @@ class Api:
             except ApiRefused as e:
                 if e.status != 410 or not token:
                     raise PoolUnavailable(f"{resource} cannot be listed: {e}") from e
-                found, token = [], ""  # the snapshot has grown too old on the way
+                objects, token = [], ""  # the snapshot has grown too old on the way
                 continue
-            found += map(_ours, page.get("items") or ())
+            objects += map(_ours, page.get("items") or ())
             token = page.get("metadata", {}).get("continue", "")
             if not token:
-                return found
+                return objects
 
     def create(self, resource: str, body: Json) -> Json | None:
         """None if there is one of that name."""
@@ -102,17 +101,17 @@ class Api:
                 raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
 
     def log(self, pod: str, container: str, lines: int, limit_bytes: int) -> bytes:
-        """The last lines that a container said. Refused if it has said nothing yet, or is not there."""
+        """The last lines of a container's log. Refused if it has no output yet, or does not exist."""
         while True:
             query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit_bytes)}
             try:
-                said = self._read("GET", self._path(PODS, query, name=pod, part="log"), accept="*/*")
+                text = self._read("GET", self._path(PODS, query, name=pod, part="log"), accept="*/*")
             except ApiRefused as e:
                 if e.status not in (400, 404):
                     raise PoolUnavailable(f"the log of pod {pod} cannot be read: {e}") from e
                 raise
-            if len(said) < limit_bytes or lines == 1:
-                return said
+            if len(text) < limit_bytes or lines == 1:
+                return text
             lines = max(1, lines // 4)  # a limit leaves out the end, which matters most
 
     def watch(self, resource: str, labels: str) -> Iterator[None]:
@@ -134,15 +133,15 @@ class Api:
         group, _, kind = resource.rpartition("/")
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
         place = [root, "namespaces", quote(self._namespace), kind, *map(quote, filter(None, (name, part)))]
-        said = {k: v for k, v in (query or {}).items() if v}
-        return "/".join(place) + (f"?{urlencode(said)}" if said else "")
+        parameters = {k: v for k, v in (query or {}).items() if v}
+        return "/".join(place) + (f"?{urlencode(parameters)}" if parameters else "")
 
     def _call(self, method: str, path: str, body: Json | None = None) -> Json:
         try:
-            found: Json = json.loads(self._read(method, path, body))
+            answer: Json = json.loads(self._read(method, path, body))
         except ValueError as e:
             raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
-        return found
+        return answer
 
     def _read(self, method: str, path: str, body: Json | None = None, *, accept: str = JSON) -> bytes:
         answer = self._answer(method, path, body, ANSWER_S, accept)
@@ -174,8 +173,8 @@ def _ours(item: Json) -> Json:
 def _error(status: int, body: bytes) -> HeadgateError:
     reason = ""
     try:
-        said = json.loads(body)
-        message, reason = str(said.get("message") or status), str(said.get("reason", ""))
+        status_object = json.loads(body)
+        message, reason = str(status_object.get("message") or status), str(status_object.get("reason", ""))
     except (ValueError, AttributeError):
         message = body.decode(errors="replace")[:300] or str(status)
     words = f"the API server answers {status}: {message}"

@@ -1,7 +1,6 @@
 """The process that runs tests of blueprints on this machine: started with the first question, or before.
 
-It leads a process group, so that its JVM ends with it, and ends with its standard input. Does not belong here: what is
-asked.
+It leads a process group, so that its JVM ends with it, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -103,12 +102,12 @@ class ExampleProcess:
         return self._process
 
     def _last_words(self) -> str:
-        """The last line that the process has said; a new one answers the next question."""
+        """The last line of the process's log. A new process answers the next question."""
         assert self._log is not None
         path = Path(self._log.name)
         self._end(wait_s=0.0)
-        said = end_of(path, LOG_BYTES) if path.exists() else b""
-        return redacted(said.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
+        tail = end_of(path, LOG_BYTES) if path.exists() else b""
+        return redacted(tail.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
 
     def _end(self, wait_s: float = END_S) -> None:
         process, self._process = self._process, None

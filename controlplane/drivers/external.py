@@ -1,4 +1,4 @@
-"""A pool of drivers that somebody else starts and ends. Does not belong here: pools of our own."""
+"""A pool of drivers that somebody else starts and ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controlplane.core.model.tasks import Size
 
 
 class ExternalPool:
-    """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
+    """A pool of drivers that are started and ended outside Headgate (HEADGATE_POOL=none)."""
 
     name = "none"
     outlives = True

@@ -1,8 +1,7 @@
 """Folders of packages that drivers on this machine installed for transforms, and that nobody needs any more.
 
 Drivers make them (`dataplane.transform.packages`). Beside a folder stand `NAME.sets`, a line for each set of
-requirements that it was used for, and `NAME.lock`, which is shared by whoever uses it. Does not belong here: which
-requirements are needed.
+requirements that it was used for, and `NAME.lock`, which is shared by whoever uses it.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ def _is_deleted(sets: Path, needed: frozenset[str], now: float) -> bool:
     with _alone(sets) as is_alone:
         if not is_alone or not sets.exists() or not _is_over(sets, needed, now):
             return False
-        folder, gone = sets.with_suffix(""), sets.with_suffix(".gone")
+        folder, condemned = sets.with_suffix(""), sets.with_suffix(".gone")
         if folder.is_dir():
-            folder.rename(gone)  # it vanishes at once, as it came
+            folder.rename(condemned)  # it vanishes at once, as it came
         sets.unlink()
-        shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(condemned, ignore_errors=True)
         return True
 
 
@@ -54,7 +53,7 @@ def _is_over(sets: Path, needed: frozenset[str], now: float) -> bool:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool]:
-    """False where somebody uses the folder, or installs it."""
+    """False where a process uses the folder, or installs it."""
     lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o666)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

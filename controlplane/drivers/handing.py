@@ -1,6 +1,5 @@
 """What a child is handed: not by its environment, which the kernel shows to all processes of its user, and not by a
-file that has a name. Does not belong here: what it is handed.
-"""
+file that has a name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""When each child last called, as the API of this process noted it. In memory: children call no other process.
-
-Does not belong here: what follows from silence (`local`); leases, which are in the database and are about attempts.
-"""
+"""When each child last called, as the API of this process noted it. In memory: children call no other process."""
 
 from __future__ import annotations
 
@@ -29,11 +26,11 @@ class Hearing:
         return driver in self._with_spark
 
     def note_deaf(self) -> None:
-        """Calls cannot be told apart, or were not listened to: until now, silence says nothing about any driver."""
+        """Calls cannot be attributed, or were not received: until now, silence says nothing about any driver."""
         self._deaf = self._monotonic()
 
     def silence_s(self, driver: str, began: float, start_s: float) -> float:
-        """How long it has said nothing; of one that never has, what exceeds the time that it may take to start."""
+        """Seconds since its last call; for a driver that never called, the time beyond its allowance to start."""
         now = self._monotonic()
         heard = self._heard.get(driver, began + start_s)
         return now - max(heard, self._deaf)

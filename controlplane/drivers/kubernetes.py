@@ -2,7 +2,6 @@
 
 Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that whoever launches into a
 slot that somebody else has just taken is told so: there are never more Jobs than slots, however many processes try.
-Does not belong here: what is asked for (`manifests`), what it means (`verdicts`), how to ask (`cluster`).
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Asks(Protocol):
 
 def warnings_of(api: Asks, job: str) -> list[dict[str, Any]]:
     """Events about a Job and its pods, whose names begin with its own. Raises PoolUnavailable."""
-    found = api.list(EVENTS, fields="type!=Normal")
-    return [event for event in found if str(event.get("involvedObject", {}).get("name", "")).startswith(job)]
+    events = api.list(EVENTS, fields="type!=Normal")
+    return [event for event in events if str(event.get("involvedObject", {}).get("name", "")).startswith(job)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class SeenJob:
         ended = self.verdict.state == "ended"
         kind = cast("Literal['driver', 'worker']", self.launch.kind)
         at = self.verdict.at if ended else self.at
-        told, size = self.verdict, self.launch.size
+        verdict, size = self.verdict, self.launch.size
         return Driver(
             self.launch.driver,
             "kubernetes",
@@ -88,8 +87,8 @@ class SeenJob:
             at=self.at,
             seen=at,
             ended=ended,
-            reason=told.reason,
-            fault=told.fault,
+            reason=verdict.reason,
+            fault=verdict.fault,
             size=size,
         )
 
@@ -112,11 +111,11 @@ class KubernetesPool:
         """`mint_token` gives the token of the driver with an id. `nudge` is called when something may have happened."""
         self._cluster, self._api, self._mint_token = cluster, api, mint_token
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
-        self._seen: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
+        self._seen_jobs: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
-        self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
+        self._supplied: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
-        self._asked: dict[str, str] = {}  # by uid of a Job: why it was told to end
+        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was told to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
         self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
         self._backoff: dict[str, Backoff] = defaultdict(Backoff)
@@ -136,13 +135,13 @@ class KubernetesPool:
     ) -> None:
         """Namespaces share the slots of a pool."""
         with self._lock:
-            known = self._known()
+            jobs = self._current_jobs()
             pool = self._cluster.pool(kind, size)
-            mine = [s for s in known.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
+            mine = [s for s in jobs.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
             running = [s for s in mine if s.is_wanted and s.launch.namespace == namespace]
             idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
-            for seen in surplus(idle, len(running), wanted):
-                self._end(seen)
+            for job in surplus(idle, len(running), wanted):
+                self._end(job)
             if wanted <= len(running):
                 self._no_longer_refused(pool, driver_ends.AS_ASKED)
             if self._monotonic() >= self._backoff[pool.name].until:
@@ -152,29 +151,29 @@ class KubernetesPool:
     def end(self, driver: str, reason: str) -> None:
         """The kubelet kills what does not heed its signal, once `grace_s` is over."""
         with self._lock:
-            for seen in list(self._known().values()):
-                if seen.launch.driver == driver and seen.is_wanted:
-                    self._end(seen, reason)
+            for job in list(self._current_jobs().values()):
+                if job.launch.driver == driver and job.is_wanted:
+                    self._end(job, reason)
 
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
-            before = self._seen or {}
-            now = [_recalling(seen, before.get(seen.uid)) for seen in self._look()]
-            self._seen = {seen.uid: seen for seen in now}
-            gone = [s for s in before.values() if s.uid not in self._seen and s.verdict.state != "ended"]
-            for seen in now:
-                self._note_end(seen, before.get(seen.uid))
+            before = self._seen_jobs or {}
+            now = [_recalling(job, before.get(job.uid)) for job in self._look()]
+            self._seen_jobs = {job.uid: job for job in now}
+            vanished = [s for s in before.values() if s.uid not in self._seen_jobs and s.verdict.state != "ended"]
+            for job in now:
+                self._note_end(job, before.get(job.uid))
             self._follow_all(now)
             self._forget()
-            drivers = [seen.driver for seen in now] + [self._gone(seen) for seen in gone]
+            drivers = [job.driver for job in now] + [self._vanished(job) for job in vanished]
             return (*drivers, *self._held_up())
 
     def log(self, driver: str, lines: int) -> str:
         launched = self._api.list(PODS, f"{manifests.selector(self._cluster)},{manifests.KIND}")
         own = [p["metadata"] for p in launched if p["metadata"].get("annotations", {}).get(manifests.DRIVER) == driver]
         if not own:
-            kept = f"it is kept for {self._cluster.keep_s} s after an end by itself, not after one that was asked for"
-            raise LogGone(f"the pod of {driver} is gone, and its log with it; {kept}")
+            rule = f"it is kept for {self._cluster.keep_s} s after an end by itself, not after one that was asked for"
+            raise LogGone(f"the pod of {driver} is gone, and its log with it; {rule}")
         pod = max(own, key=lambda about: str(about["creationTimestamp"]))["name"]
         try:
             return last_lines(self._api.log(pod, manifests.CONTAINER, lines, LOG_BYTES), lines)
@@ -184,7 +183,7 @@ class KubernetesPool:
     def seen(self) -> tuple[SeenJob, ...]:
         """Everything as of the last look."""
         with self._lock:
-            return tuple((self._seen or {}).values())
+            return tuple((self._seen_jobs or {}).values())
 
     def close(self) -> None:
         self._closed.set()
@@ -198,8 +197,8 @@ class KubernetesPool:
         pools = self._cluster.pools.values()
         deadline = self._monotonic() + max(pool.grace_s for pool in pools)
         try:
-            for seen in self._look():
-                self._api.delete(JOBS, seen.job, seen.uid)
+            for job in self._look():
+                self._api.delete(JOBS, job.job, job.uid)
             while self._look() and self._monotonic() < deadline:
                 time.sleep(LOOK_AGAIN_S)
         except (PoolUnavailable, ApiRefused) as e:
@@ -207,10 +206,10 @@ class KubernetesPool:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def _known(self) -> dict[str, SeenJob]:
-        if self._seen is None:
-            self._seen = {seen.uid: seen for seen in self._look()}
-        return self._seen
+    def _current_jobs(self) -> dict[str, SeenJob]:
+        if self._seen_jobs is None:
+            self._seen_jobs = {job.uid: job for job in self._look()}
+        return self._seen_jobs
 
     def _look(self) -> list[SeenJob]:
         """Everything of ours in the cluster. A list that fails raises: it is never an empty one."""
@@ -218,64 +217,66 @@ class KubernetesPool:
         jobs = self._api.list(JOBS, labels)
         pods = _by_job(self._api.list(PODS, labels))
         events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["uid"], ()))])
-        now = [_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
-        for seen in now:
-            self._remember(seen)
+        now = [_job_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+        for seen_job in now:
+            self._remember(seen_job)
         return now
 
-    def _remember(self, seen: SeenJob) -> None:
+    def _remember(self, job: SeenJob) -> None:
         """A name must not come again as long as a pod or Secret of the Job that had it may still be there."""
-        key = self._cluster.pool(seen.launch.kind, seen.launch.size).name, seen.launch.slot
-        self._numbers[key] = max(seen.launch.number, self._numbers.get(key, 0))
+        key = self._cluster.pool(job.launch.kind, job.launch.size).name, job.launch.slot
+        self._numbers[key] = max(job.launch.number, self._numbers.get(key, 0))
 
     def _events(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-        """Of these Jobs and their pods; they are asked for where nothing else tells."""
-        found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        """Events of these Jobs and their pods, read only where nothing else explains their state."""
+        events_by_uid: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         if not jobs:
-            return found
+            return events_by_uid
         uids = {j["metadata"]["name"]: j["metadata"]["uid"] for j in jobs}
         for event in self._api.list(EVENTS, fields="type!=Normal") + self._api.list(EVENTS, fields="reason=Preempted"):
             about = event.get("involvedObject", {})
             name = str(about.get("name", ""))
             job = name if about.get("kind") == "Job" else name.rpartition("-")[0]
             if job in uids and (about.get("kind") == "Pod" or about.get("uid") == uids[job]):
-                found[uids[job]].append(event)
-        return found
+                events_by_uid[uids[job]].append(event)
+        return events_by_uid
 
-    def _note_end(self, seen: SeenJob, before: SeenJob | None) -> None:
-        if seen.verdict.state == "ended" and before is not None and before.verdict.state != "ended":
-            pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
-            self._backoff[pool.name].after(max(0.0, seen.verdict.at - seen.at), self._monotonic())
+    def _note_end(self, job: SeenJob, before: SeenJob | None) -> None:
+        if job.verdict.state == "ended" and before is not None and before.verdict.state != "ended":
+            pool = self._cluster.pool(job.launch.kind, job.launch.size)
+            self._backoff[pool.name].after(max(0.0, job.verdict.at - job.at), self._monotonic())
 
     def _follow_all(self, now: Iterable[SeenJob]) -> None:
-        """What cannot be done at present is done after the next look; what was seen is told all the same."""
+        """Failed actions are retried at the next poll; the observed state is reported regardless."""
         try:
-            for seen in now:
-                self._follow(seen)
+            for job in now:
+                self._follow(job)
         except PoolUnavailable as e:
             log.warning("Jobs cannot be looked after", reason=str(e))
 
-    def _follow(self, seen: SeenJob) -> None:
+    def _follow(self, job: SeenJob) -> None:
         """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
-        state = seen.verdict.state
+        state = job.verdict.state
         if state == "waiting":
-            self._give(seen)
-            if not seen.verdict.mends:
-                since = self._since.setdefault(seen.uid, self._monotonic())
+            self._give(job)
+            if not job.verdict.mends:
+                since = self._since.setdefault(job.uid, self._monotonic())
                 if self._monotonic() - since > START_S:
-                    self._end(seen)
+                    self._end(job)
         else:
-            self._since.pop(seen.uid, None)
+            self._since.pop(job.uid, None)
 
-    def _gone(self, seen: SeenJob) -> Driver:
-        asked = seen.uid in self._asked or seen.verdict.state == "ending"
-        reason = self._asked.get(seen.uid, driver_ends.AS_ASKED) if asked else "its Job was deleted"
-        return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
+    def _vanished(self, job: SeenJob) -> Driver:
+        is_requested = job.uid in self._end_reasons or job.verdict.state == "ending"
+        reason = self._end_reasons.get(job.uid, driver_ends.AS_ASKED) if is_requested else "its Job was deleted"
+        return replace(
+            job.driver, ended=True, seen=time.time(), reason=reason, fault="" if is_requested else "disrupted"
+        )
 
     def _forget(self) -> None:
-        present = set(self._seen or ())
-        self._given &= present
-        self._asked = {uid: reason for uid, reason in self._asked.items() if uid in present}
+        present = set(self._seen_jobs or ())
+        self._supplied &= present
+        self._end_reasons = {uid: reason for uid, reason in self._end_reasons.items() if uid in present}
         self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
         self._since = {uid: since for uid, since in self._since.items() if uid in present}
 
@@ -290,11 +291,11 @@ class KubernetesPool:
         if not job:
             return  # refused, or somebody else was faster, and the next look finds it
         failpoint("after-job-created")
-        seen = _seen(job, (), ())
-        self._known()[seen.uid] = seen
-        self._remember(seen)
-        self._give(seen)
-        log.info("launched", job=seen.job, driver=launch.driver)
+        seen_job = _job_seen(job, (), ())
+        self._current_jobs()[seen_job.uid] = seen_job
+        self._remember(seen_job)
+        self._give(seen_job)
+        log.info("launched", job=seen_job.job, driver=launch.driver)
 
     def _created(self, pool: Pool, resource: str, body: dict[str, Any]) -> dict[str, Any] | None:
         """What was created; empty if it is there already, None if it was refused."""
@@ -307,23 +308,23 @@ class KubernetesPool:
         self._no_longer_refused(pool, driver_ends.LAUNCHED)
         return made or {}
 
-    def _give(self, seen: SeenJob) -> None:
-        """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
-        if seen.uid in self._given:
+    def _give(self, job: SeenJob) -> None:
+        """Create the pod's Secret unless it exists. Repeating is harmless, also after a crash before this."""
+        if job.uid in self._supplied:
             return
-        if seen.uid not in self._tokens:
-            self._tokens[seen.uid] = self._mint_token(seen.launch.driver)
-        token = self._tokens[seen.uid]
-        secret = manifests.secret(self._cluster, seen.launch, token, {"name": seen.job, "uid": seen.uid})
-        pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
+        if job.uid not in self._tokens:
+            self._tokens[job.uid] = self._mint_token(job.launch.driver)
+        token = self._tokens[job.uid]
+        secret = manifests.secret(self._cluster, job.launch, token, {"name": job.job, "uid": job.uid})
+        pool = self._cluster.pool(job.launch.kind, job.launch.size)
         if self._created(pool, SECRETS, secret) is not None:
-            self._given.add(seen.uid)
-            del self._tokens[seen.uid]
+            self._supplied.add(job.uid)
+            del self._tokens[job.uid]
 
-    def _end(self, seen: SeenJob, reason: str = driver_ends.AS_ASKED) -> None:
-        self._api.delete(JOBS, seen.job, seen.uid)
-        self._asked.setdefault(seen.uid, reason)
-        self._known()[seen.uid] = replace(seen, verdict=PodVerdict("ending", driver_ends.ENDING))
+    def _end(self, job: SeenJob, reason: str = driver_ends.AS_ASKED) -> None:
+        self._api.delete(JOBS, job.job, job.uid)
+        self._end_reasons.setdefault(job.uid, reason)
+        self._current_jobs()[job.uid] = replace(job, verdict=PodVerdict("ending", driver_ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""
@@ -340,9 +341,9 @@ class KubernetesPool:
 
     def _held_up(self) -> list[Driver]:
         """Launches that the cluster does not take; one that it took after all, or that is over, comes once more."""
-        told = list(self._refused.values())
+        drivers = list(self._refused.values())
         self._refused = {name: d for name, d in self._refused.items() if not d.ended}
-        return told
+        return drivers
 
     def _watch(self, nudge: Callable[[], None]) -> None:
         """A hint only: what is lost here, the next look finds."""
@@ -357,7 +358,9 @@ class KubernetesPool:
             self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 
-def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> SeenJob:
+def _job_seen(
+    job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
+) -> SeenJob:
     about = job["metadata"]
     labels, number = about["labels"], about["name"].rpartition("-")[2]
     launch = Launch(
@@ -371,23 +374,23 @@ def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Ite
     return SeenJob(about["name"], about["uid"], launch, at, judge(job, pods, events))
 
 
-def _recalling(seen: SeenJob, before: SeenJob | None) -> SeenJob:
-    return replace(seen, verdict=seen.verdict.after(before.verdict if before else None))
+def _recalling(job: SeenJob, before: SeenJob | None) -> SeenJob:
+    return replace(job, verdict=job.verdict.after(before.verdict if before else None))
 
 
 def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """By uid: of a name there may have been another one."""
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    pods_by_uid: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for pod in pods:
-        found[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", "")].append(pod)
-    return found
+        pods_by_uid[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", "")].append(pod)
+    return pods_by_uid
 
 
-def _last_to_end(seen: SeenJob) -> tuple[bool, int]:
+def _last_to_end(job: SeenJob) -> tuple[bool, int]:
     """Who has not begun goes first, then the higher slot."""
-    return seen.verdict.state == "waiting", seen.launch.slot
+    return job.verdict.state == "waiting", job.launch.slot
 
 
 def _free(mine: Iterable[SeenJob], maximum: int) -> list[int]:
-    taken = {s.launch.slot for s in mine if s.verdict.state != "ended"}
-    return [slot for slot in range(maximum) if slot not in taken]
+    used_slots = {s.launch.slot for s in mine if s.verdict.state != "ended"}
+    return [slot for slot in range(maximum) if slot not in used_slots]

@@ -1,7 +1,6 @@
 """Child processes that an earlier service of the same home left, known by their number and the time they began.
 
-A number alone is given to another process once its own has ended. Does not belong here: starting children, and what
-they had finished.
+A number alone is given to another process once its own has ended.
 """
 
 from __future__ import annotations
@@ -69,5 +68,5 @@ def began(pid: int) -> str | None:
             return f"{BOOT.read_text().strip()} {fields[BEGAN]}"
         except (OSError, IndexError):
             return None
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return told.stdout.strip() or None
+    process = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return process.stdout.strip() or None

@@ -1,7 +1,7 @@
 """The pool of child processes on this machine.
 
 Every child leads a process group, so that its JVM ends with it, and reads from a pipe that this process holds open, so
-that it ends with this process. Does not belong here: when to start or end how many.
+that it ends with this process.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ log = logs.get("pool")
 
 
 def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
-    """Of one namespace. One session serves all sizes, and ends when it had no work for `driver_idle_s`."""
+    """The pools of one namespace. One session serves all sizes, and ends after `driver_idle_s` without work."""
     workers, drivers = Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS), Limits(0, 1, driver_idle_s, tasks_each=1)
     return (
         Share("worker", "standard", SIZES, workers, most=WORKERS),
@@ -65,7 +65,7 @@ def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
 
 @dataclass(slots=True)
 class Child:
-    """A started process. `stopping` once it was told to end; `killed` says why we killed it."""
+    """A started process. `stopping`: since when it is to end; `killed`: why we killed it."""
 
     driver: Driver
     process: subprocess.Popen[bytes]
@@ -109,7 +109,7 @@ class LocalPool:
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
-        self._environment, self._given = inherited(environment), dict(environment)
+        self._environment, self._full_environment = inherited(environment), dict(environment)
         self._user, self._own = user, own or home
         self._children: dict[str, Child] = {}
         self._backoff = defaultdict[tuple[str, str], Backoff](Backoff)  # by namespace and kind
@@ -162,7 +162,8 @@ class LocalPool:
             return tuple(self._observe(child) for child in list(self._children.values()))
 
     def _kill_silent(self) -> None:
-        """Also those that are idle or were told to end. Calls that came while we were away are not answered yet."""
+        """Includes idle and stopping drivers. Requests that arrived during our pause are still queued, so silence
+        counts only after they are answered."""
         if self._hearing is None:
             return
         now = self._monotonic()
@@ -198,9 +199,9 @@ class LocalPool:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         path = self._log(id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = secrets_of(self._given, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
+        secret_values = secrets_of(self._full_environment, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
         environment = self._environment | self._addresses(namespace)
-        start = partial(_spawn, [*self._command, kind], environment, told, path, self._user)
+        start = partial(_spawn, [*self._command, kind], environment, secret_values, path, self._user)
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
@@ -212,18 +213,18 @@ class LocalPool:
 
     def _addresses(self, namespace: str) -> dict[str, str]:
         own = folders.own_of(self._own, namespace)
-        found = {
+        addresses = {
             "HEADGATE_URL": self._url,
             "HEADGATE_HOME": str(own),
             "HEADGATE_INSTALLATION": str(self._home),
             "HEADGATE_PARENT_PIPE": "1",
             "HEADGATE_WORKER_REST_S": str(WORKER_REST_S),
         }
-        if (folder := self._given.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
-            found["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
+        if (folder := self._full_environment.get("HEADGATE_SECRETS")) and namespace != DEFAULT:
+            addresses["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
         if self._user is None:
-            return found
-        return found | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
+            return addresses
+        return addresses | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
 
     def _observe(self, child: Child) -> Driver:
         driver = child.driver
@@ -264,9 +265,9 @@ class LocalPool:
 
 
 def _spawn(
-    command: list[str], environment: dict[str, str], told: dict[str, str], log: Path, user: User | None
+    command: list[str], environment: dict[str, str], secret_values: dict[str, str], log: Path, user: User | None
 ) -> subprocess.Popen[bytes]:
-    with open(log, "ab", opener=_private) as out, handed(told) as descriptor:
+    with open(log, "ab", opener=_private) as out, handed(secret_values) as descriptor:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -321,8 +322,8 @@ def reason(status: int, child: Child) -> str:
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]
-    if NO_JVM in last and (said := SAID_BY_JVM.search(tail)):
-        last = f"Spark's JVM did not start: {said[0]}"
+    if NO_JVM in last and (match := SAID_BY_JVM.search(tail)):
+        last = f"Spark's JVM did not start: {match[0]}"
     return _ending(status) + (f": {last[:300]}" if status and last else "")
 
 

@@ -1,7 +1,4 @@
-"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON.
-
-Does not belong here: asking, and what comes of it.
-"""
+"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON."""
 
 from __future__ import annotations
 
@@ -73,16 +70,16 @@ class Launch:
 
     @property
     def namespace(self) -> str:
-        """Of the installation, whose work it does; that of the cluster is another thing."""
+        """The namespace of the installation whose work the driver does, not that of the cluster."""
         return namespaces.of_id(self.driver)
 
     def name(self, cluster: Cluster, pool: Pool) -> str:
-        """The same for everybody who finds the same slot free: the second one to create it is told so."""
+        """Equal for all processes that see the same slot free: the second one to create it gets a conflict."""
         return f"{cluster.instance}-{pool.name}-{self.slot}-{self.number}"
 
 
 def selector(cluster: Cluster) -> str:
-    """Of everything that belongs to one installation."""
+    """The label selector of all that belongs to one installation."""
     return f"{INSTANCE}={cluster.instance},app.kubernetes.io/managed-by=headgate"
 
 
@@ -117,12 +114,13 @@ def job(cluster: Cluster, launch: Launch) -> Manifest:
 
 
 def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
-    """What a pod must not be told in its manifest; gone with the Job that owns it (`owner`: its name and uid)."""
+    """The values that must not stand in a pod's manifest, deleted with the Job that owns them (`owner`: its name and
+    uid)."""
     cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
-    given = {"token": token}
+    texts = {"token": token}
     if pool.executors:
-        given["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
+        texts["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -134,7 +132,7 @@ def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str
             "labels": _labels(cluster, launch),
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", **owner}],
         },
-        "data": {name: base64.b64encode(text.encode()).decode() for name, text in given.items()},
+        "data": {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()},
     }
 
 
@@ -200,8 +198,8 @@ def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
 
 
 def _without_overhead(quantity: str) -> int:
-    whole = mebibytes(quantity)
-    return max(whole // 2, min(whole - 384, int(whole * 0.75)))
+    limit_mib = mebibytes(quantity)
+    return max(limit_mib // 2, min(limit_mib - 384, int(limit_mib * 0.75)))
 
 
 def common_labels(cluster: Cluster) -> dict[str, str]:
@@ -269,16 +267,16 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
 
 def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
     paths = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
-    told = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
-    told["HEADGATE_CALLS_FILE"] = CALLS
+    values = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
+    values["HEADGATE_CALLS_FILE"] = CALLS
     if cluster.secrets:
-        told["HEADGATE_SECRETS"] = SECRETS
+        values["HEADGATE_SECRETS"] = SECRETS
     if pool.kind == "driver":
-        told["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
-        told["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
-        told["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
+        values["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
+        values["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
+        values["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
     own = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
-    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **told}.items()]
+    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **values}.items()]
 
 
 def _given_variables(cluster: Cluster) -> Manifest:
@@ -292,11 +290,11 @@ def mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Mani
 
 
 def placed(place: NodePlace) -> Manifest:
-    said: Manifest = {}
+    fields_of_pod: Manifest = {}
     if place.selector:
-        said["nodeSelector"] = dict(place.selector)
+        fields_of_pod["nodeSelector"] = dict(place.selector)
     if place.tolerations:
-        said["tolerations"] = [dict(t) for t in place.tolerations]
+        fields_of_pod["tolerations"] = [dict(t) for t in place.tolerations]
     if place.priority_class:
-        said["priorityClassName"] = place.priority_class
-    return said
+        fields_of_pod["priorityClassName"] = place.priority_class
+    return fields_of_pod

@@ -1,7 +1,4 @@
-"""What an operator says of pools on Kubernetes, read from JSON once: sizes, places, limits.
-
-Does not belong here: what becomes of it in a cluster (`manifests`), how many of a pool run (`kubernetes`).
-"""
+"""What an operator says of pools on Kubernetes, read from JSON once: sizes, places, limits."""
 
 from __future__ import annotations
 
@@ -161,26 +158,28 @@ class Cluster:
 def read(text: str) -> Cluster:
     """Raises BadPools."""
     try:
-        given = json.loads(text)
+        document = json.loads(text)
     except ValueError as e:
         raise BadPools(f"this is no JSON: {e}") from e
-    said = _known("", given, {f.name for f in fields(Cluster)} | {"places"})
-    places = {name: _place(f"places.{name}", body) for name, body in _mapping("places", said.pop("places", {})).items()}
-    queries = _beside("queries", QueriesPod, said.pop("queries"), places) if "queries" in said else None
-    sessions = _beside("sessions", SessionsPod, said.pop("sessions"), places) if "sessions" in said else None
-    pools = _mapping("pools", said.pop("pools", {}))
+    settings = _settings_of("", document, {f.name for f in fields(Cluster)} | {"places"})
+    places = {
+        name: _place(f"places.{name}", body) for name, body in _mapping("places", settings.pop("places", {})).items()
+    }
+    queries = _beside("queries", QueriesPod, settings.pop("queries"), places) if "queries" in settings else None
+    sessions = _beside("sessions", SessionsPod, settings.pop("sessions"), places) if "sessions" in settings else None
+    pools = _mapping("pools", settings.pop("pools", {}))
     for name in pools:
         _one_of("pools", name, tuple(DEFAULTS))
     made = {name: _pool(f"pools.{name}", default, pools.get(name, {}), places) for name, default in DEFAULTS.items()}
     for name in ("namespace", "image"):
-        if not said.get(name):
+        if not settings.get(name):
             raise BadPools(f"`{name}` is missing")
-    lists = {name: _texts(name, said.get(name, [])) for name in ("secrets", "env_secrets")}
-    named = {"env": _named_texts("env", said.get("env", {})), "conf": _conf(said.get("conf", {}))}
-    beside = _mapping("namespace_secrets", said.get("namespace_secrets", {}))
+    lists = {name: _texts(name, settings.get(name, [])) for name in ("secrets", "env_secrets")}
+    named = {"env": _named_texts("env", settings.get("env", {})), "conf": _conf(settings.get("conf", {}))}
+    beside = _mapping("namespace_secrets", settings.get("namespace_secrets", {}))
     of_others = {name: _texts(f"namespace_secrets.{name}", secrets) for name, secrets in beside.items()}
     parts = {"pools": made, "namespace_secrets": of_others, "queries": queries, "sessions": sessions}
-    cluster = _built("", Cluster, said | lists | named | parts)
+    cluster = _built("", Cluster, settings | lists | named | parts)
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
             raise BadPools(f"`{name}` is {value!r}; it can be of a-z, 0-9 and -")
@@ -190,30 +189,30 @@ def read(text: str) -> Cluster:
 
 
 def cores(quantity: object) -> float:
-    found = CPU.fullmatch(str(quantity))
-    count = (int(found[1]) / 1000 if found[1] else float(found[2])) if found else 0.0
+    match = CPU.fullmatch(str(quantity))
+    count = (int(match[1]) / 1000 if match[1] else float(match[2])) if match else 0.0
     if not count:
         raise BadPools(f"cpu is {quantity!r}; it must be like 2, 0.5 or 500m")
     return count
 
 
 def mebibytes(quantity: str) -> int:
-    found = QUANTITY.fullmatch(str(quantity))
-    if found is None:
+    match = QUANTITY.fullmatch(str(quantity))
+    if match is None:
         raise BadPools(f"memory is {quantity!r}; it must be like 512Mi or 4Gi")
-    return int(found[1]) * (1024 if found[2] == "Gi" else 1)
+    return int(match[1]) * (1024 if match[2] == "Gi" else 1)
 
 
 def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace]) -> Pool:
     limits = {f.name for f in fields(Limits)}
-    said = _known(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
-    bounds = {name: said.pop(name) for name in limits & said.keys()}
-    if "place" in said:
-        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
-    if "executors" in said:
-        said["executors"] = _executors(f"{where}.executors", said["executors"], places)
-    made = _built(where, lambda **given: replace(default, **given), said)
-    pool = replace(made, limits=_built(where, lambda **given: replace(default.limits, **given), bounds))
+    settings = _settings_of(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
+    bounds = {name: settings.pop(name) for name in limits & settings.keys()}
+    if "place" in settings:
+        settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
+    if "executors" in settings:
+        settings["executors"] = _executors(f"{where}.executors", settings["executors"], places)
+    made = _built(where, lambda **values: replace(default, **values), settings)
+    pool = replace(made, limits=_built(where, lambda **values: replace(default.limits, **values), bounds))
     mebibytes(pool.memory)
     cores(pool.cpu)
     pool = replace(pool, cpu=str(pool.cpu))
@@ -223,12 +222,12 @@ def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace])
 
 
 def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Executors:
-    said = _known(where, body, {f.name for f in fields(Executors)})
-    if "place" in said:
-        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
-    made = _built(where, Executors, said)
+    settings = _settings_of(where, body, {f.name for f in fields(Executors)})
+    if "place" in settings:
+        settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
+    made = _built(where, Executors, settings)
     mebibytes(made.memory)
-    _whole(f"{where}.maximum", made.maximum, 1)
+    _whole_number(f"{where}.maximum", made.maximum, 1)
     if not cores(made.cpu).is_integer():
         raise BadPools(f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time")
     return replace(made, cpu=int(cores(made.cpu)))
@@ -236,41 +235,41 @@ def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Execut
 
 def _beside(where: str, kind: type[P], body: Any, places: Mapping[str, NodePlace]) -> P:
     """Pods that are neither drivers nor workers."""
-    said = _known(where, body, {f.name for f in fields(kind)})
-    if "place" in said:
-        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
-    if "env_secrets" in said:
-        said["env_secrets"] = _texts(f"{where}.env_secrets", said["env_secrets"])
-    made = _built(where, kind, said)
+    settings = _settings_of(where, body, {f.name for f in fields(kind)})
+    if "place" in settings:
+        settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
+    if "env_secrets" in settings:
+        settings["env_secrets"] = _texts(f"{where}.env_secrets", settings["env_secrets"])
+    made = _built(where, kind, settings)
     mebibytes(made.memory)
     cores(made.cpu)
     return replace(made, cpu=str(made.cpu))
 
 
 def _place(where: str, body: Any) -> NodePlace:
-    said = _known(where, body, {f.name for f in fields(NodePlace)})
-    selector = _named_texts(f"{where}.selector", said.get("selector", {}))
-    tolerations = said.get("tolerations", [])
-    if not isinstance(tolerations, list) or not all(isinstance(one, dict) for one in tolerations):
+    settings = _settings_of(where, body, {f.name for f in fields(NodePlace)})
+    selector = _named_texts(f"{where}.selector", settings.get("selector", {}))
+    tolerations = settings.get("tolerations", [])
+    if not isinstance(tolerations, list) or not all(isinstance(toleration, dict) for toleration in tolerations):
         raise BadPools(f"`{where}.tolerations` is {tolerations!r}; it must be a list of objects")
-    return _built(where, NodePlace, said | {"selector": selector, "tolerations": tuple(tolerations)})
+    return _built(where, NodePlace, settings | {"selector": selector, "tolerations": tuple(tolerations)})
 
 
 def _texts(where: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise BadPools(f"`{where}` is {value!r}; it must be a list of names")
     return tuple(value)
 
 
 def _named_texts(where: str, value: Any) -> dict[str, str]:
-    return {name: _text(f"{where}.{name}", one) for name, one in _mapping(where, value).items()}
+    return {name: _text(f"{where}.{name}", text) for name, text in _mapping(where, value).items()}
 
 
 def _conf(value: Any) -> dict[str, str]:
     """Spark's values may stand there as what they are."""
-    said = _mapping("conf", value)
-    plain = {name: json.dumps(one) for name, one in said.items() if isinstance(one, int | float)}
-    return _named_texts("conf", said | plain)
+    settings = _mapping("conf", value)
+    plain = {name: json.dumps(setting) for name, setting in settings.items() if isinstance(setting, int | float)}
+    return _named_texts("conf", settings | plain)
 
 
 def _mapping(where: str, value: Any) -> dict[str, Any]:
@@ -279,11 +278,11 @@ def _mapping(where: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _known(where: str, value: Any, allowed: set[str]) -> dict[str, Any]:
-    found = _mapping(where, value)
-    for name in found:
+def _settings_of(where: str, value: Any, allowed: set[str]) -> dict[str, Any]:
+    settings = _mapping(where, value)
+    for name in settings:
         _one_of(where or "the whole", name, tuple(sorted(allowed)))
-    return found
+    return settings
 
 
 def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -292,14 +291,14 @@ def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _built(where: str, make: Callable[..., T], given: Mapping[str, Any]) -> T:
+def _built(where: str, make: Callable[..., T], values: Mapping[str, Any]) -> T:
     """Numbers and texts where they belong, by their names: JSON may have anything anywhere."""
-    return make(**{name: _meant(f"{where}.{name}" if where else name, name, value) for name, value in given.items()})
+    return make(**{name: _meant(f"{where}.{name}" if where else name, name, value) for name, value in values.items()})
 
 
 def _meant(where: str, name: str, value: Any) -> Any:
     if name in LEAST:
-        return _whole(where, value, LEAST[name])
+        return _whole_number(where, value, LEAST[name])
     if name in TEXTS:
         return _text(where, value)
     if name == "idle_s" and not (_is_number(value) and 0 <= value < inf):
@@ -307,7 +306,7 @@ def _meant(where: str, name: str, value: Any) -> Any:
     return value
 
 
-def _whole(where: str, value: Any, least: int) -> int:
+def _whole_number(where: str, value: Any, least: int) -> int:
     if not (_is_number(value) and least <= value < inf and value == int(value)):
         raise BadPools(f"`{where}` is {value!r}; it must be a whole number from {least} on")
     return int(value)

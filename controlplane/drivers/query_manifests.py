@@ -1,7 +1,4 @@
-"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings.
-
-Does not belong here: asking (`query_pods`), and the pod itself (`side_manifests`).
-"""
+"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings."""
 
 from __future__ import annotations
 
@@ -24,18 +21,20 @@ def selector(cluster: Cluster, settings: str) -> str:
 
 
 def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
-    """Of pods with the same image, bounds and secret: one of others is not asked, and ends once it is idle."""
-    told = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
-    return sha256(told.encode()).hexdigest()[:10]
+    """A digest of image, bounds and secret. Pods of other settings are not used, and end once they are idle."""
+    text = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:10]
 
 
 def token(secret: bytes, nonce: str) -> str:
-    """What a pod knows callers by. Every replica of a service can tell it, and whoever may list Jobs cannot."""
+    """The token by which a pod authenticates callers. Every replica of a service derives it; listing Jobs does not
+    reveal it."""
     return hmac.new(secret, DERIVED + nonce.encode(), sha256).hexdigest()
 
 
 def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
-    """`made_of`: see `settings`. `number`: of launches, so that the second replica to ask for the same is told so."""
+    """`made_of`: see `settings`. `number`: of launches, so that a second replica that launches the same gets a
+    conflict."""
     name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**_labels(cluster), SETTINGS: made_of}
     return {
         "apiVersion": "batch/v1",

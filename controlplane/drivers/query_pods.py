@@ -1,7 +1,7 @@
 """The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
 
 What there is, the cluster knows: a Job's name tells what it was made of and a number, so that the second replica to
-ask for one finds the first one's. Does not belong here: what is asked for (`query_manifests`), and the queries.
+ask for one finds the first one's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class KubernetesQueryPods:
         self._port, self._open_api = cluster.queries.port, open_api
         self._settings = query_manifests.settings(cluster, lake, secret)
         self._api: Asks | None = None
-        self._given = set[str]()  # uids of Jobs whose Secrets are there
+        self._supplied = set[str]()  # uids of Jobs whose Secrets are there
         self._lock = threading.Lock()
 
     def look(self) -> PodPlace | str:
@@ -70,15 +70,15 @@ class KubernetesQueryPods:
             self._api = self._open_api()
         labels = query_manifests.selector(self._cluster, self._settings)
         jobs = sorted(self._api.list(JOBS, labels), key=side_manifests.number_of)
-        told = [(job, *self._told(self._api, job, labels)) for job in jobs]
-        for job, pod, verdict in reversed(told):
+        verdicts = [(job, *self._pod_and_verdict(self._api, job, labels)) for job in jobs]
+        for job, pod, verdict in reversed(verdicts):
             if verdict.state in ("waiting", "running"):
                 return self._waited_for(self._api, job, pod, verdict)
-        self._check_failures([verdict for _, _, verdict in told])
+        self._check_failures([verdict for _, _, verdict in verdicts])
         self._start(self._api, 1 + max(map(side_manifests.number_of, jobs), default=0))
         return ASKED_FOR
 
-    def _told(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
+    def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
         """Its pod, and what cluster and pod say of it."""
         uid = job["metadata"]["uid"]
         pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
@@ -99,14 +99,14 @@ class KubernetesQueryPods:
 
     def _give(self, api: Asks, about: Found, token: str) -> None:
         """Its Secret, also where another replica made the Job and died before this. Repeating is harmless."""
-        if about["uid"] in self._given:
+        if about["uid"] in self._supplied:
             return
         owner = {"name": about["name"], "uid": about["uid"]}
         api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
-        self._given.add(about["uid"])
+        self._supplied.add(about["uid"])
 
-    def _check_failures(self, told: Sequence[PodVerdict]) -> None:
-        failed = [one for one in told if one.fault and self._now() - one.at < LATELY_S]
+    def _check_failures(self, verdicts: Sequence[PodVerdict]) -> None:
+        failed = [verdict for verdict in verdicts if verdict.fault and self._now() - verdict.at < LATELY_S]
         if len(failed) > 1:
             raise EngineUnavailable(REFUSED.format(reason=f"the last one {failed[-1].reason}"))
 

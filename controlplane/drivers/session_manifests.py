@@ -1,7 +1,4 @@
-"""The pod of a Spark session: what a cluster is asked for, as plain JSON. Pure functions of the settings and a note.
-
-Does not belong here: asking (`session_pods`), and the pod itself (`side_manifests`).
-"""
+"""The pod of a Spark session: what a cluster is asked for, as plain JSON. Pure functions of the settings and a note."""
 
 from __future__ import annotations
 
@@ -53,8 +50,8 @@ def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadlin
 
 
 def note_of(job: Mapping[str, Any]) -> Note:
-    told = json.loads(job["metadata"]["annotations"][NOTE])
-    return Note(told["namespace"], told["token"], told["entry"])
+    note = json.loads(job["metadata"]["annotations"][NOTE])
+    return Note(note["namespace"], note["token"], note["entry"])
 
 
 def slot_of(job: Mapping[str, Any]) -> int:

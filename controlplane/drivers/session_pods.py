@@ -1,8 +1,5 @@
 """Pods of Spark sessions in a cluster, one for each. What there is, the cluster knows: another replica, or this one
-once it was started again, finds sessions by their Jobs, with whose they are.
-
-Does not belong here: what is asked for (`session_manifests`), what a pod is told, and when a session ends.
-"""
+once it was started again, finds sessions by their Jobs, with whose they are."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class KubernetesSessionPods:
         self._settings = session_manifests.settings(cluster)
         self._labels = session_manifests.selector(cluster)
         self._opened: Asks | None = None
-        self._known: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
+        self._cached_notes: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
         self._lock = threading.Lock()
 
     def start(self, note: Note, ttl_s: float) -> str:
@@ -63,15 +60,15 @@ class KubernetesSessionPods:
 
     def notes(self) -> list[Note]:
         with self._lock:
-            at, known = self._known
+            at, current_notes = self._cached_notes
             if time.monotonic() - at < KNOWN_S:
-                return known
+                return current_notes
         with suppress(PoolUnavailable):
             jobs = self._api().list(JOBS, self._labels)
-            known = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
+            current_notes = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
         with self._lock:
-            self._known = time.monotonic(), known
-        return known
+            self._cached_notes = time.monotonic(), current_notes
+        return current_notes
 
     def end(self, id: str) -> None:
         api = self._api()
@@ -97,7 +94,7 @@ class KubernetesSessionPods:
 
     def _forget(self) -> None:
         with self._lock:
-            self._known = -KNOWN_S, self._known[1]
+            self._cached_notes = -KNOWN_S, self._cached_notes[1]
 
     def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
@@ -119,8 +116,8 @@ class KubernetesSessionPods:
 
     def _free(self, jobs: Sequence[Found]) -> tuple[int, int] | None:
         """A slot, and the number of the next launch in it."""
-        taken = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
-        slot = next((n for n in range(self._settings.maximum) if n not in taken), None)
+        used_slots = {session_manifests.slot_of(job) for job in jobs if _is_alive(job)}
+        slot = next((n for n in range(self._settings.maximum) if n not in used_slots), None)
         return None if slot is None else (slot, _following(jobs, slot))
 
     def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:
@@ -148,7 +145,7 @@ class KubernetesSessionPods:
 
 
 def _note(job: Found) -> Note | None:
-    """None where somebody has changed it."""
+    """The note of a Job. None where it was changed from outside."""
     try:
         return session_manifests.note_of(job)
     except (KeyError, TypeError, ValueError):

@@ -1,7 +1,4 @@
-"""The process of a service that runs tests of blueprints: one question at a time, and it ends when nobody asks.
-
-Does not belong here: who may ask.
-"""
+"""The process of a service that runs tests of blueprints: one question at a time, and it ends when nobody asks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Pods that are neither drivers nor workers, as plain JSON: what those of queries and of sessions have in common.
 
-Their labels are not those of drivers and workers, which are no business of theirs. Does not belong here: which Jobs
-there are, and what is in their names (`query_manifests`, `session_manifests`).
+Their labels are not those of drivers and workers, which are no business of theirs.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def selector(of: Mapping[str, str]) -> str:
 
 
 def number_of(job: Mapping[str, Any]) -> int:
-    """Of launches under the same name."""
+    """The number of a launch among those of the same name."""
     return int(str(job["metadata"]["name"]).rpartition("-")[2])
 
 
@@ -61,49 +60,52 @@ def secret(cluster: Cluster, of: Mapping[str, str], owner: Mapping[str, str], to
     }
 
 
-def spec(cluster: Cluster, asked: QueriesPod, lake: str, kind: str, name: str) -> Manifest:
-    """Of the pod of a Job. `kind`: what the image's `python -m dataplane` is to be; `name`: of its Secret."""
+def spec(cluster: Cluster, settings: QueriesPod, lake: str, kind: str, name: str) -> Manifest:
+    """The spec of a Job's pod. `kind`: the argument of `python -m dataplane`; `name`: of its Secret."""
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_S,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
-        "containers": [_container(cluster, asked, lake, kind)],
+        "containers": [_container(cluster, settings, lake, kind)],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "home", "emptyDir": {}},
             {"name": "given", "secret": {"secretName": name, "defaultMode": 0o440}},
         ],
-        **placed(asked.place),
+        **placed(settings.place),
     }
 
 
-def _container(cluster: Cluster, asked: QueriesPod, lake: str, kind: str) -> Manifest:
-    secrets = cluster.env_secrets if asked.env_secrets is None else asked.env_secrets
+def _container(cluster: Cluster, settings: QueriesPod, lake: str, kind: str) -> Manifest:
+    secrets = cluster.env_secrets if settings.env_secrets is None else settings.env_secrets
     return {
         "name": CONTAINER,
         "image": cluster.image,
         "command": ["tini", "--", "python3", "-P", "-m", "dataplane"],  # they end processes, whose own it takes up
         "args": [kind],
-        "env": [{"name": name, "value": value} for name, value in _env(cluster, asked, lake).items()],
+        "env": [{"name": name, "value": value} for name, value in _env(cluster, settings, lake).items()],
         "envFrom": [{"secretRef": {"name": name}} for name in secrets],
-        "ports": [{"containerPort": asked.port}],
-        "resources": {"requests": {"cpu": asked.cpu, "memory": asked.memory}, "limits": {"memory": asked.memory}},
+        "ports": [{"containerPort": settings.port}],
+        "resources": {
+            "requests": {"cpu": settings.cpu, "memory": settings.memory},
+            "limits": {"memory": settings.memory},
+        },
         "securityContext": UNPRIVILEGED,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts({"tmp": "/tmp", "home": HOME}) + mounts({"given": GIVEN}, is_read_only=True),
     }
 
 
-def _env(cluster: Cluster, asked: QueriesPod, lake: str) -> dict[str, str]:
-    told = {
+def _env(cluster: Cluster, settings: QueriesPod, lake: str) -> dict[str, str]:
+    values = {
         "HEADGATE_TOKEN_FILE": f"{GIVEN}/token",
         "HEADGATE_LAKE": lake,
-        "HEADGATE_PORT": str(asked.port),
-        "HEADGATE_IDLE_S": str(asked.idle_s),
-        "HEADGATE_MEMORY_BYTES": str(int(asked.memory_mib * HEAP) << 20),
+        "HEADGATE_PORT": str(settings.port),
+        "HEADGATE_IDLE_S": str(settings.idle_s),
+        "HEADGATE_MEMORY_BYTES": str(int(settings.memory_mib * HEAP) << 20),
         "HEADGATE_DISK_BYTES": str(DISK_BYTES),
         "HEADGATE_SPARK_CONF": json.dumps(dict(cluster.conf), sort_keys=True),
     }
-    return {**cluster.env, **told}
+    return {**cluster.env, **values}

@@ -1,4 +1,4 @@
-"""The end of a log: of a file, and as text. Does not belong here: where logs are, and who may read them."""
+"""The end of a log: of a file, and as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def end_of(file: Path, limit_bytes: int) -> bytes:
     with file.open("rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - limit_bytes))
-        said = opened.read(limit_bytes)
-    _, is_more, whole = said.partition(b"\n")
-    return whole if size > limit_bytes and is_more and whole else said
+        content = opened.read(limit_bytes)
+    _, is_more, whole_lines = content.partition(b"\n")
+    return whole_lines if size > limit_bytes and is_more and whole_lines else content
 
 
-def last_lines(said: bytes, lines: int) -> str:
-    """Of what may hold anything."""
-    kept = said.split(b"\n")
-    return b"\n".join(kept[-lines - (not kept[-1]) :]).decode(errors="replace")
+def last_lines(content: bytes, lines: int) -> str:
+    """The last lines as text. The content may hold any bytes."""
+    last = content.split(b"\n")
+    return b"\n".join(last[-lines - (not last[-1]) :]).decode(errors="replace")

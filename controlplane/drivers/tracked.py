@@ -1,4 +1,4 @@
-"""A pool that counts the Spark drivers that it has started. Does not belong here: starting and ending them."""
+"""A pool that counts the Spark drivers that it has started."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class TrackedPool:
         self._pool.end(driver, reason)
 
     def poll(self) -> tuple[Driver, ...]:
-        found = self._pool.poll()
-        self.drivers.update(d.id for d in found if d.kind == "driver")
-        return found
+        drivers = self._pool.poll()
+        self.drivers.update(d.id for d in drivers if d.kind == "driver")
+        return drivers
 
     def log(self, driver: str, lines: int) -> str:
         return self._pool.log(driver, lines)

@@ -1,7 +1,6 @@
 """Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): which one, and what is opened to it.
 
-It may read and write the lake and a folder of its own in the home, and passes through the home to both. Does not belong
-here: sources and targets, which the operator opens to it.
+It may read and write the lake and a folder of its own in the home, and passes through the home to both.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class User:
 
 def read(text: str) -> User:
     """`name` or `uid[:gid]`, where a group may be named too. BadUser says what is wrong."""
-    given, _, group = text.partition(":")
+    name, _, group = text.partition(":")
     try:
-        entry = pwd.getpwuid(int(given)) if given.isdecimal() else pwd.getpwnam(given)
+        entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
-        raise BadUser(f"{given!r} is no user that this machine knows, which Spark's JVM needs") from None
+        raise BadUser(f"{name!r} is no user that this machine knows, which Spark's JVM needs") from None
     try:
         gid = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid if group else entry.pw_gid
     except KeyError:

@@ -1,7 +1,4 @@
-"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure.
-
-Does not belong here: asking the cluster; what is done about it.
-"""
+"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something.
-    `taken`: why the cluster takes its pod away, which only a pod that is still there tells."""
+    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside. `taken`: why the
+    cluster takes its pod away, which only a pod that still exists shows."""
 
     state: State
     reason: str = ""
@@ -42,13 +39,13 @@ class PodVerdict:
 
     def after(self, before: PodVerdict | None) -> PodVerdict:
         """With what was known before, and cannot be seen any more."""
-        taken = self.taken or (before.taken if before else "")
-        reason = taken if taken and self.fault == "disrupted" else self.reason
-        return replace(self, reason=reason, taken=taken)
+        cause = self.taken or (before.taken if before else "")
+        reason = cause if cause and self.fault == "disrupted" else self.reason
+        return replace(self, reason=reason, taken=cause)
 
 
 def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
-    """`pods` and `events` are those of this Job. A Job tells whether it is over, a pod tells why."""
+    """`pods` and `events` are those of this Job. The Job shows whether it is over, its pods show why."""
     conditions = _true(job)
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
@@ -78,10 +75,10 @@ def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterabl
         words = f"ran for longer than its deadline of {job['spec'].get('activeDeadlineSeconds')} s"
         return PodVerdict("ended", words, "deadline", at)
     for pod in pods:
-        if (told := _of_pod(pod)) is not None:
-            return PodVerdict("ended", *told, at=at)
-    if (told := _disrupted_by_events(events)) is not None:
-        return PodVerdict("ended", *told, at=at)
+        if (disruption := _of_pod(pod)) is not None:
+            return PodVerdict("ended", *disruption, at=at)
+    if (disruption := _disrupted_by_events(events)) is not None:
+        return PodVerdict("ended", *disruption, at=at)
     if condition.get("reason") == "PodFailurePolicy":
         return PodVerdict(
             "ended", f"the cluster took its pod away: {_short(condition.get('message'))}", "disrupted", at
@@ -94,8 +91,8 @@ def _of_pod(pod: Found) -> tuple[str, Fault] | None:
     if status.get("reason") in ("Evicted", "Preempting", "NodeShutdown", "Terminated"):
         words = "evicted" if status["reason"] == "Evicted" else "its node shut down"
         return f"{words}: {_short(status.get('message'))}", "evicted" if words == "evicted" else "disrupted"
-    if told := _disruption(pod):
-        return told, "disrupted"
+    if disruption := _disruption(pod):
+        return disruption, "disrupted"
     for container in status.get("containerStatuses", ()):
         if (ended := container.get("state", {}).get("terminated")) is not None:
             return _exit(pod, ended)
@@ -111,15 +108,15 @@ def _disruption(pod: Found) -> str:
 
 
 def _exit(pod: Found, ended: Found) -> tuple[str, Fault]:
-    code, said = ended.get("exitCode", -1), str(ended.get("message") or "")
+    code, message = ended.get("exitCode", -1), str(ended.get("message") or "")
     if ended.get("reason") == "OOMKilled":
         limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
         return f"ran out of memory: killed at its limit of {limits.get('memory', 'its node')}", "memory"
     if "deletionTimestamp" in pod["metadata"]:
         return "its pod was deleted", "disrupted"
-    if "OutOfMemoryError" in said or "MemoryError" in said:
+    if "OutOfMemoryError" in message or "MemoryError" in message:
         return f"ran out of memory (exited with code {code})", "memory"
-    last = said.strip().rpartition("\n")[2]
+    last = message.strip().rpartition("\n")[2]
     words = f"killed by signal {code - 128}" if 128 < code < 192 else f"exited with code {code}"
     return words + (f": {_short(last)}" if code and last else ""), "crashed" if code else ""
 
@@ -132,8 +129,8 @@ def _disrupted_by_events(events: Iterable[Found]) -> tuple[str, Fault] | None:
         "TaintManagerEviction": (DISRUPTIONS["DeletionByTaintManager"], "disrupted"),
     }
     for event in events:
-        if (told := words.get(event.get("reason", ""))) is not None:
-            return told
+        if (disruption := words.get(event.get("reason", ""))) is not None:
+            return disruption
     return None
 
 
@@ -153,8 +150,12 @@ def _without_pod(events: Iterable[Found]) -> PodVerdict:
 
 def _is_being_made(pod: Found) -> bool:
     """It has a node, and that has not mounted its volumes yet, or not given it a network."""
-    said = _true(pod)
-    return _phase(pod) == "Pending" and "PodScheduled" in said and "PodReadyToStartContainers" not in said
+    true_conditions = _true(pod)
+    return (
+        _phase(pod) == "Pending"
+        and "PodScheduled" in true_conditions
+        and "PodReadyToStartContainers" not in true_conditions
+    )
 
 
 def _pending(pod: Found, events: Iterable[Found]) -> PodVerdict:
@@ -184,7 +185,7 @@ def _pending(pod: Found, events: Iterable[Found]) -> PodVerdict:
 
 
 def time_of(text: str | None) -> float:
-    """Seconds since 1970 by the cluster's clock, for people; 0 where nothing is said."""
+    """Seconds since 1970 by the cluster's clock, for people; 0 where there is no time."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
@@ -193,8 +194,8 @@ def last_seen(event: Found) -> str:
     return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def _true(found: Found) -> dict[str, Found]:
-    conditions = found.get("status", {}).get("conditions") or ()
+def _true(pod: Found) -> dict[str, Found]:
+    conditions = pod.get("status", {}).get("conditions") or ()
     return {c["type"]: c for c in conditions if c.get("status") == "True"}
 
 

@@ -1,4 +1,4 @@
-"""JSON of an issuer over HTTP, bounded in time and size. Does not belong here: what it means."""
+"""JSON of an issuer over HTTP, bounded in time and size."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MOST_BYTES = 1_000_000
 
 def get(url: str) -> JsonObject:
     """Raises IssuerUnreachable for anything but an object with status 200."""
-    status, found = _asked("GET", url)
+    status, body = _exchange("GET", url)
     if status != 200:
         raise IssuerUnreachable(f"{url} answers with status {status}")
-    return found
+    return body
 
 
 def post(url: str, form: Mapping[str, str], auth: tuple[str, str] | None) -> tuple[int, JsonObject]:
     """The answer to a form, whatever its status. `auth`: name and password. Raises IssuerUnreachable."""
-    return _asked("POST", url, form, auth)
+    return _exchange("POST", url, form, auth)
 
 
-def _asked(
+def _exchange(
     method: str, url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None
 ) -> tuple[int, JsonObject]:
     if not is_address(url):
@@ -60,9 +60,9 @@ def _client(is_local: bool) -> httpx2.Client:
 
 def _object(url: str, body: bytes) -> JsonObject:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise IssuerUnreachable(f"{url} answers with something else than a JSON object")
-    return cast("JsonObject", found)
+    return cast("JsonObject", document)

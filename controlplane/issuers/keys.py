@@ -1,8 +1,7 @@
 """What issuers publish, and for how long it is kept: their metadata and their public keys.
 
 Metadata: OpenID Connect Discovery 1.0. Keys: RFC 7517. An unknown key id has the keys fetched again, because issuers
-change keys; but not more often than every half minute, because anybody can make up a key id. Does not belong here: how
-tokens are checked (`tokens`).
+change keys; but not more often than every half minute, because anybody can make up a key id.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ class Published:
         IssuerUnreachable."""
         with self._lock:
             self._refresh_after(KEPT_S)
-            found = self._find(id, algorithm)
-            if found is None:
+            public_key = self._find(id, algorithm)
+            if public_key is None:
                 self._refresh_after(AGAIN_S)
-                found = self._find(id, algorithm)
-            return found
+                public_key = self._find(id, algorithm)
+            return public_key
 
     def _find(self, id: str | None, algorithm: str) -> JsonObject | None:
         """Without an id only where there is no choice."""
@@ -85,8 +84,8 @@ class Published:
     def _refresh(self) -> None:
         metadata = self.fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if metadata.get("issuer") != self.issuer:
-            said = str(metadata.get("issuer"))[:200]
-            raise IssuerUnreachable(f"{self.issuer} calls itself {said!r}; the issuer has to be written as it does")
+            name = str(metadata.get("issuer"))[:200]
+            raise IssuerUnreachable(f"{self.issuer} calls itself {name!r}; the issuer has to be written as it does")
         keys = self.fetch(address_in(metadata, "jwks_uri")).get("keys")
         if not isinstance(keys, list):
             raise IssuerUnreachable(f"{self.issuer} publishes no keys")
@@ -95,10 +94,10 @@ class Published:
 
 def address_in(metadata: JsonObject, name: str) -> str:
     """An address that an issuer publishes. Raises IssuerUnreachable."""
-    found = metadata.get(name)
-    if not isinstance(found, str) or not is_address(found):
+    address = metadata.get(name)
+    if not isinstance(address, str) or not is_address(address):
         raise IssuerUnreachable(f"the metadata of the issuer {metadata.get('issuer')} has no {name} with https")
-    return found
+    return address
 
 
 def _fits(key: JsonObject, algorithm: str) -> bool:
@@ -109,17 +108,17 @@ def _fits(key: JsonObject, algorithm: str) -> bool:
 
 @dataclass(slots=True)
 class Publications:
-    """Of all issuers that somebody asked about, which are those that rules name."""
+    """The keys of the issuers that were looked up, which are those that rules name."""
 
     fetch: Fetch = fetching.get
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, Published] = field(default_factory=dict)
+    _by_issuer: dict[str, Published] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, issuer: str) -> Published:
         with self._lock:
-            if issuer not in self._known:
-                if len(self._known) >= MOST_ISSUERS:
-                    self._known.clear()
-                self._known[issuer] = Published(issuer, self.fetch, self.clock)
-            return self._known[issuer]
+            if issuer not in self._by_issuer:
+                if len(self._by_issuer) >= MOST_ISSUERS:
+                    self._by_issuer.clear()
+                self._by_issuer[issuer] = Published(issuer, self.fetch, self.clock)
+            return self._by_issuer[issuer]

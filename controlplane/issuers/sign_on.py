@@ -1,6 +1,6 @@
 """Signing in of people: authorization code with PKCE at one issuer.
 
-OpenID Connect Core 1.0, section 3.1; PKCE by RFC 7636 with S256. Does not belong here: cookies and pages (`ui`).
+OpenID Connect Core 1.0, section 3.1; PKCE by RFC 7636 with S256.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OidcSignOn:
 
     def address(self, signing: SignIn) -> str:
         place = address_in(self._published.metadata(), "authorization_endpoint")
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": self.settings.client,
             "redirect_uri": signing.back,
@@ -54,7 +54,7 @@ class OidcSignOn:
             "code_challenge": challenge(signing.verifier),
             "code_challenge_method": "S256",
         }
-        return f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}"
+        return f"{place}{'&' if '?' in place else '?'}{urlencode(parameters)}"
 
     def claims(self, signing: SignIn, code: str) -> JsonObject:
         claims = self.issuers.claims(self._exchanged(signing, code), self.issuer, [self.settings.client])
@@ -84,12 +84,12 @@ class OidcSignOn:
         else:
             auth = (quote(client, safe=""), quote(secret, safe=""))  # as RFC 6749, section 2.3.1, says
         status, answer = fetching.post(address_in(metadata, "token_endpoint"), form, auth)
-        found = answer.get("id_token")
+        id_token = answer.get("id_token")
         if status >= 500:
             raise IssuerUnreachable(f"{self.issuer} answers with status {status}")
-        if status != 200 or not isinstance(found, str):
+        if status != 200 or not isinstance(id_token, str):
             raise BadIdentity(f"{self.issuer} gives no identity token: {str(answer.get('error'))[:100]}")
-        return found
+        return id_token
 
 
 def _is_in_form(metadata: JsonObject) -> bool:

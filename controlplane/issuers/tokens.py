@@ -1,7 +1,4 @@
-"""Identity tokens: JWTs, checked with PyJWT against the keys that their issuer publishes.
-
-Does not belong here: how keys are had (`keys`), and what claims allow (`core.trust`).
-"""
+"""Identity tokens: JWTs, checked with PyJWT against the keys that their issuer publishes."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class JwtIssuers:
         audiences = audience if isinstance(audience, list) else [audience]
         if not isinstance(issuer, str):
             raise BadIdentity("the identity token does not say who issued it")
-        return Named(issuer, frozenset(one for one in audiences if isinstance(one, str)))
+        return Named(issuer, frozenset(text_audience for text_audience in audiences if isinstance(text_audience, str)))
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:
         jwt = library()
@@ -58,7 +55,7 @@ class JwtIssuers:
         if key is None:
             raise BadIdentity(f"{issuer} has no key that this identity token could be signed with")
         try:
-            found = jwt.decode(
+            decoded = jwt.decode(
                 text,
                 jwt.PyJWK(key, algorithm),
                 algorithms=[algorithm],
@@ -69,8 +66,8 @@ class JwtIssuers:
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:  # times may be anything that JSON has
             raise BadIdentity(f"the identity token of {issuer} is refused: {e}") from e
-        _require_numbers(found, issuer)
-        return cast("JsonObject", found)
+        _require_numbers(decoded, issuer)
+        return cast("JsonObject", decoded)
 
 
 def _require_numbers(claims: dict[str, Any], issuer: str) -> None:
@@ -87,7 +84,7 @@ def _unchecked(text: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise BadIdentity(f"an identity token has {LONGEST} characters at most")
     try:
-        found = jwt.decode_complete(text, options={"verify_signature": False})
+        decoded = jwt.decode_complete(text, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError) as e:
         raise BadIdentity("this is no identity token (JWT) of an issuer") from e
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", decoded)

@@ -1,7 +1,4 @@
-"""A process of the data plane that is given so much time and disk, and is killed beyond that.
-
-Does not belong here: what it does, and its memory (it is told, and bounds that itself).
-"""
+"""A process of the data plane that is given so much time and disk, and is killed beyond that."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ GRACE_S = 10  # after which a process whose parent is gone is ended by the kerne
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`what` is done, in words, and what takes `less`. `is_over`: nobody waits for it any more."""
+    """`what` is done, in words, and what takes `less`. `is_over`: no caller waits for it."""
 
     what: str
     less: str
@@ -58,12 +55,12 @@ def run(
 
 
 def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance) -> Ended:
-    given: bytes | None = request
+    unsent: bytes | None = request
     while True:
         with suppress(subprocess.TimeoutExpired):
-            out, errors = child.communicate(given, timeout=LOOK_S)
+            out, errors = child.communicate(unsent, timeout=LOOK_S)
             return Ended(child.returncode, out or b"", errors)
-        given = None  # it is being sent
+        unsent = None  # it is being sent
         if allowance.is_over():
             raise NotCompared("the service ends; ask again")
         if time.monotonic() > allowance.deadline:

@@ -2,7 +2,7 @@
 
 Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at a time. What came
 out is a file then, and no process waits for who takes it. Where one side has no files, rows are a stream as records
-are. Does not belong here: which files differ.
+are.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ChangeRenderer:
         request = request_of(self._lake, wanted, scratch="", seconds=0)
         return Piped(COMMAND, json.dumps(request).encode())
 
-    def _compared(self, wanted: WantedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
+    def _compared(self, changes: WantedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
         with TemporaryDirectory(prefix="headgate-changes-", ignore_cleanup_errors=True) as scratch:
-            told = Path(scratch) / "told"
+            rendered = Path(scratch) / "told"
             allowance = Allowance(
                 "telling these changes",
                 LESS,
@@ -58,8 +58,8 @@ class ChangeRenderer:
                 is_over=lambda: is_closed() or self._stopping.is_set(),
             )
             with self._turn(allowance):
-                self._tell(wanted, scratch, told, allowance)
-            with told.open("rb") as file:
+                self._tell(changes, scratch, rendered, allowance)
+            with rendered.open("rb") as file:
                 while piece := file.read(CHUNK):
                     yield piece
 
@@ -73,9 +73,9 @@ class ChangeRenderer:
         finally:
             self._turns.release()
 
-    def _tell(self, wanted: WantedChanges, scratch: str, told: Path, allowance: Allowance) -> None:
-        request = request_of(self._lake, wanted, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
-        with told.open("wb") as out:
+    def _tell(self, changes: WantedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
+        request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
+        with rendered.open("wb") as out:
             ended = bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)
         if ended.code == REFUSED:
             raise NotCompared(f"{ended.last_line}; {LESS}")
@@ -83,26 +83,26 @@ class ChangeRenderer:
             raise OSError(f"the process that tells changes ended with {ended.code}: {ended.last_line}")
 
 
-def request_of(lake_uri: str, wanted: WantedChanges, *, scratch: str, seconds: int) -> Json:
+def request_of(lake_uri: str, changes: WantedChanges, *, scratch: str, seconds: int) -> Json:
     """As `dataplane.fragments.changes` reads it."""
     return {
         "lake": lake_uri,
-        "before": list(wanted.before),
-        "after": list(wanted.after),
-        "schema": wanted.schema,
-        "columns": list(wanted.columns),
-        "where": None if wanted.where is None else as_json(wanted.where),
-        "generation": wanted.generation,
+        "before": list(changes.before),
+        "after": list(changes.after),
+        "schema": changes.schema,
+        "columns": list(changes.columns),
+        "where": None if changes.where is None else as_json(changes.where),
+        "generation": changes.generation,
         "scratch": scratch,
         "memory_bytes": MEMORY_BYTES,
         "seconds": seconds,
-        **rendering_of(wanted.rendering),
+        **rendering_of(changes.rendering),
     }
 
 
 class Closable(Iterator[bytes]):
-    """Pieces of a generator that is told when they are closed, since one that is at work in another thread cannot be
-    closed itself."""
+    """Pieces of a generator that learns of its closing by a flag, since one that runs in another thread cannot be
+    closed."""
 
     def __init__(self, make: Callable[[Callable[[], bool]], Iterator[bytes]]) -> None:
         self._closed = threading.Event()

@@ -1,6 +1,6 @@
 """The process that makes a checkpoint: `-m controlplane.lake.checkpoint_child FOLDER`, which is empty.
 
-The only file of a log comes in, the Parquet file of its checkpoint goes out. Does not belong here: tables in the lake.
+The only file of a log comes in, the Parquet file of its checkpoint goes out.
 """
 
 from __future__ import annotations

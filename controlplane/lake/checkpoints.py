@@ -1,7 +1,4 @@
-"""Checkpoints of Delta logs, made by a process that ends with it, since deltalake takes more memory than this one.
-
-Does not belong here: which checkpoints a log has.
-"""
+"""Checkpoints of Delta logs, made by a process that ends with it, since deltalake takes more memory than this one."""
 
 from __future__ import annotations
 

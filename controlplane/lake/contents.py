@@ -1,7 +1,4 @@
-"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never lives in this one.
-
-Does not belong here: which fragments there are, and what is done about damage.
-"""
+"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never lives in this one."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
     try:
         for fragment in fragments:
             child = child or _begun(lake_uri)
-            answer = _said(child, _request(fragment))
+            answer = _answer(child, _request(fragment))
             if answer.endswith(b"\n"):
-                if found := json.loads(answer):
-                    yield fragment, found[0], found[1]
+                if damage := json.loads(answer):
+                    yield fragment, damage[0], damage[1]
                 continue
             code, child = _ended(child), None
             if code not in CRASHES:
@@ -48,7 +45,7 @@ def _begun(lake_uri: str) -> subprocess.Popen[bytes]:
     return child
 
 
-def _said(child: subprocess.Popen[bytes], request: Json) -> bytes:
+def _answer(child: subprocess.Popen[bytes], request: Json) -> bytes:
     """The answer; nothing if the process has ended."""
     assert child.stdin
     assert child.stdout

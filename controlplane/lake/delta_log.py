@@ -1,6 +1,6 @@
 """What is wrong with the log of a table of ours, so that no reader can open it, and what can still be told from it.
 
-Looks at the log as the store holds it. Does not belong here: tables that can be opened; writing.
+Looks at the log as the store holds it.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def hint(table: str) -> str:
 class _Examination:
     def __init__(self, lake: ObjectStore, folder: str) -> None:
         self._lake, self._folder, self._log = lake, folder, DeltaLog()
-        self._seen: set[str] = set()  # kinds of actions
+        self._action_kinds: set[str] = set()  # kinds of actions
 
     def made(self) -> DeltaLog:
         names = sorted(path.removeprefix(f"{self._folder}/") for path in self._lake.sizes(self._folder))
-        commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+        commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
         checkpoints = self._checkpoints(names)
         self._log.newest = max((*commits, *checkpoints), default=-1)
         base = max(checkpoints, default=-1)
         if _HINT in names and not checkpoints:
-            self._found("it has no checkpoint, though _last_checkpoint names one")
+            self._note_damage("it has no checkpoint, though _last_checkpoint names one")
         for name in checkpoints.get(base, ()):
             self._take(name)
         for version in sorted(commits):
@@ -63,21 +63,21 @@ class _Examination:
                 self._take(commits[version])
         missing = next((v for v in range(base + 1, self._log.newest) if v not in commits), None)
         if missing is not None:
-            self._found(f"{missing:020}.json is missing")
+            self._note_damage(f"{missing:020}.json is missing")
         for kind in ("protocol", "metaData"):
-            if kind not in self._seen:
-                self._found(f"no entry has the table's {kind}")
+            if kind not in self._action_kinds:
+                self._note_damage(f"no entry has the table's {kind}")
         return self._log
 
     def _checkpoints(self, names: list[str]) -> dict[int, list[str]]:
         """Those of which all parts are there."""
         parts: dict[tuple[int, str], list[str]] = {}
         for name in names:
-            if found := _CHECKPOINT.fullmatch(name):
-                parts.setdefault((int(found[1]), found[2] or name), []).append(name)
+            if match := _CHECKPOINT.fullmatch(name):
+                parts.setdefault((int(match[1]), match[2] or name), []).append(name)
         return {v: some for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
 
-    def _found(self, damage: str) -> None:
+    def _note_damage(self, damage: str) -> None:
         self._log.damage = self._log.damage or damage
 
     def _take(self, name: str) -> None:
@@ -85,15 +85,15 @@ class _Examination:
             for action in _actions(name, self._lake.read(f"{self._folder}/{name}")):
                 self._apply(action)
         except NotFound:
-            self._found(f"{name} is missing")
+            self._note_damage(f"{name} is missing")
         except (ValueError, TypeError, KeyError, AttributeError) as e:
-            self._found(f"{name} cannot be read: {str(e).partition(chr(10))[0][:200]}")
+            self._note_damage(f"{name} cannot be read: {str(e).partition(chr(10))[0][:200]}")
 
     def _apply(self, action: Action) -> None:
         for kind in _KINDS:
             if (body := action.get(kind)) is None:
                 continue
-            self._seen.add(kind)
+            self._action_kinds.add(kind)
             match kind:
                 case "add":
                     self._log.files[str(_text(body["path"]))] = int(body["size"])
@@ -118,15 +118,15 @@ def _actions(name: str, body: bytes) -> Iterator[Action]:
 
     try:
         with ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as file:
-            wanted = [kind for kind in _KINDS if kind in file.schema_arrow.names]
-            rows = [row for batch in file.iter_batches(columns=wanted) for row in batch.to_pylist()]
+            kinds = [kind for kind in _KINDS if kind in file.schema_arrow.names]
+            rows = [row for batch in file.iter_batches(columns=kinds) for row in batch.to_pylist()]
     except (OSError, pa.ArrowException) as e:
         raise ValueError(str(e)) from e
     yield from rows
 
 
 def _object(line: bytes) -> Action:
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    action = json.loads(line)
+    if not isinstance(action, dict):
         raise ValueError(f"not an object: {line[:50]!r}")
-    return found
+    return action

@@ -2,7 +2,6 @@
 
 A table cannot hold one path twice, so every copy of a file beyond the first gets a link below the table's own root. So
 does every file that lies outside the table's folder, unless the table borrows files: then it names them where they are.
-Does not belong here: storage, the Delta log.
 """
 
 from __future__ import annotations
@@ -78,33 +77,35 @@ def _own(table: str, path: str, lake: str) -> str | None:
     return f"{lake}/{path}" if lake else None
 
 
-def difference(wanted: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:
+def difference(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:
     """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
-    kept = _kept(wanted, active)
-    taken = set(active)
+    paths_by_key = _kept_paths(files, active)
+    used_paths = set(active)
     adds = [
-        add for key, want in wanted.items() for add in _copies(key, want, want.copies - len(kept.get(key, ())), taken)
+        add
+        for key, want in files.items()
+        for add in _copies(key, want, want.copies - len(paths_by_key.get(key, ())), used_paths)
     ]
-    keeping = {path for paths in kept.values() for path in paths}
+    keeping = {path for paths in paths_by_key.values() for path in paths}
     return TableDiff(tuple(adds), tuple(sorted(set(active) - keeping)))
 
 
-def replacement(wanted: Mapping[FileKey, WantedFile], active: Collection[str]) -> TableDiff:
+def replacement(files: Mapping[FileKey, WantedFile], active: Collection[str]) -> TableDiff:
     """All wanted files at paths that are not active now, in place of everything that is."""
-    taken = set(active)
-    adds = [add for key, want in wanted.items() for add in _copies(key, want, want.copies, taken)]
+    used_paths = set(active)
+    adds = [add for key, want in files.items() for add in _copies(key, want, want.copies, used_paths)]
     return TableDiff(tuple(adds), tuple(sorted(active)))
 
 
-def _kept(wanted: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
-    own = {want.own: key for key, want in wanted.items() if want.own}
-    kept: dict[FileKey, list[str]] = {}
+def _kept_paths(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
+    own = {want.own: key for key, want in files.items() if want.own}
+    paths_by_key: dict[FileKey, list[str]] = {}
     for path in sorted(active, key=lambda p: (p not in own, p)):  # rather the file itself than a link
         key = own.get(path) or _linked(path)
-        want = wanted.get(key) if key else None
-        if key and want and want.entry["size"] == active[path] and len(kept.get(key, ())) < want.copies:
-            kept.setdefault(key, []).append(path)
-    return kept
+        want = files.get(key) if key else None
+        if key and want and want.entry["size"] == active[path] and len(paths_by_key.get(key, ())) < want.copies:
+            paths_by_key.setdefault(key, []).append(path)
+    return paths_by_key
 
 
 def _linked(path: str) -> FileKey | None:
@@ -112,11 +113,11 @@ def _linked(path: str) -> FileKey | None:
     return FileKey(match[1], match[2]) if match else None
 
 
-def _copies(key: FileKey, want: WantedFile, number: int, taken: set[str]) -> Iterator[Add]:
-    free = (path for path in _places(key, want) if path not in taken)
+def _copies(key: FileKey, want: WantedFile, number: int, used_paths: set[str]) -> Iterator[Add]:
+    free = (path for path in _places(key, want) if path not in used_paths)
     for _ in range(number):
         path = next(free)
-        taken.add(path)
+        used_paths.add(path)
         yield Add(path, want.entry, None if path == want.own else want.entry["path"])
 
 

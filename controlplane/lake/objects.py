@@ -1,7 +1,6 @@
 """The lake as the control plane's object store, over the files that both planes share (`dataplane.lakes`).
 
-Adds the errors of this plane and the check at the start. Does not belong here: kinds of lakes; what objects mean;
-Delta logs (the publisher writes those).
+Adds the errors of this plane and the check at the start.
 """
 
 from __future__ import annotations

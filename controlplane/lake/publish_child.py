@@ -1,7 +1,6 @@
 """The process that writes Delta logs, so that others need not load deltalake: `-m controlplane.lake.publish_child`.
 
-Reads one JSON request a line, answers one JSON line, ends at the end of its input. Does not belong here: deciding when
-to publish, or what.
+Reads one JSON request a line, answers one JSON line, ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Publication:
         )
 
     def run(self) -> int:
-        """Commit until the table is as wanted; somebody else's commit in between means another try."""
+        """Commit until the table is as wanted; a commit of another writer in between means another try."""
         for _ in range(TRIES):
             try:
                 return self._once()
@@ -108,7 +107,7 @@ class Publication:
         if self.is_passing and (table.transaction_version(APP) or 0) > self.generation:
             return table.version()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
-            case found if found == "other" or _is_foreign(table):
+            case occupant if occupant == "other" or _is_foreign(table):
                 return self._overwrite(table, _active(table))
             case "widened":
                 self._widen(table)
@@ -207,9 +206,9 @@ class Publication:
 
     def _widen(self, table: DeltaTable) -> None:
         """A commit of metadata alone: rows that are there already show NULL in the new columns."""
-        known = len(table.schema().fields)
+        count = len(table.schema().fields)
         self._ask()
-        table.alter.add_columns(self.schema.fields[known:], commit_properties=CommitProperties(max_commit_retries=0))
+        table.alter.add_columns(self.schema.fields[count:], commit_properties=CommitProperties(max_commit_retries=0))
 
     def _swap(self, table: DeltaTable, change: TableDiff) -> int:
         if not change.adds and not change.removes:
@@ -258,7 +257,7 @@ def _schema(schema: Any) -> Schema:
 
 
 def _is_foreign(table: DeltaTable) -> bool:
-    """Somebody made it into one that holds none of our files, or that nothing may be taken from."""
+    """The table was remade from outside into one that holds none of our files, or that nothing may be removed from."""
     metadata = table.metadata()
     return bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
 
@@ -276,18 +275,18 @@ def _logged(table: DeltaTable) -> dict[str, str]:
 
 def _remove(path: str, size: int) -> dict[str, Any]:
     """`path` as it stands in the log."""
-    told = {"path": path, "deletionTimestamp": FAR, "dataChange": True}
-    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
+    action = {"path": path, "deletionTimestamp": FAR, "dataChange": True}
+    return {**action, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
 
 
 def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> bool:
-    """What comes has as many rows as what goes, all in files of ours; readers of changes may then pass the commit over.
-    Somebody else's commits may have left other rows than ours."""
+    """Added and removed files have the same number of rows, all in files of ours: readers of changes may skip the
+    commit. Commits of others may have left other rows than ours."""
     if not all(path.startswith(ours) for path in change.removes):
         return False
-    found = table.get_add_actions()
-    paths = map(_plain, found.column("path").to_pylist())
-    rows = dict(zip(paths, found.column("num_records").to_pylist(), strict=True))
+    actions = table.get_add_actions()
+    paths = map(_plain, actions.column("path").to_pylist())
+    rows = dict(zip(paths, actions.column("num_records").to_pylist(), strict=True))
     return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)
 
 

@@ -1,7 +1,4 @@
-"""Publishing Delta tables through a child process that comes when needed and goes when idle.
-
-Does not belong here: deltalake and pyarrow, which take more memory than the whole rest of the control plane.
-"""
+"""Publishing Delta tables through a child process that comes when needed and goes when idle."""
 
 from __future__ import annotations
 
@@ -27,11 +24,9 @@ class CannotPublish(HeadgateError):
 
 
 class DeltaPublisher:
-    """One table at a time, whoever asks. A child that dies is an OSError for the request that it had, and no other.
-
-    `may_commit` is called between looking at a table and committing to the version that was seen, and raises where
-    somebody else may be publishing by now: who was paused for long never goes over a newer generation.
-    """
+    """Publish one table at a time, for all callers. A child that dies is an OSError for its own request only.
+    `may_commit` is called between reading a table and committing to the version that was read, and raises where
+    another process may publish by now: a process after a long pause never overwrites a newer generation."""
 
     def __init__(
         self,
@@ -75,10 +70,10 @@ class DeltaPublisher:
         watchdog = threading.Timer(self._timeout_s, child.kill)
         watchdog.start()
         try:
-            line = _said(child, request)
+            line = _answer(child, request)
             while line == READY:
                 self._may_commit()
-                line = _said(child, GO)
+                line = _answer(child, GO)
         except BaseException:
             self._end()  # which says no
             raise
@@ -121,7 +116,7 @@ class DeltaPublisher:
                 self._end()
 
 
-def _said(child: subprocess.Popen[bytes], line: bytes) -> bytes:
+def _answer(child: subprocess.Popen[bytes], line: bytes) -> bytes:
     """The child's answer to a line; nothing if it has ended."""
     assert child.stdin
     assert child.stdout

@@ -1,7 +1,4 @@
-"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives in this one.
-
-Does not belong here: which files make up a generation; HTTP.
-"""
+"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives in this one."""
 
 from __future__ import annotations
 
@@ -99,17 +96,17 @@ def _nothing() -> None:
     """No process was asked yet."""
 
 
-def request_of(wanted: WantedRows) -> Json:
+def request_of(rows: WantedRows) -> Json:
     """As `dataplane.fragments.records` reads it."""
     return {
-        "paths": list(wanted.files),
-        "schema": wanted.schema,
-        "columns": list(wanted.columns),
-        "where": None if wanted.where is None else as_json(wanted.where),
-        "offset": wanted.offset,
-        "limit": wanted.limit,
-        "cell_bytes": wanted.cell_bytes,
-        **rendering_of(wanted.rendering),
+        "paths": list(rows.files),
+        "schema": rows.schema,
+        "columns": list(rows.columns),
+        "where": None if rows.where is None else as_json(rows.where),
+        "offset": rows.offset,
+        "limit": rows.limit,
+        "cell_bytes": rows.cell_bytes,
+        **rendering_of(rows.rendering),
     }
 
 

@@ -1,7 +1,4 @@
-"""Comparisons of rows by processes of the data plane, a few at a time, each with bounds of memory, disk and time.
-
-Does not belong here: which files are compared; how (`dataplane.fragments.row_diff`).
-"""
+"""Comparisons of rows by processes of the data plane, a few at a time, each with bounds of memory, disk and time."""
 
 from __future__ import annotations
 

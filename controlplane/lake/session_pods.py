@@ -1,7 +1,4 @@
-"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then on.
-
-Does not belong here: where the pods come from (`SessionPods`), and what is said of them to people.
-"""
+"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then on."""
 
 from __future__ import annotations
 
@@ -74,14 +71,14 @@ class PodServers:
                 raise EngineUnavailable(SLOW.format(seconds=self._starts_s, words=words))
 
         while True:
-            found = self._pods.look(id)
-            if isinstance(found, SessionPod):
+            pod = self._pods.look(id)
+            if isinstance(pod, SessionPod):
                 try:
-                    return found, _welcomed(found, token, check, deadline)
+                    return pod, _welcomed(pod, token, check, deadline)
                 except (OSError, ChildEnded) as e:
                     words = NOBODY.format(error=e)
             else:
-                words = found
+                words = pod
             check()
             time.sleep(LOOK_S)
 
@@ -104,7 +101,7 @@ def _port(process: PodProcess, deadline: float) -> int:
             line += process.read(deadline)
     except ChildEnded:
         raise EngineUnavailable(ENDED) from None
-    found: ServerAnswer = json.loads(line)
-    if found["port"] is None:
-        raise EngineUnavailable(f"Spark does not start: {found['error']}")
-    return found["port"]
+    answer: ServerAnswer = json.loads(line)
+    if answer["port"] is None:
+        raise EngineUnavailable(f"Spark does not start: {answer['error']}")
+    return answer["port"]

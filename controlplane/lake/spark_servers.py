@@ -1,7 +1,4 @@
-"""Spark Connect servers as processes beside this one, which end with it.
-
-Does not belong here: whose they are, and which datasets they show.
-"""
+"""Spark Connect servers as processes beside this one, which end with it."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ class LocalServers:
             "tables": list(tables),
         }
         try:
-            port = _told(process, order)
+            port = _port(process, order)
         except BaseException:
             self.end(note.entry["id"])
             raise
@@ -140,19 +137,19 @@ class LocalServers:
             self.end(id)
 
 
-def _told(process: _Process, order: ServerOrder) -> int:
+def _port(process: _Process, order: ServerOrder) -> int:
     """The port that it listens on. Raises EngineUnavailable."""
     assert process.popen.stdin
     with suppress(BrokenPipeError):  # what it says tells why
         process.popen.stdin.write(json.dumps(order).encode() + b"\n")
         process.popen.stdin.flush()
     line = _line(process.popen)
-    found = ENDED
+    answer = ENDED
     if line.endswith(b"\n"):
-        found = json.loads(line)
-    if found["port"] is None:
-        raise EngineUnavailable(f"Spark does not start: {found['error']}")
-    return found["port"]
+        answer = json.loads(line)
+    if answer["port"] is None:
+        raise EngineUnavailable(f"Spark does not start: {answer['error']}")
+    return answer["port"]
 
 
 def _line(popen: subprocess.Popen[bytes]) -> bytes:

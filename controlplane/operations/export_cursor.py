@@ -1,4 +1,4 @@
-"""How far the export of lineage is. Does not belong here: what it sends (`openlineage`)."""
+"""How far the export of lineage is."""
 
 from __future__ import annotations
 

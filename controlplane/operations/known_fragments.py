@@ -1,4 +1,4 @@
-"""Fragments that partitions name, all of them. Does not belong here: finding out what else is wrong (`upkeep`)."""
+"""Fragments that partitions name, all of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from controlplane.ports.store import Tx
 def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
     """By id. Raises CorruptNode where the database does not know one: its partition cannot be read."""
     keys = {entry.fragment: entry.key for entry in entries}
-    found = tx.fragments(keys)
+    by_id = tx.fragments(keys)
     for id, key in keys.items():
-        if id not in found:
+        if id not in by_id:
             raise CorruptNode(f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`")
-    return found
+    return by_id
 
 
 def paths(tx: Tx, root: bytes) -> list[str]:
-    """Of all files of a state, in order of keys: it takes as long as there are partitions. Raises CorruptNode."""
+    """The paths of all files of a state, in order of keys, in time proportional to its partitions. Raises
+    CorruptNode."""
     entries = list(tree.scan(tx, root))
     fragments = of(tx, entries)
     return [file["path"] for entry in entries for file in fragments[entry.fragment].files]

@@ -1,7 +1,4 @@
-"""The audit of changes: who changed what, in the transaction of the change.
-
-Does not belong here: reads of rows, which are noted in batches (`inspect.audit`), and showing either.
-"""
+"""The audit of changes: who changed what, in the transaction of the change."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
     a batch of events after the cursor -> run events -> the sink, one by one -> the cursor moves
 
 The cursor moves after the sink has taken what is before it: whatever ends us in between, nothing is lost, and what is
-sent again has the same run ids. Does not belong here: how run events look (`core.lineage.run_events`), when to send
-(the reconciler), how (the sink).
+sent again has the same run ids.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def _uncounted(_outcome: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """To one sink. `count` is told what became of each run event: `sent`, `refused`, or `failed` where it could not be
-    made."""
+    """Sends events to one sink. `count` gets the outcome of each run event: `sent`, `refused`, or `failed` where it
+    could not be made."""
 
     store: Store
     namespace: str
@@ -52,7 +51,7 @@ class Export:
     count: Callable[[str], None] = _uncounted
 
     def begin(self) -> None:
-        """The first time: what has happened before is not told."""
+        """Start at the present event: earlier ones are not sent."""
         with self.store.begin(self.namespace) as tx:
             if tx.cursor(CURSOR) is None:
                 tx.move_cursor(CURSOR, tx.last_event())
@@ -68,10 +67,10 @@ class Export:
             events = tx.events(None, after, BATCH)
         done = after
         try:
-            for event, told in zip(events, self._told(events), strict=True):
+            for event, texts in zip(events, self._rendered(events), strict=True):
                 if is_over():
                     return False
-                self._send(event, told)
+                self._send(event, texts)
                 done = event.id
         finally:
             if done > after:
@@ -82,7 +81,7 @@ class Export:
         with self.store.begin(self.namespace) as tx:
             tx.move_cursor(CURSOR, event)
 
-    def _told(self, events: Sequence[Event]) -> list[list[bytes] | None]:
+    def _rendered(self, events: Sequence[Event]) -> list[list[bytes] | None]:
         """The run events of each, in order; None where they cannot be made."""
         try:
             with self.store.read(self.namespace) as tx:
@@ -92,10 +91,10 @@ class Export:
             raise
         except Exception as e:  # noqa: BLE001  # one of them is at fault: each is told by itself
             log.warning("OpenLineage events cannot be made together", error=str(e))
-            return [self._told_alone(event) for event in events]
+            return [self._rendered_alone(event) for event in events]
 
-    def _told_alone(self, event: Event) -> list[bytes] | None:
-        """In a transaction of its own, so that a fault of the database is told from one of the event."""
+    def _rendered_alone(self, event: Event) -> list[bytes] | None:
+        """In a transaction of its own, to separate a fault of the database from one of the event."""
         for with_columns in (True, False):
             try:
                 with self.store.read(self.namespace) as tx:
@@ -104,15 +103,15 @@ class Export:
             except OSError:
                 raise
             except Exception as e:  # whatever it is, it is this event's alone
-                told = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
-                log.exception("an OpenLineage event cannot be made", error=str(e), **told)
+                details = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
+                log.exception("an OpenLineage event cannot be made", error=str(e), **details)
         return None
 
-    def _send(self, event: Event, told: list[bytes] | None) -> None:
-        if told is None:
+    def _send(self, event: Event, texts: list[bytes] | None) -> None:
+        if texts is None:
             self.count("failed")
             return
-        for text in told:
+        for text in texts:
             is_taken = self.sink.send(text)
             self.count("sent" if is_taken else "refused")
             if not is_taken:
@@ -128,7 +127,7 @@ def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
 
 @dataclass(slots=True)
 class _Telling:
-    """Of one batch. The code and the columns of a branch are found once in it."""
+    """Events of one batch. The code and the columns of a branch are read once in it."""
 
     tx: Tx
     namespace: str
@@ -161,9 +160,13 @@ class _Telling:
             return ()
         code, lineages = self._of_then(event.branch, state)
         node = None if code is None else code.nodes[state.dataset]
-        found = None if lineages is None or node is None else lineages.of(state.dataset)
-        consumed = [Input(one.dataset, one.root) for name, one in state.inputs.items() if _is_dataset(name)]
-        return run_events.committed(self._component(event, node, found, self._named(event.branch, consumed)), state)
+        lineage = None if lineages is None or node is None else lineages.of(state.dataset)
+        consumed = [
+            Input(state_input.dataset, state_input.root)
+            for name, state_input in state.inputs.items()
+            if _is_dataset(name)
+        ]
+        return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
         """The state that was committed, or what the event tells of one that is not kept any more. None for an event of
@@ -174,7 +177,7 @@ class _Telling:
         for state in self.tx.history(event.branch, event.dataset, 1, seq + 1):
             if state.seq == seq and state.root.hex() == event.body.get("root"):
                 return state
-        return _as_told(event, seq)
+        return _state_of_event(event, seq)
 
     def _of_then(self, branch: str, state: State) -> tuple[Desired | None, Lineages | None]:
         """The code that made a state, and the lineage of its columns."""
@@ -204,10 +207,13 @@ class _Telling:
 
     def _named(self, branch: str, inputs: Iterable[Input]) -> list[Input]:
         """With the columns of those that are still as they were read."""
-        read = {one.dataset: one for one in inputs}
+        read = {state_input.dataset: state_input for state_input in inputs}
         states = self.tx.states(branch, read)
         same = {name: state for name, state in states.items() if state.root == read[name].root}
-        return [replace(one, schema=same[name].schema) if name in same else one for name, one in read.items()]
+        return [
+            replace(state_input, schema=same[name].schema) if name in same else state_input
+            for name, state_input in read.items()
+        ]
 
     # --- what is told by present code
 
@@ -252,7 +258,7 @@ def _is_dataset(name: str) -> bool:
 
 
 def _declared(node: Node | None) -> list[Input]:
-    """What code reads, where no state tells what it was."""
+    """The reads of the code, where no state records them."""
     match node:
         case Transform():
             return [Input(name) for name in dict.fromkeys(slot.dataset for slot in node.slots)]
@@ -262,22 +268,22 @@ def _declared(node: Node | None) -> list[Input]:
             return []
 
 
-def _as_told(event: Event, seq: int) -> State:
+def _state_of_event(event: Event, seq: int) -> State:
     """A state of which nothing is known but its event."""
-    told = event.body
+    body = event.body
     return State(
         branch=event.branch,
         dataset=event.dataset,
         seq=seq,
-        generation=_number(told.get("generation")),
+        generation=_number(body.get("generation")),
         logic=b"",
         inputs={},
-        root=bytes.fromhex(str(told.get("root"))),
+        root=bytes.fromhex(str(body.get("root"))),
         schema=struct_of(()),
         cut={},
         partitions=event.n,
-        rows=_number(told.get("rows")),
-        cause=cast("Cause", told.get("cause")),
+        rows=_number(body.get("rows")),
+        cause=cast("Cause", body.get("cause")),
         revision=0,
         at=event.at,
         lineage=b"",

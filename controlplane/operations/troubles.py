@@ -1,7 +1,6 @@
 """What fails of the loop's work, unit by unit: an attempt, a dataset, a table, a listing, the pool.
 
-A unit that fails is told with its name, left alone for a while that grows, and delays no other one. Does not belong
-here: what a unit does, faults of the database (they end a pass, which is tried again).
+A unit that fails is told with its name, left alone for a while that grows, and delays no other one.
 """
 
 from __future__ import annotations

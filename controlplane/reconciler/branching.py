@@ -1,7 +1,6 @@
 """Branches in a pass: after main, each in turn plans its own datasets and has them carried out.
 
-A branch has no listings, tables or drivers of its own: the loop's are shared. Does not belong here: what is a branch's
-own (`core.compile.ownership`).
+A branch has no listings, tables or drivers of its own: the loop's are shared.
 """
 
 from __future__ import annotations
@@ -71,10 +70,10 @@ class Branching:
         done = Done()
         for name, line in self._lines.items():
             # One that fails is tried again later, and stops neither main nor another one.
-            found = self._troubles.attempt(f"branch:{name}", partial(self._settled, name, line), None)
-            if found is not None:
-                line.last = found
-                done = Done(done.changed + found.changed, done.under_way + found.under_way)
+            settled = self._troubles.attempt(f"branch:{name}", partial(self._settled, name, line), None)
+            if settled is not None:
+                line.last = settled
+                done = Done(done.changed + settled.changed, done.under_way + settled.under_way)
         return done
 
     def _settled(self, name: str, line: _Line) -> Pass:
@@ -89,13 +88,13 @@ class Branching:
 
     def sources(self) -> Mapping[str, list[Source]]:
         """Read components that are a branch's own and not paused there, by branch."""
-        found: dict[str, list[Source]] = {}
+        by_branch: dict[str, list[Source]] = {}
         for name, line in self._lines.items():
             observed = line.planner.observed()
             if observed is not None:
                 paused = observed[1].paused
-                found[name] = [node for node in line.planner.sources() if not is_paused(node, paused)]
-        return found
+                by_branch[name] = [node for node in line.planner.sources() if not is_paused(node, paused)]
+        return by_branch
 
     def published(self) -> list[State]:
         """What branches in scope that publish have of their own, as of the last look."""
@@ -104,7 +103,7 @@ class Branching:
         return [state for line in lines for state in line.planner.own_states()]
 
     def decisions(self, branch: str) -> Sequence[Decision]:
-        """Of all that a branch sees in scope, as of its last pass that did not fail."""
+        """The decisions on all that a branch sees in scope, as of its last pass that did not fail."""
         line = self._lines.get(branch)
         if line is None or line.last is None:
             return (Decision(branch, "failed", reason="no pass over this branch has succeeded"),)
@@ -127,8 +126,8 @@ class Branching:
         """Take up new branches, and leave those that are gone."""
         there = self._main.branches
         names = there if self._only is None else [name for name in there if name in self._only]
-        for gone in self._lines.keys() - set(names):
-            del self._lines[gone]
+        for removed in self._lines.keys() - set(names):
+            del self._lines[removed]
         for name in sorted(set(names) - self._lines.keys()):
             self._lines[name] = self._line(name)
 
@@ -151,7 +150,7 @@ class Branching:
         if left:
             with self._store.begin(self._namespace) as tx:
                 held = set(tx.holds(name))  # somebody may have rolled one back since the look
-                gone = left & held & planner.given_up(held)
-                tx.drop_holds(name, sorted(gone))
-                tx.share(name, left - held | gone)
+                given_up = left & held & planner.given_up(held)
+                tx.drop_holds(name, sorted(given_up))
+                tx.share(name, left - held | given_up)
         return len(left)

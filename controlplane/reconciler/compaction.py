@@ -23,7 +23,7 @@ class Packing:
     look_again: Callable[[], None]
     _open: frozenset[str] = frozenset()  # datasets that packs are being made for
     _looked: float = field(default=float("-inf"))
-    _seen: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    _marks: dict[str, tuple[int, bool]] = field(default_factory=dict)
 
     def step(self, states: Sequence[State], nodes: Mapping[str, Node], now_s: float) -> bool:
         """To be called often while idle; `now_s` is any clock that goes on. True while packs are being made."""
@@ -37,14 +37,14 @@ class Packing:
         self._looked = now_s
         self.look_again()
         self._open = compaction.ask(self.store, self.namespace, self._due(states), nodes)
-        self._seen = {name: seen for name, seen in self._seen.items() if name not in self._open}  # there may be more
+        self._marks = {name: mark for name, mark in self._marks.items() if name not in self._open}  # there may be more
         return bool(self._open)
 
     def _due(self, states: Sequence[State]) -> list[State]:
         """Each once when it is new, and once when it has been left alone for a while."""
         with self.store.read(self.namespace) as tx:
             now = tx.now()
-        seen = {s.dataset: (s.seq, compaction.is_quiet(s, now)) for s in states}
-        due = [s for s in states if self._seen.get(s.dataset) != seen[s.dataset]]
-        self._seen = seen
+        marks = {s.dataset: (s.seq, compaction.is_quiet(s, now)) for s in states}
+        due = [s for s in states if self._marks.get(s.dataset) != marks[s.dataset]]
+        self._marks = marks
         return due

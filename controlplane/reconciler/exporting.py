@@ -1,7 +1,4 @@
-"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no computation.
-
-Does not belong here: what is sent, and how far it is (`operations.openlineage`).
-"""
+"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no computation."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class Exporting:
 
     def _run(self) -> None:
         while not self._is_over():
-            seen, is_closing = self._wake.count, self._until is not None
+            count, is_closing = self._wake.count, self._until is not None
             try:
                 is_more = self._troubles.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
             except Deposed:
@@ -64,4 +61,4 @@ class Exporting:
                 continue
             if is_closing:
                 return
-            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, seen)
+            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, count)

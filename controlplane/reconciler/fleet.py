@@ -1,7 +1,6 @@
 """The drivers and workers of one namespace: who is there, whose attempts are over, how many are worth having.
 
-One for all branches: a pool looked after by two would be scaled twice. Does not belong here: what is computed (`loop`),
-how processes are started (`drivers`), how an attempt is ended (`operations.work`).
+One for all branches: a pool looked after by two would be scaled twice.
 """
 
 from __future__ import annotations
@@ -98,15 +97,15 @@ class Fleet:
     def look_after(self) -> None:
         """Record what the pool says, and end the attempts of those who are gone or silent."""
         try:
-            found = {d.id: d for d in self.pool.poll()}
+            polled = {d.id: d for d in self.pool.poll()}
         except PoolUnavailable as e:
             log.warning("the pool cannot be looked at", reason=str(e))
             return
         noted = self._noted()
-        present = found if self._is_first_look else self._with_missing(found, noted)
+        present = polled if self._is_first_look else self._with_missing(polled, noted)
         self._busy = frozenset(attempt.driver for attempt in noted.attempts.values())
-        gone = self._left_behind(present, noted)
-        self._note(present, gone, noted)
+        left_behind = self._left_behind(present, noted)
+        self._note(present, left_behind, noted)
         self._drivers.update(present)
         if sentence := self._notices.sentence(self.spark_starting_s):
             log.info(sentence, namespace=self._namespace)
@@ -115,7 +114,7 @@ class Fleet:
             lost = self._lost(attempt, driver, noted.now)
             if lost is not None:
                 self._rescue(attempt, driver, lost)
-        if self._is_first_look and (gone or noted.attempts):  # the last process here did not end in order
+        if self._is_first_look and (left_behind or noted.attempts):  # the last process here did not end in order
             self.troubles.attempt("orphans", lambda: sweep(self._store, self._namespace, self.lake), None)
         self._is_first_look = False
 
@@ -157,13 +156,13 @@ class Fleet:
         self._clock_offset = offset
         return before is not None and abs(offset - before) > claims.LEASE_S
 
-    def _with_missing(self, found: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
+    def _with_missing(self, polled: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
         """The pool tells of an end once, perhaps in a pass that failed before the end was kept."""
         missing = {
             id: replace(driver, seen=noted.now, ended=True, reason=driver_ends.GONE)
             for id, driver in noted.drivers.items()
         }
-        return {**missing, **found}
+        return {**missing, **polled}
 
     def _left_behind(self, present: Mapping[str, Driver], noted: Noted) -> list[Driver]:
         """At the first look: drivers of an earlier control plane that ended with it."""
@@ -171,20 +170,20 @@ class Fleet:
             return []
         return [driver for id, driver in noted.drivers.items() if id not in present]
 
-    def _note(self, present: Mapping[str, Driver], gone: list[Driver], noted: Noted) -> None:
+    def _note(self, present: Mapping[str, Driver], left_behind: list[Driver], noted: Noted) -> None:
         """Keep what has changed, and tell of ends that nobody asked for."""
         moved = [driver for driver in present.values() if self._drivers.get(driver.id) != driver]
-        if not moved and not gone:
+        if not moved and not left_behind:
             return
-        ended = {driver.id for driver in moved if driver.ended} | {driver.id for driver in gone}
+        ended = {driver.id for driver in moved if driver.ended} | {driver.id for driver in left_behind}
         with self._store.begin(self._namespace) as tx:
             for driver in moved:
                 tx.put_driver(driver)
-            for driver in gone:
+            for driver in left_behind:
                 tx.put_driver(_with_its_maker(driver))
             if ended:
                 tokens.revoke_drivers(tx, ended)
-            tx.put_events([_told(driver) for driver in moved if self._is_news(driver, noted)])
+            tx.put_events([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
                 tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning
@@ -273,7 +272,7 @@ class Fleet:
             self._drain([id for id in running if id in self._busy], granted)
 
     def _drain(self, busy: list[str], granted: int) -> None:
-        """Another namespace has its turn: whoever is at work beyond what is granted finishes that, and ends."""
+        """Drain the drivers beyond the granted number, for another namespace: they finish their work, and end."""
         beyond = {id for id in busy[granted:] if id not in self._draining}
         if not beyond:
             return
@@ -283,7 +282,7 @@ class Fleet:
         log.info("drivers make room for other namespaces", namespace=self._namespace, drivers=len(beyond))
 
 
-def _told(driver: Driver) -> Event:
+def _event_of(driver: Driver) -> Event:
     body = {"driver": driver.id, "driver_kind": driver.kind, "size": driver.size, "reason": driver.reason}
     return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 

@@ -1,7 +1,7 @@
 """Which of several equal processes runs the loop: the one that holds the lease, for as long as it holds it.
 
-Does not belong here: what the loop does. Nothing of it rests on the lease: what a deposed leader still writes is
-refused by its epoch, in the transaction that would have kept it.
+Nothing rests on the lease: writes of a deposed leader are refused by its epoch, in the transaction that would have kept
+them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Reconciler:
             self._planner.plan()
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
-        self._told: Desired | None = None  # what was looked at for dataflows that do not compile
+        self._reported: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
@@ -115,7 +115,7 @@ class Reconciler:
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or somebody else leads: faults are logged and the next pass tries again."""
         while not stop.is_set():
-            seen = self.wake.count
+            count = self.wake.count
             try:
                 self.troubles.pass_began()
                 changed = self.tick()
@@ -131,7 +131,7 @@ class Reconciler:
                 self.troubles.pass_failed(e)
                 changed = False
             if not changed:
-                self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), seen)
+                self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), count)
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
@@ -139,10 +139,10 @@ class Reconciler:
         `again` is asked then: True says that it has found more to do.
         """
         while not stop.is_set():
-            seen = self.wake.count
+            count = self.wake.count
             if not self.tick() and self._is_at_rest() and not again() and not self._packed(is_idle=True):
                 break
-            self.wake.wait(BUSY_S, seen)
+            self.wake.wait(BUSY_S, count)
         if not stop.is_set():
             self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(self._decisions())
@@ -161,7 +161,7 @@ class Reconciler:
         return True
 
     def _decisions(self) -> Sequence[Decision]:
-        """Of the branch that this loop is about, as of the last pass."""
+        """The decisions of this loop's branch, as of the last pass."""
         if self.branch != MAIN:
             return self._branching.decisions(self.branch)
         return self.last.plan.decisions if self.last is not None else ()
@@ -237,8 +237,8 @@ class Reconciler:
 
     def _tell_broken(self, nodes: Desired) -> None:
         """Log what does not compile, once."""
-        if nodes is not self._told:
-            self._told = nodes
+        if nodes is not self._reported:
+            self._reported = nodes
             for flow, reason in nodes.left_out.items():
                 log.error("a stored dataflow does not compile and is left out", dataflow=flow, reason=reason)
 
@@ -265,8 +265,8 @@ class Reconciler:
         """All nodes, and what is paused."""
         observed = self._planner.observed()
         if observed is not None:
-            nodes, known = observed
-            return nodes, known.paused
+            nodes, facts = observed
+            return nodes, facts.paused
         with self.store.read(self.namespace) as tx:
             return desired(tx, MAIN, namespace=self.namespace), tx.paused(MAIN)
 
@@ -275,13 +275,13 @@ class Reconciler:
         return [*self._states(), *self._branching.published()]
 
     def _states(self) -> list[State]:
-        """Of main's datasets in scope."""
+        """The states of main's datasets in scope."""
         observed = self._planner.observed()
         if observed is None:
             return []
-        desired, known = observed
+        desired, facts = observed
         scope = self._scope(desired)
-        return [state for name, state in known.states.items() if name in scope]
+        return [state for name, state in facts.states.items() if name in scope]
 
     def _list(self) -> int:
         """Request the listings that are due and queue those that are open."""
@@ -290,15 +290,19 @@ class Reconciler:
         if not reads:
             return 0
         with self.store.read(self.namespace) as tx:
-            known, now = tx.listings(n.listing for n in reads), tx.now()
+            current, now = tx.listings(n.listing for n in reads), tx.now()
             # Without the lock that writing takes.
-            waiting = [one for b, some in by_branch.items() for one in listings.to_queue(tx, b, some, known)]
+            waiting = [
+                listing_task
+                for b, some in by_branch.items()
+                for listing_task in listings.to_queue(tx, b, some, current)
+            ]
         periodic = self.flows is None
         held = self._in_hand(reads)
         free = [n for n in reads if n.listing not in held]
-        due = [n for n in free if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
-        self._idle_s = min((listings.due_in(n, known.get(n.listing), now) for n in reads), default=IDLE_S)
-        is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
+        due = [n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)]
+        self._idle_s = min((listings.due_in(n, current.get(n.listing), now) for n in reads), default=IDLE_S)
+        is_open = any(listings.is_open(current.get(n.listing)) for n in reads)
         self._was_looking = bool(due or is_open)
         if not due and not waiting:
             return 0

@@ -1,7 +1,6 @@
 """The loops of all namespaces, each in a thread of its own: what is slow or broken in one delays none of the others.
 
-A namespace that was made is served without a restart, one that was deleted ends with its drivers. Does not belong
-here: what a loop does (`loop`), and how the pool is shared (`shared_pool`).
+A namespace that was made is served without a restart, one that was deleted ends with its drivers.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class Term:
     """The end of one loop: of all, or of its namespace."""
 
     def __init__(self, over: Ends) -> None:
-        self._over, self._gone = over, threading.Event()
+        self._over, self._lost = over, threading.Event()
 
     def is_set(self) -> bool:
-        return self._over.is_set() or self._gone.is_set()
+        return self._over.is_set() or self._lost.is_set()
 
     def end(self) -> None:
-        self._gone.set()
+        self._lost.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +95,13 @@ class Loops:
     def _follow(self, term: Term) -> None:
         """Begin to serve what is new, and let go of what is gone. A fault is tried again."""
         while not term.is_set():
-            seen = self._wake.count
+            count = self._wake.count
             try:
                 self._look(term)
             except Exception as e:  # noqa: BLE001  # whatever it is, namespaces that are served go on
                 log.warning("namespaces cannot be looked at", reason=str(e))
             self._pausing.wait(self._pause_s)
-            self._wake.wait(self._look_s, seen)
+            self._wake.wait(self._look_s, count)
 
     def _look(self, over: Ends) -> None:
         there = set(namespaces.names(self._store)) - {DEFAULT}
@@ -143,7 +142,7 @@ class Loops:
         served.thread.join()
 
     def _let_go(self, name: str) -> None:
-        """Of a namespace that is gone: nobody has work for its drivers."""
+        """Let go of the drivers of a namespace that is gone."""
         self._fair.forget(name)
         try:
             for driver in self._pool.poll(name):

@@ -43,8 +43,8 @@ class Failing:
 
 
 class Publishing:
-    """Of main, and of branches that publish. The thread starts with the first table that is behind, or is to go.
-    `published` is called after a round in which some table followed or went."""
+    """Publish tables of main, and of branches that publish. The thread starts with the first table that is behind,
+    or is to be removed. `published` is called after a round that published or removed a table."""
 
     def __init__(
         self, store: Store, namespace: str, publisher: Publisher, lake: ObjectStore, published: Callable[[], None]
@@ -63,9 +63,9 @@ class Publishing:
 
     def nudge(self, states: Iterable[State]) -> None:
         """`states`: the newest of each dataset in scope, those of main first; of branches, those that they publish."""
-        found = {_key(state): state for state in states}
-        self._waiting = {key: state for key, state in found.items() if self._done.get(key) != _which(state)}
-        of_branches = frozenset(key for key in found if key[0] != MAIN)
+        by_key = {_key(state): state for state in states}
+        self._waiting = {key: state for key, state in by_key.items() if self._done.get(key) != _which(state)}
+        of_branches = frozenset(key for key in by_key if key[0] != MAIN)
         if of_branches != self._of_branches:  # so it is at first: somebody may have died before
             self._of_branches, self._may_be_left = of_branches, True
         if self._thread is None and not self._stop.is_set() and (self._behind() or self._left()):
@@ -93,10 +93,10 @@ class Publishing:
         waiting = dict(self._waiting)
         if not waiting:
             return ()
-        found = publish.behind(self._store, self._namespace, waiting.values())
-        late = set(map(_key, found))
+        states = publish.behind(self._store, self._namespace, waiting.values())
+        late = set(map(_key, states))
         self._done.update((key, _which(state)) for key, state in waiting.items() if key not in late)
-        return found
+        return states
 
     def _left(self) -> tuple[Publication, ...]:
         """Tables that have to go. Nobody is asked until what branches have is another thing."""
@@ -104,13 +104,13 @@ class Publishing:
             return ()
         self._may_be_left = False  # first: a nudge meanwhile is a reason to look again
         try:
-            found = branch_tables.left_over(self._store, self._namespace)
+            publications = branch_tables.left_over(self._store, self._namespace)
         except BaseException:
             self._may_be_left = True
             raise
-        if found:
+        if publications:
             self._may_be_left = True
-        return found
+        return publications
 
     def _failures(self, key: TableKey) -> int:
         failing = self._failing.get(key)
@@ -118,7 +118,7 @@ class Publishing:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            seen = self._wake.count
+            count = self._wake.count
             try:
                 done = self._round()
             except Deposed:
@@ -129,7 +129,7 @@ class Publishing:
             if done:
                 self._published()
             else:
-                self._wake.wait(RETRY_S if self._failing else IDLE_S, seen)
+                self._wake.wait(RETRY_S if self._failing else IDLE_S, count)
 
     def _round(self) -> int:
         """How many tables have followed, or gone."""
@@ -144,12 +144,12 @@ class Publishing:
         )
 
     def _follows(self, state: State) -> bool:
-        found = self._attempt(_key(state), partial(self._followed, state))
-        if isinstance(found, Exception):
-            reason = wire.printable(str(found))[:LONGEST_REASON]
+        outcome = self._attempt(_key(state), partial(self._followed, state))
+        if isinstance(outcome, Exception):
+            reason = wire.printable(str(outcome))[:LONGEST_REASON]
             publish.note_failure(self._store, self._namespace, state, reason)
-        self.count -= found is True
-        return found is True
+        self.count -= outcome is True
+        return outcome is True
 
     def _followed(self, state: State) -> bool:
         if state.branch != MAIN:

@@ -1,8 +1,7 @@
 """One pool for all namespaces: each sees and scales its own drivers, and all have a fair share of the room.
 
 A namespace with ten thousand tasks takes what nobody else needs, and gives it back once somebody does. Where there are
-more namespaces that need a driver than drivers, they take turns. Does not belong here: how many are worth having
-(`core.model.scaling`), and who ends them (`fleet`).
+more namespaces that need a driver than drivers, they take turns.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ Of: TypeAlias = tuple[str, Size]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Of one namespace, for one kind and size of drivers: how many it would keep, for how many it has work, and how
-    many it has."""
+    """Of one namespace, for one kind and size of drivers: the number to keep, the number that has work, and the
+    number that runs."""
 
     kept: int
     needed: int
@@ -61,8 +60,8 @@ class FairShare:
         names = sorted(wishes)
         turn = int(self._monotonic() // TURN_S) % len(names)
         needed = fair({n: min(w.needed, w.kept) for n, w in wishes.items()}, room, names[turn:] + names[:turn])
-        more = {name: wish.kept - needed[name] for name, wish in wishes.items()}
-        spare = fair(more, room - sum(needed.values()), sorted(names, key=lambda name: -wishes[name].running))
+        surplus = {name: wish.kept - needed[name] for name, wish in wishes.items()}
+        spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -wishes[name].running))
         return {name: needed[name] + spare[name] for name in names}
 
     def forget(self, namespace: str) -> None:
@@ -88,7 +87,7 @@ class SharedPool:
         return NamespacePool(self, namespace)
 
     def poll(self, namespace: str) -> tuple[Driver, ...]:
-        """The namespace's own. The pool tells of an end once, whoever asks."""
+        """The drivers of the namespace. The pool reports an end once, to any caller."""
         with self._lock:
             now = self._monotonic()
             if self._seen_by in ("", namespace) or now - self._seen_at > LOOK_S:
@@ -98,9 +97,9 @@ class SharedPool:
             return (*there, *self._untold.pop(namespace, ()))
 
     def _look(self) -> None:
-        found = self.pool.poll()
-        self._there = tuple(driver for driver in found if not driver.ended)
-        for driver in found:
+        drivers = self.pool.poll()
+        self._there = tuple(driver for driver in drivers if not driver.ended)
+        for driver in drivers:
             if driver.ended:
                 self._untold[namespaces.of_id(driver.id)].append(driver)
 

@@ -46,8 +46,8 @@ class Wake:
         """Read it before looking for work, and hand it to `wait`, so that no nudge in between is lost."""
         return self._count
 
-    def wait(self, timeout_s: float, seen: int | None = None) -> None:
+    def wait(self, timeout_s: float, count: int | None = None) -> None:
         """Return at a nudge that came after `seen` (after now, by default), or after `timeout_s`."""
         with self._condition:
-            before = self._count if seen is None else seen
+            before = self._count if count is None else count
             self._condition.wait_for(lambda: self._count != before, timeout_s)

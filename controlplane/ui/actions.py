@@ -1,7 +1,6 @@
 """What people ask for on pages: a form for each wish, which goes through an operation and comes back to its page.
 
-A form has a text of its own: what comes twice with it is one wish, as of a double click. Does not belong here: what
-a wish does (`operations`), and whether a form came from a page of ours (`gate`).
+A form has a text of its own: what comes twice with it is one wish, as of a double click.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
 from controlplane.operations.desired import branches, controls, feeds, merging, revert, rollback, s3_keys, tokens
 from controlplane.ui import gate
-from controlplane.ui.asking import Asking, NotAllowed, asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
+from controlplane.ui.page_request import NotAllowed, PageRequest, page_request_of
 from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
@@ -46,7 +45,7 @@ class Action:
     back, if there is one."""
 
     permission: Permission
-    do: Callable[[Asking, Fields], object] | None
+    do: Callable[[PageRequest, Fields], object] | None
     done: str
     undo: str | None = None
 
@@ -58,58 +57,60 @@ def _target(fields: Fields) -> str:
     return name
 
 
-def _refresh(asked: Asking, fields: Fields) -> object:
-    return controls.refresh(asked.context, asked.branch, _target(fields))
+def _refresh(page_request: PageRequest, fields: Fields) -> object:
+    return controls.refresh(page_request.context, page_request.branch, _target(fields))
 
 
-def _compute_again(asked: Asking, fields: Fields) -> object:
-    return controls.refresh(asked.context, asked.branch, _target(fields), force=True)
+def _compute_again(page_request: PageRequest, fields: Fields) -> object:
+    return controls.refresh(page_request.context, page_request.branch, _target(fields), force=True)
 
 
-def _accept_deletes(asked: Asking, fields: Fields) -> object:
-    return controls.refresh(asked.context, asked.branch, _target(fields), accept_deletes=True)
+def _accept_deletes(page_request: PageRequest, fields: Fields) -> object:
+    return controls.refresh(page_request.context, page_request.branch, _target(fields), accept_deletes=True)
 
 
-def _retry(asked: Asking, fields: Fields) -> object:
-    return controls.retry(asked.context, asked.branch, _target(fields))
+def _retry(page_request: PageRequest, fields: Fields) -> object:
+    return controls.retry(page_request.context, page_request.branch, _target(fields))
 
 
-def _retry_partition(asked: Asking, fields: Fields) -> object:
+def _retry_partition(page_request: PageRequest, fields: Fields) -> object:
     name, key = fields.get("target", ""), fields.get("partition")
     if key is None or not DATASET.fullmatch(name):
         raise BadForm("this form names no partition of a dataset")
-    return controls.retry_partition(asked.context, asked.branch, name, key[:LONGEST_KEY])
+    return controls.retry_partition(page_request.context, page_request.branch, name, key[:LONGEST_KEY])
 
 
-def _pause(asked: Asking, fields: Fields) -> object:
-    return controls.pause(asked.context, asked.branch, _target(fields))
+def _pause(page_request: PageRequest, fields: Fields) -> object:
+    return controls.pause(page_request.context, page_request.branch, _target(fields))
 
 
-def _resume(asked: Asking, fields: Fields) -> object:
-    return controls.resume(asked.context, asked.branch, _target(fields))
+def _resume(page_request: PageRequest, fields: Fields) -> object:
+    return controls.resume(page_request.context, page_request.branch, _target(fields))
 
 
-def _revert(asked: Asking, fields: Fields) -> object:
+def _revert(page_request: PageRequest, fields: Fields) -> object:
     number = number_of(fields.get("to", ""))
     if number is None:
         raise BadForm("this form names no revision")
-    return revert.revert(asked.context, asked.branch, _target(fields), number)
+    return revert.revert(page_request.context, page_request.branch, _target(fields), number)
 
 
-def _roll_back(asked: Asking, fields: Fields) -> object:
+def _roll_back(page_request: PageRequest, fields: Fields) -> object:
     number = number_of(fields.get("to", ""))
     if number is None:
         raise BadForm("this form names no generation")
     reason = "".join(c for c in fields.get("reason", "") if c.isprintable())[:1000]
-    return rollback.rollback(asked.context, asked.branch, _target(fields), Generation(number), reason=reason)
+    return rollback.rollback(
+        page_request.context, page_request.branch, _target(fields), Generation(number), reason=reason
+    )
 
 
-def _branch(asked: Asking, fields: Fields) -> object:
+def _branch(page_request: PageRequest, fields: Fields) -> object:
     name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
-    _require_branches(asked, source)
-    if not may(asked.token, "edit", branch=name):
+    _require_branches(page_request, source)
+    if not may(page_request.token, "edit", branch=name):
         raise NotAllowed("this token is narrowed to branches of other names")
-    return branches.create(asked.context, name, source=source, pinned=fields.get("pinned") == "yes")
+    return branches.create(page_request.context, name, source=source, pinned=fields.get("pinned") == "yes")
 
 
 def _branch_named(name: str) -> str:
@@ -118,49 +119,51 @@ def _branch_named(name: str) -> str:
     return name
 
 
-def _require_branches(asked: Asking, *names: str) -> None:
+def _require_branches(page_request: PageRequest, *names: str) -> None:
     """A branch has all dataflows, so its copies are for who sees them. Raises NotAllowed, NotFound."""
-    if not asked.is_of_all_names:
+    if not page_request.is_of_all_names:
         raise NotAllowed("this token is narrowed to some dataflows, and a branch has all of them")
     for name in names:
-        if name not in asked.branches:
+        if name not in page_request.branches:
             raise branches.no_branch(name)
 
 
-def _merge(asked: Asking, fields: Fields) -> object:
+def _merge(page_request: PageRequest, fields: Fields) -> object:
     source, into = _branch_named(fields.get("source", "")), _branch_named(fields.get("into", ""))
-    _require_branches(asked, source, into)
-    return merging.merge_branch(asked.context, source, into)
+    _require_branches(page_request, source, into)
+    return merging.merge_branch(page_request.context, source, into)
 
 
-def _offer_feed(asked: Asking, fields: Fields) -> object:
+def _offer_feed(page_request: PageRequest, fields: Fields) -> object:
     name = fields.get("name", "").strip()[:200]
-    return feeds.create(asked.context, name, _target(fields), fields.get("columns", "").strip() or None)
+    return feeds.create(page_request.context, name, _target(fields), fields.get("columns", "").strip() or None)
 
 
-def _change_feed(asked: Asking, fields: Fields) -> object:
-    return feeds.change(asked.context, fields.get("target", ""))
+def _change_feed(page_request: PageRequest, fields: Fields) -> object:
+    return feeds.change(page_request.context, fields.get("target", ""))
 
 
-def _grant_feed(asked: Asking, fields: Fields) -> object:
+def _grant_feed(page_request: PageRequest, fields: Fields) -> object:
     namespace, dataflows = fields.get("namespace", "").strip(), fields.get("dataflows", "").strip() or "*"
-    return feeds.grant(asked.context, fields.get("target", ""), namespace, dataflows)
+    return feeds.grant(page_request.context, fields.get("target", ""), namespace, dataflows)
 
 
-def _revoke_feed(asked: Asking, fields: Fields) -> object:
-    return feeds.revoke(asked.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows"))
+def _revoke_feed(page_request: PageRequest, fields: Fields) -> object:
+    return feeds.revoke(
+        page_request.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows")
+    )
 
 
-def _delete_feed(asked: Asking, fields: Fields) -> None:
-    feeds.delete(asked.context, fields.get("target", ""))
+def _delete_feed(page_request: PageRequest, fields: Fields) -> None:
+    feeds.delete(page_request.context, fields.get("target", ""))
 
 
-def _revoke_token(asked: Asking, fields: Fields) -> None:
-    tokens.revoke(asked.context, fields.get("target", "")[:100])
+def _revoke_token(page_request: PageRequest, fields: Fields) -> None:
+    tokens.revoke(page_request.context, fields.get("target", "")[:100])
 
 
-def _revoke_s3_key(asked: Asking, fields: Fields) -> None:
-    s3_keys.revoke(asked.context, fields.get("target", "")[:100])
+def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
+    s3_keys.revoke(page_request.context, fields.get("target", "")[:100])
 
 
 ACTIONS: Mapping[str, Action] = {
@@ -191,7 +194,7 @@ ACTIONS: Mapping[str, Action] = {
 
 
 def chosen_name(wish: str) -> str:
-    """Of the action that does it for several."""
+    """The name of the action that does it for several names."""
     return f"{wish}-chosen"
 
 
@@ -205,10 +208,10 @@ def _ask(request: Request, fields: Fields) -> Response:
     action = ACTIONS.get(name)
     if action is None or (do := action.do) is None:
         raise NotFound("nothing has this address")
-    asked = proven(request, fields, action.permission)
+    page_request = proven(request, fields, action.permission)
     if action.permission != "admin" and "target" in fields:
-        require_named(asked, action.permission, _target(fields))
-    once(asked, name, fields, lambda: do(asked, fields))
+        require_named(page_request, action.permission, _target(fields))
+    once(page_request, name, fields, lambda: do(page_request, fields))
     return done(own_path(fields.get("next", "/")), name)
 
 
@@ -219,28 +222,28 @@ def done(onward: str, name: str) -> Response:
     return answer
 
 
-def proven(request: Request, fields: Fields, permission: Permission) -> Asking:
+def proven(request: Request, fields: Fields, permission: Permission) -> PageRequest:
     """Who asks by a form of ours. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
-    asked = asking(request, fields.get(gate.PROOF_FIELD, ""))
-    if why := asked.why_not(permission):
+    page_request = page_request_of(request, fields.get(gate.PROOF_FIELD, ""))
+    if why := page_request.why_not(permission):
         raise NotAllowed(why)
-    return asked
+    return page_request
 
 
-def require_named(asked: Asking, permission: Permission, name: str) -> None:
+def require_named(page_request: PageRequest, permission: Permission, name: str) -> None:
     """A dataset, or a dataflow as a whole. Raises NotFound in the words for what is not there."""
-    if not asked.may(permission, name):
+    if not page_request.may(permission, name):
         raise NotFound(NO_TARGET)
 
 
-def once(asked: Asking, name: str, fields: Fields, work: Callable[[], object]) -> None:
+def once(page_request: PageRequest, name: str, fields: Fields, work: Callable[[], object]) -> None:
     """Do the work, unless the same form did it before. Raises BadForm."""
     text = fields.get("once", "")
     if len(text) != 32 or not HEX.issuperset(text):
         raise BadForm("this form is not whole: load its page again")
-    key, body = f"page:{asked.token.id}:{text}", digest("page-form/1", name=name, fields=dict(fields))
-    store, namespace = asked.services.store, asked.context.namespace
-    with asked.services.turn(key):
+    key, body = f"page:{page_request.token.id}:{text}", digest("page-form/1", name=name, fields=dict(fields))
+    store, namespace = page_request.services.store, page_request.context.namespace
+    with page_request.services.turn(key):
         with store.read(namespace) as tx:
             is_done = tx.answer(key) is not None
         if is_done:

@@ -1,7 +1,4 @@
-"""The application of the pages: routes, errors as pages, and the headers that every answer has.
-
-Does not belong here: which requests are for pages and which for the API (`api.edge`).
-"""
+"""The application of the pages: routes, errors as pages, and the headers that every answer has."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ from controlplane.ui import (
     static_files,
     work_pages,
 )
-from controlplane.ui.asking import PageServices, SignedOut
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import BRANCH
+from controlplane.ui.page_request import PageServices, SignedOut
 from controlplane.ui.tries import Tries
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -156,7 +153,7 @@ def _other_branch(request: Request) -> str:
     return name if name != MAIN and BRANCH.fullmatch(name) else ""
 
 
-def _seen(request: Request, text: str) -> str:
+def _redacted(request: Request, text: str) -> str:
     """In words that its reader may see, as far as it is known who that is."""
     reader: Context | None = getattr(request.state, "reader", None)
     sent = getattr(request.state, "form", "")
@@ -165,7 +162,7 @@ def _seen(request: Request, text: str) -> str:
 
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:
     """For people a page, for programs the same as the API's problem."""
-    text = _seen(request, redacted(detail))
+    text = _redacted(request, redacted(detail))
     if _is_for_a_program(request) or request.url.path.endswith(page.TWIN):
         value = {
             "type": f"urn:headgate:{code}",

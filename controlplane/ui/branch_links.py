@@ -1,7 +1,7 @@
 """Links and forms of a page that is about a branch: they stay in that branch.
 
 In one place, after the template, so that no link of any template can leave the branch by being forgotten. Values in
-templates are escaped, so a quotation mark in the text is always one of a template. Does not belong here: which branch.
+templates are escaped, so a quotation mark in the text is always one of a template.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def within(html: str, branch: str) -> str:
         return html
     name = escape(branch)
 
-    def linked(found: re.Match[str]) -> str:
-        start, path = found.groups()
+    def linked(match: re.Match[str]) -> str:
+        start, path = match.groups()
         if CHOSEN.search(path):
             return start + path
         return f"{start}{path}{'&amp;' if '?' in path else '?'}branch={name}"
 
-    def filled(found: re.Match[str]) -> str:
+    def filled(match: re.Match[str]) -> str:
         """A browser drops the query of the address of a form that only looks."""
-        form = found[0]
+        form = match[0]
         return form if 'method="post"' in form else f'{form}<input type="hidden" name="branch" value="{name}">'
 
     return FORM.sub(filled, LINK.sub(linked, html))

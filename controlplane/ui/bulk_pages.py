@@ -20,12 +20,12 @@ from controlplane.core.model.answers.wishes import ForeseenWish
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import Wish, foreseen
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven, require_named
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 
 MOST: Final = 500  # names at once
 FORM_BYTES: Final = 300_000
@@ -61,9 +61,9 @@ def _wish(text: str) -> Wish:
     return wish
 
 
-def _names(given: Iterable[str]) -> list[str]:
+def _names(chosen: Iterable[str]) -> list[str]:
     """Each once. Raises BadForm."""
-    names = list(dict.fromkeys(given))
+    names = list(dict.fromkeys(chosen))
     if len(names) > MOST:
         raise BadForm(f"{len(names)} names are too many for one form: choose at most {MOST}, or their dataflows")
     if not all(FLOW.fullmatch(name) or DATASET.fullmatch(name) for name in names):
@@ -71,56 +71,56 @@ def _names(given: Iterable[str]) -> list[str]:
     return names
 
 
-def _chosen(asked: Asking) -> list[str]:
-    return _names(asked.request.query_params.getlist("on"))
+def _chosen(page_request: PageRequest) -> list[str]:
+    return _names(page_request.request.query_params.getlist("on"))
 
 
-def _value(asked: Asking) -> BulkPage:
-    return _foreseen(asked, _wish(asked.query("do")), _chosen(asked))
+def _value(page_request: PageRequest) -> BulkPage:
+    return _foreseen(page_request, _wish(page_request.query("do")), _chosen(page_request))
 
 
-def _foreseen(asked: Asking, wish: Wish, names: list[str]) -> BulkPage:
+def _foreseen(page_request: PageRequest, wish: Wish, names: list[str]) -> BulkPage:
     """What is gone by now is told, and keeps no other from being told."""
-    there = [name for name in names if asked.may("view", name)]
+    there = [name for name in names if page_request.may("view", name)]
     try:
-        found = foreseen(asked.context, asked.branch, wish, there) if there else None
+        shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
     except NotFound:
-        there = [name for name in there if _is_there(asked, wish, name)]
-        found = foreseen(asked.context, asked.branch, wish, there) if there else None
-    gone = [name for name in names if name not in there]
-    return {"foreseen": seen(asked.context, found), "gone": gone, "refused": {}}
+        there = [name for name in there if _is_there(page_request, wish, name)]
+        shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
+    missing = [name for name in names if name not in there]
+    return {"foreseen": visible(page_request.context, shown), "gone": missing, "refused": {}}
 
 
-def _is_there(asked: Asking, wish: Wish, name: str) -> bool:
+def _is_there(page_request: PageRequest, wish: Wish, name: str) -> bool:
     try:
-        foreseen(asked.context, asked.branch, wish, [name])
+        foreseen(page_request.context, page_request.branch, wish, [name])
     except NotFound:
         return False
     return True
 
 
-def _shown(asked: Asking, page: BulkPage) -> Mapping[str, Any]:
-    found = page["foreseen"]
-    given = asked.query("do")
+def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
+    shown = page["foreseen"]
+    wish_text = page_request.query("do")
     return {
-        "label": LABELS[_wish(found["wish"] if found else given)],
-        "targets": " ".join(one["name"] for one in found["items"]) if found else "",
-        "back": own_path(asked.request.query_params.get("next", "/datasets")),
+        "label": LABELS[_wish(shown["wish"] if shown else wish_text)],
+        "targets": " ".join(item_shown["name"] for item_shown in shown["items"]) if shown else "",
+        "back": own_path(page_request.request.query_params.get("next", "/datasets")),
     }
 
 
-def _command(asked: Asking) -> str:
+def _command(page_request: PageRequest) -> str:
     """One for each name, each with the branch: one that lacked it would be a wish about main. A failure ends them."""
-    wish, names = asked.query("do"), asked.request.query_params.getlist("on")
+    wish, names = page_request.query("do"), page_request.request.query_params.getlist("on")
     command = COMMANDS.get(WISHES.get(wish, "pause"), "")
-    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
     shown = [
         f"{command} {name}{branch}"
         for name in names[:SHOWN_COMMANDS]
         if FLOW.fullmatch(name) or DATASET.fullmatch(name)
     ]
-    more = len(names) - len(shown)
-    return " && ".join(shown or [f"{command} NAME{branch}"]) + (f"  # and {more} more" if more else "")
+    rest = len(names) - len(shown)
+    return " && ".join(shown or [f"{command} NAME{branch}"]) + (f"  # and {rest} more" if rest else "")
 
 
 BULK = Page("bulk.html", _value, _shown, _command, is_of_branch=False)
@@ -132,7 +132,7 @@ async def carry_out(request: Request) -> Response:
 
 def _carry_out(request: Request, fields: Fields) -> Response:
     """For each by itself: what is refused for one keeps no other from being done."""
-    asked = proven(request, fields, "operate")
+    page_request = proven(request, fields, "operate")
     wish, names = _wish(fields.get("wish", "")), _names(fields.get("targets", "").split())
     do, refused = ACTIONS[wish].do, dict[str, str]()
     assert do is not None
@@ -140,16 +140,16 @@ def _carry_out(request: Request, fields: Fields) -> Response:
     def work() -> None:
         for name in names:
             try:
-                require_named(asked, "operate", name)
-                do(asked, {"target": name})
+                require_named(page_request, "operate", name)
+                do(page_request, {"target": name})
             except HeadgateError as error:
-                refused[name] = words(asked.context, str(error), " ".join(names))
+                refused[name] = words(page_request.context, str(error), " ".join(names))
 
-    once(asked, chosen_name(wish), fields, work)
+    once(page_request, chosen_name(wish), fields, work)
     if not refused:
         return done(own_path(fields.get("next", "/datasets")), chosen_name(wish))
-    page: BulkPage = {**_foreseen(asked, wish, names), "refused": refused}
-    return BULK.show(asked, page, overview.newest_event(asked.context), status=422)
+    page: BulkPage = {**_foreseen(page_request, wish, names), "refused": refused}
+    return BULK.show(page_request, page, overview.newest_event(page_request.context), status=422)
 
 
 ROUTES: list[Route] = [*both("/bulk", BULK), Route("/bulk", carry_out, methods=["POST"])]

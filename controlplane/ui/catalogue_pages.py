@@ -1,7 +1,4 @@
-"""The page of all datasets: words, what they have in common, and where the words were found.
-
-Does not belong here: which datasets are found (`operations.explore.catalogue`), what a page is (`page`).
-"""
+"""The page of all datasets: words, what they have in common, and where the words were found."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from starlette.routing import Route
 from controlplane.core import search
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import FACETS, catalogue
-from controlplane.operations.inspect.hidden import seen, words
-from controlplane.ui.asking import Asking
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 
 IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "is", "tag", "owner"})  # these have columns of their own
 LABELS: Mapping[FacetName, str] = {
@@ -31,31 +28,39 @@ LABELS: Mapping[FacetName, str] = {
 }
 
 
-def _chosen(asked: Asking) -> dict[FacetName, str]:
-    return {name: value for name in FACETS if (value := asked.query(name))}
+def _chosen(page_request: PageRequest) -> dict[FacetName, str]:
+    return {name: value for name in FACETS if (value := page_request.query(name))}
 
 
-def _catalogue(asked: Asking) -> Catalogue:
-    skip = number_of(asked.query("skip")) or 0
-    found = catalogue(asked.context, asked.branch, asked.query("q"), _chosen(asked), skip=skip)
-    sent = asked.request.url.query
+def _catalogue(page_request: PageRequest) -> Catalogue:
+    skip = number_of(page_request.query("skip")) or 0
+    answer = catalogue(
+        page_request.context, page_request.branch, page_request.query("q"), _chosen(page_request), skip=skip
+    )
+    sent = page_request.request.url.query
     return {
-        **found,
-        "items": seen(asked.context, found["items"]),
+        **answer,
+        "items": visible(page_request.context, answer["items"]),
         "facets": [
-            {**facet, "values": [{**one, "value": words(asked.context, one["value"], sent)} for one in facet["values"]]}
-            for facet in found["facets"]
+            {
+                **facet,
+                "values": [
+                    {**facet_value, "value": words(page_request.context, facet_value["value"], sent)}
+                    for facet_value in facet["values"]
+                ],
+            }
+            for facet in answer["facets"]
         ],
     }
 
 
-def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     def address(name: str | None = None, value: str | int = "") -> str:
-        """Of this page with another value of a facet, or another page."""
-        chosen: dict[str, str] = {str(facet): one for facet, one in page["chosen"].items()}
+        """The address of this page with another value of a facet, or another page number."""
+        chosen: dict[str, str] = {str(facet): chosen_value for facet, chosen_value in page["chosen"].items()}
         fields = {"q": page["query"], **chosen, **({} if name is None else {name: str(value)})}
-        told = urlencode({name: value for name, value in fields.items() if value})
-        return f"/datasets?{told}" if told else "/datasets"
+        query = urlencode({name: value for name, value in fields.items() if value})
+        return f"/datasets?{query}" if query else "/datasets"
 
     return {
         "address": address,
@@ -65,9 +70,9 @@ def _shown(asked: Asking, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001
     }
 
 
-def _command(asked: Asking) -> str:
-    words = [asked.query("q")] if asked.query("q") else []
-    words += [f"{name}:{value}" for name, value in _chosen(asked).items() if name in search.PREFIXES]
+def _command(page_request: PageRequest) -> str:
+    words = [page_request.query("q")] if page_request.query("q") else []
+    words += [f"{name}:{value}" for name, value in _chosen(page_request).items() if name in search.PREFIXES]
     return f"headgate search {' '.join(map(shlex.quote, words))}".rstrip() if words else "headgate status"
 
 

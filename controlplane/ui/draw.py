@@ -1,8 +1,5 @@
-"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes only, so that the
-content security policy needs no exception for styles.
-
-Does not belong here: where boxes stand (`layout`), markup (templates), what is shown (`views`).
-"""
+"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes only, so that
+the content security policy needs no exception for styles."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ TIP = 7  # pixels that an arrow's tip takes
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of a dataset's partitions, in 0 to 1: as they should be, to do, failed."""
+    """Shares of a dataset's partitions, in 0 to 1: done, failed, to do."""
 
     done: float = 1.0
     todo: float = 0.0
@@ -99,11 +96,11 @@ class Drawing:
 
 def graph(boxes: Sequence[Box], links: Iterable[Link], chosen: str | None = None, sizes: Sizes = RICH) -> Drawing:
     """Links whose ends are not both among the boxes are left out."""
-    known = {box.name: box for box in boxes}
-    shown = [link for link in links if link.source in known and link.target in known and link.source != link.target]
-    placed = place(list(known), [(link.source, link.target) for link in shown], sizes)
+    by_name = {box.name: box for box in boxes}
+    shown = [link for link in links if link.source in by_name and link.target in by_name and link.source != link.target]
+    placed = place(list(by_name), [(link.source, link.target) for link in shown], sizes)
     in_order = sorted(boxes, key=lambda box: placed.at[box.name])
-    drawn = [_link(link, placed, chosen, known) for link in sorted(shown, key=_layer)]
+    drawn = [_link(link, placed, chosen, by_name) for link in sorted(shown, key=_layer)]
     return Drawing(
         tuple(_box(box, placed.at[box.name], chosen, sizes) for box in in_order),
         tuple(drawn),
@@ -162,14 +159,14 @@ def path(points: Sequence[Spot]) -> str:
 def neighbourhood(name: str, links: Iterable[Link], *, up: int, down: int) -> set[str]:
     """The node, and those that lie so many steps before and after it."""
     every = list(links)
-    above, below, found = {name}, {name}, {name}
+    above, below, names = {name}, {name}, {name}
     for _ in range(up):
         above = {link.source for link in every if link.target in above}
-        found |= above
+        names |= above
     for _ in range(down):
         below = {link.target for link in every if link.source in below}
-        found |= below
-    return found
+        names |= below
+    return names
 
 
 def human(number: float) -> str:
@@ -224,33 +221,33 @@ class CellMap:
 
     @property
     def has_ranges(self) -> bool:
-        return any(one.cell.count > 1 for one in self.cells)
+        return any(drawn.cell.count > 1 for drawn in self.cells)
 
 
-def cells(found: Sequence[Cell]) -> CellMap:
+def cells(all_cells: Sequence[Cell]) -> CellMap:
     """A calendar where each key is of one day; else squares in the order of keys."""
-    days = _days(found)
-    steps = _steps(found)
-    if not are_days(found):
+    days = _days(all_cells)
+    steps = _steps(all_cells)
+    if not are_days(all_cells):
         drawn = tuple(
             DrawnCell(cell, (i % WIDE) * (CELL + GAP), (i // WIDE) * (CELL + GAP), steps[i])
-            for i, cell in enumerate(found)
+            for i, cell in enumerate(all_cells)
         )
-        rows = (len(found) + WIDE - 1) // WIDE
-        return CellMap(drawn, (), min(WIDE, len(found)) * (CELL + GAP), rows * (CELL + GAP))
-    return _calendar(days, found, steps)
+        rows = (len(all_cells) + WIDE - 1) // WIDE
+        return CellMap(drawn, (), min(WIDE, len(all_cells)) * (CELL + GAP), rows * (CELL + GAP))
+    return _calendar(days, all_cells, steps)
 
 
-def are_days(found: Sequence[Cell]) -> bool:
+def are_days(all_cells: Sequence[Cell]) -> bool:
     """Whether they make a calendar."""
-    days = _days(found)
+    days = _days(all_cells)
     return len(days) >= DAYS_FROM and (max(days) - min(days)).days <= CALENDAR_YEARS * 366
 
 
-def _days(found: Sequence[Cell]) -> dict[date, int]:
+def _days(all_cells: Sequence[Cell]) -> dict[date, int]:
     """Which cell is of which day; empty unless each is of another day."""
     days: dict[date, int] = {}
-    for i, cell in enumerate(found):
+    for i, cell in enumerate(all_cells):
         match = DAY.search(cell.last)
         if match is None or cell.count != 1:
             return {}
@@ -258,19 +255,19 @@ def _days(found: Sequence[Cell]) -> dict[date, int]:
             days[date(*map(int, match.groups()))] = i
         except ValueError:
             return {}
-    return days if len(days) == len(found) else {}
+    return days if len(days) == len(all_cells) else {}
 
 
-def _steps(found: Sequence[Cell]) -> list[int]:
+def _steps(all_cells: Sequence[Cell]) -> list[int]:
     """By rank, so that one huge partition does not hide how the others differ."""
-    ranked = sorted(cell.rows for cell in found)
+    ranked = sorted(cell.rows for cell in all_cells)
     cuts = [ranked[min(int(len(ranked) * part), len(ranked) - 1)] for part in STEPS] if ranked else []
     if len(set(ranked)) == 1:
-        return [3 if cell.rows else 0 for cell in found]
-    return [1 + sum(cell.rows > cut for cut in cuts) if cell.rows else 0 for cell in found]
+        return [3 if cell.rows else 0 for cell in all_cells]
+    return [1 + sum(cell.rows > cut for cut in cuts) if cell.rows else 0 for cell in all_cells]
 
 
-def _calendar(days: Mapping[date, int], found: Sequence[Cell], steps: Sequence[int]) -> CellMap:
+def _calendar(days: Mapping[date, int], all_cells: Sequence[Cell], steps: Sequence[int]) -> CellMap:
     """A column a week, a row a day of the week."""
     first, last = min(days), max(days)
     monday, step = first - timedelta(days=first.weekday()), DAY_CELL + GAP
@@ -279,7 +276,7 @@ def _calendar(days: Mapping[date, int], found: Sequence[Cell], steps: Sequence[i
     months: set[tuple[int, int]] = set()
     for day, i in sorted(days.items()):
         week, row = divmod((day - monday).days, 7)
-        drawn.append(DrawnCell(found[i], LEFT + week * step, TOP + row * step, steps[i]))
+        drawn.append(DrawnCell(all_cells[i], LEFT + week * step, TOP + row * step, steps[i]))
         if (day.year, day.month) not in months and day.day <= 7:
             months.add((day.year, day.month))
             text = f"{day:%b %Y}" if day.month == 1 else f"{day:%b}"

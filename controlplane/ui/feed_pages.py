@@ -1,7 +1,6 @@
 """The page of feeds: what this namespace offers, what it is offered, and what its dataflows follow.
 
-What is offered, and to whom, is told to administrators of the whole namespace alone. Does not belong here: forms of the
-page (`actions`), what a page is (`page`).
+What is offered, and to whom, is told to administrators of the whole namespace alone.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing_extensions import TypedDict
 from controlplane.core.model.answers.feeds import FeedEntry, FeedReading, OfferedFeed
 from controlplane.operations.desired import feeds
 from controlplane.operations.inspect import feed_reading
-from controlplane.operations.inspect.hidden import seen
-from controlplane.ui.asking import Asking
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.rights import may
 
 
@@ -31,25 +30,25 @@ class FeedsPage(TypedDict):
     reading: list[FeedReading]
 
 
-def _feeds(asked: Asking) -> FeedsPage:
-    sees_all = may(asked.token, "admin")  # which nobody is who sees some names only
+def _feeds(page_request: PageRequest) -> FeedsPage:
+    sees_all = may(page_request.token, "admin")  # which nobody is who sees some names only
     return {
-        "feeds": feeds.listing(asked.context) if sees_all else None,
-        "offered": feeds.offered(asked.context) if asked.is_of_all_names else [],
-        "reading": seen(asked.context, feed_reading.reading(asked.context, asked.branch)),
+        "feeds": feeds.listing(page_request.context) if sees_all else None,
+        "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],
+        "reading": visible(page_request.context, feed_reading.reading(page_request.context, page_request.branch)),
     }
 
 
-def _shown(asked: Asking, page: FeedsPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: FeedsPage) -> Mapping[str, Any]:
     """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a blueprint, by feed."""
     read_by: dict[tuple[str, str], list[str]] = {}
-    for one in page["reading"]:
-        read_by.setdefault((one["namespace"], one["feed"]), []).append(one["dataset"])
-    own = asked.context.namespace
+    for feed in page["reading"]:
+        read_by.setdefault((feed["namespace"], feed["feed"]), []).append(feed["dataset"])
+    own = page_request.context.namespace
     blueprints = {
-        (one["namespace"], one["feed"]): f"read: {{connector: feed, feed: {one['feed']}"
-        + ("}" if one["namespace"] == own else f", namespace: {one['namespace']}}}")
-        for one in page["offered"]
+        (feed["namespace"], feed["feed"]): f"read: {{connector: feed, feed: {feed['feed']}"
+        + ("}" if feed["namespace"] == own else f", namespace: {feed['namespace']}}}")
+        for feed in page["offered"]
     }
     return {"read_by": read_by, "blueprints": blueprints, "namespace": own}
 

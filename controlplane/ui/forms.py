@@ -1,7 +1,4 @@
-"""What a form of a page brings, and addresses of ours made from those of a request.
-
-Does not belong here: what is done about a form.
-"""
+"""What a form of a page brings, and addresses of ours made from those of a request."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ async def fields_of(request: Request, most_bytes: int = FORM_BYTES) -> dict[str,
         if len(body) > most_bytes:
             return {}
     try:
-        found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        values_by_name = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         return {}
-    fields = {name: values[0] for name, values in found.items()}
+    fields = {name: values[0] for name, values in values_by_name.items()}
     request.state.form = " ".join(fields.values())
     return fields
 

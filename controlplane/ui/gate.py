@@ -2,8 +2,7 @@
 
 A cookie names a session. Whatever is not a look needs two proofs beside it: that a page of our own sent it (by headers
 that scripts cannot set), and a text that only pages of this session know. The Host has to be one of ours for a cookie
-to count, so that a name that somebody else bends to our address opens nothing. Does not belong here: how long sessions
-live (`operations`), and tokens of programs (`api.access`).
+to count, so that a name that somebody else bends to our address opens nothing.
 """
 
 from __future__ import annotations
@@ -82,14 +81,14 @@ def session_text(headers: Headers, hosts: Collection[str]) -> str | None:
     """What the request's cookie holds, if cookies count for this host."""
     cookies = cookie_parser(headers.get("cookie", ""))
     plain = cookies.get(COOKIE) if is_loopback(host_of(headers)) else None
-    found = cookies.get(SECURE_COOKIE) or plain
-    if found:
+    cookie = cookies.get(SECURE_COOKIE) or plain
+    if cookie:
         require_host(headers, hosts)
-    return found or None
+    return cookie or None
 
 
 def session_token(
-    store: Store, hosts: Collection[str], method: str, headers: Headers, given: str | None = None
+    store: Store, hosts: Collection[str], method: str, headers: Headers, proof: str | None = None
 ) -> Token | None:
     """The token of the session that a request's cookie names; None without one. `given`: the proof that a form brought,
     where it is not in a header. Raises NotProven, WrongHost."""
@@ -97,7 +96,7 @@ def session_token(
     if text is None:
         return None
     if method not in LOOKS:
-        require_proof(headers, text, headers.get(PROOF_HEADER, "") if given is None else given)
+        require_proof(headers, text, headers.get(PROOF_HEADER, "") if proof is None else proof)
     return browser_sessions.authenticate(store, text)
 
 
@@ -106,10 +105,10 @@ def proof_of(text: str) -> str:
     return sha256(_TAG + text.encode("utf-8", "replace")).hexdigest()
 
 
-def require_proof(headers: Headers, text: str, given: str) -> None:
+def require_proof(headers: Headers, text: str, proof: str) -> None:
     """Raises NotProven."""
     require_same_origin(headers)
-    if not hmac.compare_digest(proof_of(text).encode(), given.encode("utf-8", "replace")):
+    if not hmac.compare_digest(proof_of(text).encode(), proof.encode("utf-8", "replace")):
         raise NotProven("this page is older than the session: load it again, and repeat what you did")
 
 

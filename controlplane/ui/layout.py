@@ -3,7 +3,7 @@
 Columns by longest path; long edges get a waypoint in each column that they cross; order within a column by
 barycentres, of which the order with the fewest crossings is kept; heights by isotonic regression (pool adjacent
 violators), which is the least movement from where neighbours pull that keeps the order and the gaps. Same graph, same
-picture: nothing is random. Does not belong here: lines and markup (`draw`).
+picture: nothing is random.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def place(nodes: Sequence[str], edges: Iterable[Edge], sizes: Sizes = Sizes()) -
     parts = _connected(nodes, distinct)
     if len(parts) <= 1:
         return _connected_placed(nodes, distinct, sizes, sizes.margin)
-    whole = {name: number for number, part in enumerate(parts) for name in part}
+    part_of = {name: number for number, part in enumerate(parts) for name in part}
     of_part: list[list[Edge]] = [[] for _ in parts]
     for edge in distinct:
-        of_part[whole[edge[0]]].append(edge)
+        of_part[part_of[edge[0]]].append(edge)
     placed = [_connected_placed(part, of_part[i], sizes, 0) for i, part in enumerate(parts)]
     return _packed(placed, sizes)
 
@@ -175,14 +175,14 @@ def _columns(
     up: dict[Point, list[Point]] = defaultdict(list)
     down: dict[Point, list[Point]] = defaultdict(list)
     chains: dict[Edge, list[Point]] = {}
-    known: set[Point] = set()
+    points: set[Point] = set()
     for a, b in edges:
         chain: list[Point] = []
         before = Point(a)
         for column in range(rank[a] + 1, rank[b]):
             point = Point(a, column)  # edges that leave one node share their way: one bundle, fewer lines
-            if point not in known:
-                known.add(point)
+            if point not in points:
+                points.add(point)
                 columns[column].append(point)
                 down[before].append(point)
                 up[point].append(before)
@@ -208,9 +208,9 @@ def _ordered(columns: Columns, up: Near, down: Near) -> tuple[Columns, int]:
             weight = {point: _middle([position[p] for p in near.get(point, ())], position[point]) for point in column}
             column.sort(key=weight.__getitem__)
             position.update({point: i for i, point in enumerate(column)})
-        found = _crossings(columns, down, position)
-        if found < fewest:
-            best, fewest, stale = [list(column) for column in columns], found, 0
+        crossings = _crossings(columns, down, position)
+        if crossings < fewest:
+            best, fewest, stale = [list(column) for column in columns], crossings, 0
         else:
             stale += 1
     return best, fewest
@@ -226,22 +226,22 @@ def _crossings(columns: Columns, down: Near, position: Mapping[Point, int]) -> i
     for column in columns[:-1]:
         targets = [sorted(position[p] for p in down.get(point, ())) for point in column]
         counts = [0] * (2 + max((t for some in targets for t in some), default=0))
-        seen = 0
+        counted = 0
         for some in targets:
             for target in some:
-                total += seen - _below(counts, target + 1)
+                total += counted - _below(counts, target + 1)
             for target in some:
                 _add(counts, target + 1)
-                seen += 1
+                counted += 1
     return total
 
 
 def _below(counts: Sequence[int], i: int) -> int:
-    found = 0
+    total = 0
     while i:
-        found += counts[i]
+        total += counts[i]
         i &= i - 1
-    return found
+    return total
 
 
 def _add(counts: list[int], i: int) -> None:
@@ -266,8 +266,8 @@ def _heights(columns: Columns, up: Near, down: Near, sizes: Sizes) -> dict[Point
         for i in range(len(columns)) if is_forwards else reversed(range(len(columns))):
             column, steps = columns[i], offsets[i]
             wished = _wished(column, steps, y, _pulls(first, second, y, both=is_late))
-            for point, step, found in zip(column, steps, _monotone(wished), strict=True):
-                y[point] = found + step
+            for point, step, height in zip(column, steps, _monotone(wished), strict=True):
+                y[point] = height + step
     return y
 
 

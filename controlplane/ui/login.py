@@ -1,7 +1,7 @@
 """Signing in and out: a token in a form, or a link that works once, becomes a session in a cookie.
 
 A link is followed by a button and not by opening it: what opens addresses by itself would use it up, and looks change
-nothing. Does not belong here: how long sessions live (`operations`).
+nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.namespaces import DEFAULT, is_name, of_text
 from controlplane.operations.desired import browser_sessions, namespaces, tokens
 from controlplane.ui import gate, rendering
-from controlplane.ui.asking import PageServices
 from controlplane.ui.forms import fields_of, own_path
+from controlplane.ui.page_request import PageServices
 from controlplane.ui.rights import sees_pages
 from controlplane.ui.tries import Tries
 
@@ -28,9 +28,9 @@ LINK_OVER = "this link was used before, or is older than five minutes: `headgate
 
 
 def _services(request: Request) -> PageServices:
-    found: PageServices = request.app.state.services
-    gate.require_host(request.headers, found.hosts)
-    return found
+    services: PageServices = request.app.state.services
+    gate.require_host(request.headers, services.hosts)
+    return services
 
 
 def sign_in_page(request: Request) -> Response:
@@ -44,12 +44,12 @@ def form(
     """`namespace`: to which people sign in by an issuer, where the request does not say it. A token names its own."""
     services: PageServices = request.app.state.services
     place = namespace_of(request) if namespace is None else namespace
-    asked = {"next": onward} | ({} if place == DEFAULT else {"namespace": place})
+    parameters = {"next": onward} | ({} if place == DEFAULT else {"namespace": place})
     shown = {
         "onward": onward,
         "fault": fault,
         "issuer": services.sign_on.label if services.sign_on else "",
-        "start": f"/login/start?{urlencode(asked)}",
+        "start": f"/login/start?{urlencode(parameters)}",
         "namespace": place,
         "is_chosen": place != DEFAULT or len(namespaces.names(services.store)) > 1,
     }
@@ -59,9 +59,9 @@ def form(
 def namespace_of(request: Request) -> str:
     """To which somebody wants to sign in: what the address says, or else where the browser's last session was. Nobody
     is told whether there is such a namespace."""
-    asked = request.query_params.get("namespace", "").strip()
-    if asked:
-        return named(asked)
+    name = request.query_params.get("namespace", "").strip()
+    if name:
+        return named(name)
     cookies = request.cookies
     return of_text(cookies.get(gate.SECURE_COOKIE) or cookies.get(gate.COOKIE) or "")
 

@@ -1,7 +1,4 @@
-"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing.
-
-Does not belong here: which commits are one wave (`operations.explore.waves`), and pictures (`pictures`).
-"""
+"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave, WaveAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.explore import waves as past
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 
 WAVES: Final = 7  # on the line of a dataflow
 LOOKED_THROUGH: Final = 200  # waves, for the one of a time
@@ -32,7 +29,7 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
     if not id:
         return None
     try:
-        return seen(ctx, past.wave(ctx, branch, id))
+        return visible(ctx, past.wave(ctx, branch, id))
     except NotFound:
         raise past.no_wave(branch, id) from None
 
@@ -40,10 +37,10 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
 def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
     point = point_of(at, at)
     if isinstance(point, Moment):
-        for one in seen(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
-            began = point_of(one["at"], one["at"])
+        for wave in visible(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
+            began = point_of(wave["at"], wave["at"])
             if isinstance(began, Moment) and began.milliseconds <= point.milliseconds:
-                return one["id"]
+                return wave["id"]
     raise NotFound(f"no wave of {flow} is known that had begun at {at}")
 
 
@@ -55,13 +52,13 @@ def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tu
         for step in wave["steps"]
         if not step["stopped"] and now.get(step["dataset"], ("", 0))[1] == step["generation"]
     }
-    found: dict[str, None] = {}
+    waiting: dict[str, None] = {}
     for edge in edges:
-        is_fed = edge["source"] in newest or edge["source"] in found
+        is_fed = edge["source"] in newest or edge["source"] in waiting
         target = edge["target"]
         if is_fed and target not in newest and now.get(target, ("", 0))[0] in STUCK:
-            found[target] = None
-    return list(found)
+            waiting[target] = None
+    return list(waiting)
 
 
 def headline(wave: Wave) -> str:
@@ -83,9 +80,9 @@ def headline(wave: Wave) -> str:
 
 def _keys(wave: Wave) -> str:
     """`2025-03-02.csv arrived`, `a.csv, b.csv and others changed`."""
-    kinds = {one["change"] for one in wave["keys"]}
+    kinds = {wave_key["change"] for wave_key in wave["keys"]}
     verb = ARRIVED[next(iter(kinds))] if len(kinds) == 1 else "changed"
-    names = [one["partition"] or "the whole" for one in wave["keys"]]
+    names = [wave_key["partition"] or "the whole" for wave_key in wave["keys"]]
     if wave["more_keys"]:
         return f"{', '.join(names)} and others {verb}"
     *first, last = names

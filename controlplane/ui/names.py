@@ -1,4 +1,4 @@
-"""What names look like in addresses and forms. Does not belong here: whether somebody has one."""
+"""What names look like in addresses and forms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a page is: one value, as HTML or, at the same path with `.json`, as it is.
-
-Does not belong here: which pages there are (`pages` and its neighbours), what a value has (`views`).
-"""
+"""What a page is: one value, as HTML or, at the same path with `.json`, as it is."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from controlplane.core.rights import may_see_part
 from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
 from controlplane.ui.actions import ACTIONS, TOLD
-from controlplane.ui.asking import Asking, asking
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import DATASET, FLOW
+from controlplane.ui.page_request import PageRequest, page_request_of
 from controlplane.ui.rights import Permission
 
 V = TypeVar("V")
@@ -38,55 +35,63 @@ class Page(Generic[V]):
     `is_of_branch`: it is another page in another branch, and so is what the command shows."""
 
     template: str
-    value: Callable[[Asking], V]
-    shown: Callable[[Asking, V], Mapping[str, Any]]
-    command: Callable[[Asking], str]
+    value: Callable[[PageRequest], V]
+    shown: Callable[[PageRequest, V], Mapping[str, Any]]
+    command: Callable[[PageRequest], str]
     permission: Permission = "view"
     is_of_branch: bool = True
 
     def __call__(self, request: Request) -> Response:
         """As JSON where the path or the Accept header says so."""
-        asked = asking(request)
-        asked.require(self.permission)
-        after = overview.newest_event(asked.context)  # before the value: what comes in between is shown twice
-        value = self.value(asked)
+        page_request = page_request_of(request)
+        page_request.require(self.permission)
+        after = overview.newest_event(page_request.context)  # before the value: what comes in between is shown twice
+        value = self.value(page_request)
         if wants_json(request):
             return JSONResponse(value)
-        return self.show(asked, value, after)
+        return self.show(page_request, value, after)
 
-    def show(self, asked: Asking, value: V, after: int, *, status: int = 200) -> Response:
+    def show(self, page_request: PageRequest, value: V, after: int, *, status: int = 200) -> Response:
         """As HTML. `after`: the newest event that the value knows of."""
-        request, part = asked.request, asked.query("part")
+        request, part = page_request.request, page_request.query("part")
         path, mark, query = own_address(request).partition("?")
         twin = ("/index.json" if path == "/" else f"{path}{TWIN}") + mark + query
         shown = {
             "page": value,
             "twin": twin,
             "here": path,
-            "asked": asked,
+            "asked": page_request,
             "after": after,
             "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
             "onward": own_address(request, without=("part",)),
             "part_url": lambda part: own_address(request, part=part),
             "commands": [
-                ("Shell", self._command(asked)),
-                ("curl", f"{CURL} {shlex.quote(asked.origin + twin)}"),
+                ("Shell", self._command(page_request)),
+                ("curl", f"{CURL} {shlex.quote(page_request.origin + twin)}"),
             ],
-            **self.shown(asked, value),
+            **self.shown(page_request, value),
         }
-        answer = _rendered(asked, self.template, shown, part=part, status=status)
+        answer = _rendered(page_request, self.template, shown, part=part, status=status)
         if shown["done"]:
             answer.delete_cookie(TOLD, path="/")
         return answer
 
-    def _command(self, asked: Asking) -> str:
-        is_elsewhere = self.is_of_branch and asked.branch != MAIN
-        return f"{self.command(asked)} --branch {asked.branch}" if is_elsewhere else self.command(asked)
+    def _command(self, page_request: PageRequest) -> str:
+        is_elsewhere = self.is_of_branch and page_request.branch != MAIN
+        return (
+            f"{self.command(page_request)} --branch {page_request.branch}"
+            if is_elsewhere
+            else self.command(page_request)
+        )
 
 
-def _rendered(asked: Asking, template: str, shown: Mapping[str, Any], *, part: str, status: int) -> Response:
+def _rendered(
+    page_request: PageRequest, template: str, shown: Mapping[str, Any], *, part: str, status: int
+) -> Response:
     try:
-        return rendering.page(asked.request, template, shown, status=status, part=part, branch=asked.branch)
+        return rendering.page(
+            page_request.request, template, shown, status=status, part=part, branch=page_request.branch
+        )
     except KeyError:
         if part:
             raise NotFound("this page has no such part") from None
@@ -104,8 +109,8 @@ def is_twin(request: Request) -> bool:
     return bool(getattr(request.state, "is_twin", False))
 
 
-def named(asked: Asking, kind: str, pattern: re.Pattern[str]) -> str:
-    name = str(asked.request.path_params["name"])
+def named(page_request: PageRequest, kind: str, pattern: re.Pattern[str]) -> str:
+    name = str(page_request.request.path_params["name"])
     if not pattern.fullmatch(name):
         raise no_such(kind)
     return name
@@ -116,31 +121,31 @@ def no_such(kind: str) -> NotFound:
     return NotFound(f"there is no {kind} of this name")
 
 
-def flow_of(asked: Asking) -> str:
+def flow_of(page_request: PageRequest) -> str:
     """One that is seen whole. Raises NotFound."""
-    name = named(asked, "dataflow", FLOW)
-    if not asked.may("view", name):
+    name = named(page_request, "dataflow", FLOW)
+    if not page_request.may("view", name):
         raise no_such("dataflow")
     return name
 
 
-def part_of_flow(asked: Asking) -> str:
+def part_of_flow(page_request: PageRequest) -> str:
     """One that is seen in part, or whole. Raises NotFound."""
-    name = named(asked, "dataflow", FLOW)
-    if not may_see_part(asked.token.principal, name):
+    name = named(page_request, "dataflow", FLOW)
+    if not may_see_part(page_request.token.principal, name):
         raise no_such("dataflow")
     return name
 
 
-def dataset_of(asked: Asking) -> str:
+def dataset_of(page_request: PageRequest) -> str:
     """Raises NotFound."""
-    name = named(asked, "dataset", DATASET)
-    if not asked.may("view", name):
+    name = named(page_request, "dataset", DATASET)
+    if not page_request.may("view", name):
         raise no_such("dataset")
     return name
 
 
-def nothing(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def nothing(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     """For templates that need no more than the value."""
     return {}
 

@@ -1,7 +1,4 @@
-"""Pages of what there is: home, dataflows, datasets, texts.
-
-Does not belong here: what a page is (`page`), what a value has (`views`), pictures (`pictures`).
-"""
+"""Pages of what there is: home, dataflows, datasets, texts."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from starlette.routing import Route
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.actions import LONGEST_KEY
-from controlplane.ui.asking import Asking
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.ranges import Within
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
@@ -32,26 +29,30 @@ from controlplane.ui.values import (
 NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
-def _home(asked: Asking) -> HomePage:
-    return views.home(asked.context, asked.branch)
+def _home(page_request: PageRequest) -> HomePage:
+    return views.home(page_request.context, page_request.branch)
 
 
-def _flows(asked: Asking) -> FlowsPage:
-    return views.flows(asked.context, asked.branch, asked.query("q"), asked.query("state"))
+def _flows(page_request: PageRequest) -> FlowsPage:
+    return views.flows(page_request.context, page_request.branch, page_request.query("q"), page_request.query("state"))
 
 
-def _flow_value(asked: Asking) -> FlowPage:
-    past = views.Past(asked.query("wave"), asked.query("at"), asked.query("before"))
-    return views.flow(asked.context, asked.branch, part_of_flow(asked), past)
+def _flow_value(page_request: PageRequest) -> FlowPage:
+    past = views.Past(page_request.query("wave"), page_request.query("at"), page_request.query("before"))
+    return views.flow(page_request.context, page_request.branch, part_of_flow(page_request), past)
 
 
-def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
+def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
     """The list is the equal of the picture: worst first."""
     status = page["status"]
     things = {t["name"]: t for t in (*status["datasets"], *status["targets"])}
-    rows = [{**one, **things[one["name"]]} for one in page["components"]["items"] if one["name"] in things]
+    rows = [
+        {**component, **things[component["name"]]}
+        for component in page["components"]["items"]
+        if component["name"] in things
+    ]
     rows.sort(key=lambda row: (views.WORST_FIRST.index(row["state"]), row["name"]))
-    chosen, wave = asked.query("on"), page["moment"]
+    chosen, wave = page_request.query("on"), page["moment"]
     on = next((row for row in rows if row["name"] == chosen), None)
     return {
         "target": page["summary"]["name"],
@@ -63,41 +64,41 @@ def _flow_shown(asked: Asking, page: FlowPage) -> Mapping[str, Any]:
     }
 
 
-def _dataset_value(asked: Asking) -> DatasetPage:
-    with_records = may(asked.token, "data")
-    name = dataset_of(asked)
-    chosen = number_of(asked.query("gen"))
+def _dataset_value(page_request: PageRequest) -> DatasetPage:
+    with_records = may(page_request.token, "data")
+    name = dataset_of(page_request)
+    chosen = number_of(page_request.query("gen"))
     return views.dataset(
-        asked.context,
-        asked.branch,
+        page_request.context,
+        page_request.branch,
         name,
-        asked.services.render,
+        page_request.services.render,
         chosen=chosen,
-        within=_within(asked),
+        within=_within(page_request),
         with_records=with_records,
     )
 
 
-def _within(asked: Asking) -> Within:
+def _within(page_request: PageRequest) -> Within:
     """Keys may be longer than what anybody would type."""
-    given = asked.request.query_params
-    after, last = given.get("from"), given.get("to")
+    parameters = page_request.request.query_params
+    after, last = parameters.get("from"), parameters.get("to")
     return Within(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
 
 
-def _dataset_shown(asked: Asking, page: DatasetPage) -> Mapping[str, Any]:
-    found = page["dataset"]
-    is_lost = found["state"] == "waiting" and "--accept-deletes" in (found["reason"] or "")
+def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
+    shown = page["dataset"]
+    is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
     return {
-        "target": found["name"],
-        "loss": (found["reason"] or "").partition(";")[0] if is_lost else "",
+        "target": shown["name"],
+        "loss": (shown["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
-        "within": _within(asked),
+        "within": _within(page_request),
         "causes_found": list(told_causes(page["why"]["tree"])),
         "first_with": _first_with(page),
         "numbers": NUMBERS,
-        "url": asked.origin,
+        "url": page_request.origin,
     }
 
 
@@ -106,8 +107,8 @@ def told_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, Why
     if node is None:
         return
     yield depth, node
-    for one in node["inputs"]:
-        yield from told_causes(one, depth + 1)
+    for cause in node["inputs"]:
+        yield from told_causes(cause, depth + 1)
 
 
 def _first_with(page: DatasetPage) -> Mapping[str, int]:
@@ -116,30 +117,32 @@ def _first_with(page: DatasetPage) -> Mapping[str, int]:
     return {entry["root"]: entry["generation"] for entry in (history["items"] if history else [])}
 
 
-def _blueprint(asked: Asking) -> BlueprintPage:
-    return views.blueprint(asked.context, asked.branch, flow_of(asked), number_of(asked.query("rev")))
+def _blueprint(page_request: PageRequest) -> BlueprintPage:
+    return views.blueprint(
+        page_request.context, page_request.branch, flow_of(page_request), number_of(page_request.query("rev"))
+    )
 
 
-def _keys(asked: Asking) -> KeysPage:  # noqa: ARG001  # as all pages
+def _keys(page_request: PageRequest) -> KeysPage:  # noqa: ARG001  # as all pages
     return views.keys()
 
 
-def _states(asked: Asking, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _states(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"worst": views.WORST_FIRST}
 
 
-def _flow_command(asked: Asking) -> str:
-    wave = asked.query("wave")
-    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {part_of_flow(asked)}"
+def _flow_command(page_request: PageRequest) -> str:
+    wave = page_request.query("wave")
+    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {part_of_flow(page_request)}"
 
 
-def _dataset_command(asked: Asking) -> str:
-    within, name = _within(asked), dataset_of(asked)
+def _dataset_command(page_request: PageRequest) -> str:
+    within, name = _within(page_request), dataset_of(page_request)
     if within.is_all:
         return f"headgate why {name}"
-    told = [f"--from {shlex.quote(within.after)}"] if within.after is not None else []
-    told += [f"--to {shlex.quote(within.last)}"] if within.last is not None else []
-    return " ".join(["headgate ranges", name, *told])
+    options = [f"--from {shlex.quote(within.after)}"] if within.after is not None else []
+    options += [f"--to {shlex.quote(within.last)}"] if within.last is not None else []
+    return " ".join(["headgate ranges", name, *options])
 
 
 HOME = Page("home.html", _home, _states, lambda _: "headgate status")

@@ -1,7 +1,4 @@
-"""From values of pages to pictures: which boxes and cells there are, and what stands in them.
-
-Does not belong here: where they stand (`draw`, `layout`).
-"""
+"""From values of pages to pictures: which boxes and cells there are, and what stands in them."""
 
 from __future__ import annotations
 
@@ -53,7 +50,9 @@ class _Moment:
     def of(cls, page: FlowPage) -> _Moment:
         wave, status = page["moment"], page["status"]
         steps = {step["dataset"]: step for step in wave["steps"]} if wave else {}
-        states: dict[str, State] = {one["name"]: one["state"] for one in (*status["datasets"], *status["targets"])}
+        states: dict[str, State] = {
+            thing["name"]: thing["state"] for thing in (*status["datasets"], *status["targets"])
+        }
         exported = frozenset(wave["exports"] if wave else ())
         return cls(steps, {name: states[name] for name in page["stuck"]}, exported, is_now=wave is None)
 
@@ -87,8 +86,8 @@ def _sub_of(step: WaveCommit) -> str:
     return f"{some} of {_counted(partitions, 'part')} changed"
 
 
-def _links(found: ComponentsAnswer) -> list[draw.Link]:
-    return [draw.Link(e["source"], e["target"], e["mode"], e["reason"]) for e in found["edges"]]
+def _links(answer: ComponentsAnswer) -> list[draw.Link]:
+    return [draw.Link(e["source"], e["target"], e["mode"], e["reason"]) for e in answer["edges"]]
 
 
 def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
@@ -100,15 +99,15 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
     late = {d["name"] for d in status["datasets"] if overdue(d)}
     return [
         draw.Box(
-            one["name"],
-            one["kind"],
-            states[one["name"]],
-            subs.get(one["name"], f"of {one['name'].partition('.')[0]}"),
-            share=BARS.get(states[one["name"]], TO_DO),
-            badge="overdue" if one["name"] in late else "",
+            component["name"],
+            component["kind"],
+            states[component["name"]],
+            subs.get(component["name"], f"of {component['name'].partition('.')[0]}"),
+            share=BARS.get(states[component["name"]], TO_DO),
+            badge="overdue" if component["name"] in late else "",
         )
-        for one in page["components"]["items"]
-        if one["name"] in states
+        for component in page["components"]["items"]
+        if component["name"] in states
     ]
 
 
@@ -125,9 +124,9 @@ def _counted(number: int, name: str) -> str:
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
     """A dataset with what it reads and who reads it; None where they are too many to be told apart."""
     boxes = [
-        draw.Box(one["name"], one["kind"], page["states"][one["name"]], "")
-        for one in page["near"]["items"]
-        if one["name"] in page["states"]
+        draw.Box(component["name"], component["kind"], page["states"][component["name"]], "")
+        for component in page["near"]["items"]
+        if component["name"] in page["states"]
     ]
     if len(boxes) > NEIGHBOURS:
         return None
@@ -159,10 +158,13 @@ def words_of(cell: draw.Cell) -> str:
 def of_partitions(page: DatasetPage) -> draw.CellMap:
     if page["ranges"] is not None:
         return draw.cells(ranges.cells_of(page["ranges"]))
-    found = page["partitions"]
-    if found is None or not is_dataset(page["dataset"]):
+    page_of_keys = page["partitions"]
+    if page_of_keys is None or not is_dataset(page["dataset"]):
         return draw.CellMap()
-    changed = {one["partition"] for one in page["changed"]["partitions"]} if page["changed"] else set[str]()
+    changed = {change["partition"] for change in page["changed"]["partitions"]} if page["changed"] else set[str]()
     return draw.cells(
-        [draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed) for i in found["items"]]
+        [
+            draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed)
+            for i in page_of_keys["items"]
+        ]
     )

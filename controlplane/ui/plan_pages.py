@@ -1,7 +1,4 @@
-"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned.
-
-Does not belong here: what a page is (`page`), the plan (`operations`).
-"""
+"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned."""
 
 from __future__ import annotations
 
@@ -24,12 +21,12 @@ from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import hidden, overview, views
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.actions import BadForm, Fields, done, once, proven
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
 from controlplane.ui.page import CURL, Page, both, no_such, wants_json
+from controlplane.ui.page_request import PageRequest
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
@@ -52,10 +49,10 @@ class PlanPage(TypedDict):
     refused: str | None
 
 
-def _plan(asked: Asking) -> PlanPage:
-    page = _empty(asked, _flow_named(asked.query("flow")))
-    found = overview.plan(asked.context, asked.branch, [page["flow"]] if page["flow"] else None)
-    page["plan"] = _cut(seen(asked.context, found))
+def _plan(page_request: PageRequest) -> PlanPage:
+    page = _empty(page_request, _flow_named(page_request.query("flow")))
+    answer = overview.plan(page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None)
+    page["plan"] = _cut(visible(page_request.context, answer))
     return page
 
 
@@ -65,17 +62,21 @@ def _flow_named(name: str) -> str:
     return name
 
 
-def _empty(asked: Asking, flow: str) -> PlanPage:
+def _empty(page_request: PageRequest, flow: str) -> PlanPage:
     """With the stored text. Raises NotFound."""
-    if flow and not asked.may("view", flow):
+    if flow and not page_request.may("view", flow):
         raise no_such("dataflow")
-    found = seen(asked.context, blueprints.dataflow(asked.context, asked.branch, flow)) if flow else None
-    every = (one["name"] for one in blueprints.dataflows(asked.context, asked.branch))
+    dataflow = (
+        visible(page_request.context, blueprints.dataflow(page_request.context, page_request.branch, flow))
+        if flow
+        else None
+    )
+    every = (entry_of_flow["name"] for entry_of_flow in blueprints.dataflows(page_request.context, page_request.branch))
     return {
-        "dataflows": [name for name in every if asked.may("view", name)],
+        "dataflows": [name for name in every if page_request.may("view", name)],
         "flow": flow,
-        "file": found["file"] if found else "blueprint.yaml",
-        "text": found["text"] if found else "",
+        "file": dataflow["file"] if dataflow else "blueprint.yaml",
+        "text": dataflow["text"] if dataflow else "",
         "is_draft": False,
         "plan": None,
         "problems": [],
@@ -87,13 +88,13 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
     return {**plan, "items": plan["items"][:ITEMS], "next": str(ITEMS) if len(plan["items"]) > ITEMS else None}
 
 
-def _shown(asked: Asking, page: PlanPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     """What a draft is planned by elsewhere has the draft in it; a GET of this address is about the stored text."""
     if not page["is_draft"]:
         return {"basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
-    branch = "" if asked.branch == MAIN else f" --branch {asked.branch}"
-    call = f"{CURL} {shlex.quote(f'{asked.origin}/v1/blueprints?branch={asked.branch}&dry_run=true')}"
+    branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
+    call = f"{CURL} {shlex.quote(f'{page_request.origin}/v1/blueprints?branch={page_request.branch}&dry_run=true')}"
     return {
         "basis": json.dumps(basis) if basis else "",
         "twin": "",
@@ -119,60 +120,69 @@ async def draft(request: Request) -> Response:
 
 def _draft(request: Request, fields: Fields) -> Response:
     """A plan of the text, or just what was planned. What is refused keeps the text, and says why."""
-    asked = proven(request, fields, "edit")
-    page = _empty(asked, _flow_named(fields.get("flow", "")))
+    page_request = proven(request, fields, "edit")
+    page = _empty(page_request, _flow_named(fields.get("flow", "")))
     page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True
-    source = _source(asked, page)
+    source = _source(page_request, page)
     if fields.get("do") == "check":
-        return JSONResponse({"problems": _problems(asked, source)})
+        return JSONResponse({"problems": _problems(page_request, source)})
     status = 200
     if fields.get("do") == "apply":
         try:
-            return _applied(asked, fields, source)
+            return _applied(page_request, fields, source)
         except PlanMoved as error:
-            page["refused"], status = _told(asked, page, str(error)), MOVED
+            page["refused"], status = _redacted(page_request, page, str(error)), MOVED
         except HeadgateError as error:
-            page["refused"], status = _told(asked, page, str(error)), 422
-    page = _planned(asked, page, source)
+            page["refused"], status = _redacted(page_request, page, str(error)), 422
+    page = _planned(page_request, page, source)
     if wants_json(request):
         return JSONResponse(page, status)
-    return PLAN.show(asked, page, overview.newest_event(asked.context), status=status)
+    return PLAN.show(page_request, page, overview.newest_event(page_request.context), status=status)
 
 
-def _problems(asked: Asking, source: blueprints.Source) -> list[ProblemDetail]:
-    found = blueprints.problems(asked.context, asked.branch, [source])
-    return [hidden.problem(asked.context, views.problem(one), source.text) for one in found]
+def _problems(page_request: PageRequest, source: blueprints.Source) -> list[ProblemDetail]:
+    faults = blueprints.problems(page_request.context, page_request.branch, [source])
+    return [hidden.problem(page_request.context, views.problem(fault), source.text) for fault in faults]
 
 
-def _told(asked: Asking, page: PlanPage, text: str) -> str:
-    return hidden.words(asked.context, text, page["text"])
+def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
+    return hidden.words(page_request.context, text, page["text"])
 
 
-def _source(asked: Asking, page: PlanPage) -> blueprints.Source:
+def _source(page_request: PageRequest, page: PlanPage) -> blueprints.Source:
     """With the files that the stored text names: only the text is edited here."""
-    files = blueprints.dataflow(asked.context, asked.branch, page["flow"])["files"] if page["flow"] else {}
+    files = (
+        blueprints.dataflow(page_request.context, page_request.branch, page["flow"])["files"] if page["flow"] else {}
+    )
     return blueprints.Source(page["file"], page["text"], files)
 
 
-def _planned(asked: Asking, page: PlanPage, source: blueprints.Source) -> PlanPage:
+def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Source) -> PlanPage:
     try:
-        found = blueprints.apply(asked.context, asked.branch, [source], dry_run=True)
+        applied = blueprints.apply(page_request.context, page_request.branch, [source], dry_run=True)
     except InvalidBlueprint as error:
-        told = [hidden.problem(asked.context, views.problem(p), page["text"]) for p in error.problems]
-        return {**page, "problems": told}
+        problems = [hidden.problem(page_request.context, views.problem(p), page["text"]) for p in error.problems]
+        return {**page, "problems": problems}
     except HeadgateError as error:
-        return {**page, "refused": page["refused"] or _told(asked, page, str(error))}
-    return {**page, "plan": _cut(seen(asked.context, found["plan"]))}
+        return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}
+    return {**page, "plan": _cut(visible(page_request.context, applied["plan"]))}
 
 
-def _applied(asked: Asking, fields: Fields, source: blueprints.Source) -> Response:
+def _applied(page_request: PageRequest, fields: Fields, source: blueprints.Source) -> Response:
     """Raises PlanMoved, and what the operation does."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))
     except ValidationError:
         raise BadForm("plan it first: what is applied is what was planned") from None
-    once(asked, "apply", fields, lambda: blueprints.carry_out(asked.context, asked.branch, [source], basis))
-    return done(asked.at(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows"), "apply")
+    once(
+        page_request,
+        "apply",
+        fields,
+        lambda: blueprints.carry_out(page_request.context, page_request.branch, [source], basis),
+    )
+    return done(
+        page_request.at(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows"), "apply"
+    )
 
 
 ROUTES: list[Route] = [*both("/plan", PLAN), Route("/plan", draft, methods=["POST"])]

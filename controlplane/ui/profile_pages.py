@@ -1,7 +1,4 @@
-"""The page of a dataset's profile, whose first part stands on the dataset's page, too.
-
-Does not belong here: what a profile tells (`core.profiles`).
-"""
+"""The page of a dataset's profile, whose first part stands on the dataset's page, too."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from controlplane.core.model.answers.profiles import (
     ProfilePoint,
 )
 from controlplane.operations.inspect import audit, profiles
-from controlplane.ui.asking import Asking
 from controlplane.ui.page import Page, both, dataset_of
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.rights import may
 
 WIDTH, HEIGHT = 120, 28  # of a drawing
@@ -56,19 +53,19 @@ class Spark(NamedTuple):
     moves: list[Dot]
 
 
-def _profile(asked: Asking) -> ProfilePage:
-    name, with_values = dataset_of(asked), may(asked.token, "data")
+def _profile(page_request: PageRequest) -> ProfilePage:
+    name, with_values = dataset_of(page_request), may(page_request.token, "data")
     if with_values:
-        audit.note_read(asked.context, "profile", asked.branch, name, {"page": True})
+        audit.note_read(page_request.context, "profile", page_request.branch, name, {"page": True})
     try:
-        found = profiles.profile(asked.context, asked.branch, name, with_values=with_values)
+        latest = profiles.profile(page_request.context, page_request.branch, name, with_values=with_values)
     except NotFound:
         return {"dataset": name, "profile": None, "history": None}
-    over = profiles.history(asked.context, asked.branch, name, with_values=with_values)
-    return {"dataset": name, "profile": found, "history": over}
+    over = profiles.history(page_request.context, page_request.branch, name, with_values=with_values)
+    return {"dataset": name, "profile": latest, "history": over}
 
 
-def _shown(asked: Asking, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(page_request: PageRequest, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return drawn(page)
 
 
@@ -77,24 +74,29 @@ def drawn(page: ProfilePage) -> Mapping[str, Any]:
     columns = page["profile"]["columns"] if page["profile"] else []
     bars = {c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns}
     over = page["history"]["columns"] if page["history"] else []
-    return {"bars": bars, "sparks": {one["name"]: spark(one) for one in over}, "width": WIDTH, "height": HEIGHT}
+    return {
+        "bars": bars,
+        "sparks": {column["name"]: spark(column) for column in over},
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
-def histogram(found: Histogram | None) -> list[Bar]:
-    if found is None:
+def histogram(bins: Histogram | None) -> list[Bar]:
+    if bins is None:
         return []
-    most, step = max(found["counts"]) or 1, WIDTH / len(found["counts"])
+    most, step = max(bins["counts"]) or 1, WIDTH / len(bins["counts"])
     bars: list[Bar] = []
-    for i, count in enumerate(found["counts"]):
+    for i, count in enumerate(bins["counts"]):
         height = round(count / most * HEIGHT, 1)
-        told = f"{found['edges'][i]} to {found['edges'][i + 1]}: {count} of the sample"
-        bars.append(Bar(round(i * step, 1), HEIGHT - height, round(step - 1, 1), height, told))
+        label = f"{bins['edges'][i]} to {bins['edges'][i + 1]}: {count} of the sample"
+        bars.append(Bar(round(i * step, 1), HEIGHT - height, round(step - 1, 1), height, label))
     return bars
 
 
-def spark(one: ColumnHistory) -> Spark | None:
-    """Of means where they are known, else of shares of NULL. None for a single generation."""
-    points = one["points"]
+def spark(column: ColumnHistory) -> Spark | None:
+    """A line of means where they are present, else of shares of NULL. None for a single generation."""
+    points = column["points"]
     means = [point["mean"] for point in points]
     values = means if any(mean is not None for mean in means) else [point["null_share"] for point in points]
     if len(points) < 2 or all(value is None for value in values):
@@ -105,15 +107,15 @@ def spark(one: ColumnHistory) -> Spark | None:
 
 
 def _dots(points: Sequence[ProfilePoint], values: Sequence[float | None]) -> list[Dot]:
-    known = [value for value in values if value is not None]
-    low, span = min(known), (max(known) - min(known)) or 1.0
+    present = [value for value in values if value is not None]
+    low, span = min(present), (max(present) - min(present)) or 1.0
     step = (WIDTH - 8) / max(1, len(points) - 1)
-    found: list[Dot] = []
+    dots: list[Dot] = []
     for i, (point, value) in enumerate(zip(points, values, strict=True)):
         if value is not None:
             y = HEIGHT - 4 - (value - low) / span * (HEIGHT - 8)
-            found.append(Dot(round(4 + i * step, 1), round(y, 1), point))
-    return found
+            dots.append(Dot(round(4 + i * step, 1), round(y, 1), point))
+    return dots
 
 
 PROFILE = Page("profile.html", _profile, _shown, lambda asked: f"headgate profile {dataset_of(asked)}")

@@ -1,7 +1,4 @@
-"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types.
-
-Does not belong here: which rows (`operations.inspect.queries`), and writing them (the data plane).
-"""
+"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ class Kind:
         return MEDIA_TYPES[self.format]
 
     def pieces(self, ctx: Context, all_queries: Queries, result: str) -> Iterator[bytes]:
-        """Of the result of this id. Raises NotFound at once."""
+        """The file of the result of this id, in pieces. Raises NotFound at once."""
         return queries.file(ctx, all_queries, result, self.format)
 
 

@@ -1,7 +1,7 @@
 """The page of queries: SQL over committed rows, more rows of its result, and a query as a proposed transform.
 
 A query comes in a form and never in an address, so that no text of one lies in a log; the browser keeps it behind the
-`#` of the address, which is not sent. Does not belong here: what a query means (`operations.inspect.queries`).
+`#` of the address, which is not sent.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
 from controlplane.operations.inspect import hidden, overview, queries, views
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PageBounds
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
-from controlplane.ui.asking import Asking, asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
+from controlplane.ui.page_request import PageRequest, page_request_of
 from controlplane.ui.query_values import QueryPage
 from dataplane.contract.queries import SQL_MOST
 
@@ -47,31 +47,33 @@ NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
 HEX = frozenset("0123456789abcdef")
 
 
-def _query(asked: Asking) -> QueryPage:
+def _query(page_request: PageRequest) -> QueryPage:
     """Nothing is run: what a link brings is only shown."""
-    given = asked.request.query_params
-    page = _empty(asked, given.get("q", "")[:SQL_MOST])
-    table, opened = given.get("table", ""), given.get("of", "")
+    parameters = page_request.request.query_params
+    page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
+    table, opened = parameters.get("table", ""), parameters.get("of", "")
     if DATASET.fullmatch(table):
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):
         try:
-            found = seen(asked.context, promotion.opened(asked.context, asked.branch, opened))
-            page["sql"] = found["sql"]
+            opened_query = visible(
+                page_request.context, promotion.opened(page_request.context, page_request.branch, opened)
+            )
+            page["sql"] = opened_query["sql"]
             page["engine"] = "spark" if page["has_spark"] else "duckdb"
-            page["parameters"] = "\n".join(f"{name}={json.dumps(v)}" for name, v in found["parameters"].items())
+            page["parameters"] = "\n".join(f"{name}={json.dumps(v)}" for name, v in opened_query["parameters"].items())
         except NotFound:
             raise
         except HeadgateError as error:
-            page["refused"] = words(asked.context, str(error), opened)
+            page["refused"] = words(page_request.context, str(error), opened)
     return page
 
 
-def _empty(asked: Asking, sql: str) -> QueryPage:
+def _empty(page_request: PageRequest, sql: str) -> QueryPage:
     return {
         "sql": sql,
         "engine": "duckdb",
-        "has_spark": asked.services.queries.has_spark,
+        "has_spark": page_request.services.queries.has_spark,
         "parameters": "",
         "at": "",
         "limit": ROWS,
@@ -85,13 +87,13 @@ def _empty(asked: Asking, sql: str) -> QueryPage:
     }
 
 
-def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
+def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
     sql = page["sql"] or "SELECT 1"
     is_spark = page["engine"] == "spark"
     call = json.dumps({"sql": sql, **({"engine": "spark"} if is_spark else {})}, ensure_ascii=False)
-    address = shlex.quote(f"{asked.origin}/v1/branches/{asked.branch}/query")
+    address = shlex.quote(f"{page_request.origin}/v1/branches/{page_request.branch}/query")
     options = " --engine spark" if is_spark else ""
-    options += "" if asked.branch == MAIN else f" --branch {asked.branch}"
+    options += "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
     return {
         "caret": _caret(page),
         "cut": _cut(page),
@@ -105,8 +107,8 @@ def _shown(asked: Asking, page: QueryPage) -> Mapping[str, Any]:
 
 def _cut(page: QueryPage) -> Mapping[tuple[int, int], int]:
     """Sizes of values that are cut, by their places on this page."""
-    found = page["answer"]
-    cells = [] if found is None else found["cut"]
+    answer = page["answer"]
+    cells = [] if answer is None else answer["cut"]
     return {(cell["row"] - page["after"], cell["column"]): cell["size_bytes"] for cell in cells}
 
 
@@ -142,20 +144,20 @@ async def _watch(request: Request, cancel: Cancel) -> None:
 
 def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     is_promoted = fields.get("do") == "promote"
-    asked = proven(request, fields, "view" if is_promoted else "data")
-    page = _filled(asked, fields)
+    page_request = proven(request, fields, "view" if is_promoted else "data")
+    page = _filled(page_request, fields)
     try:
-        page = _promoted(asked, page) if is_promoted else _answered(asked, fields, page, cancel)
+        page = _promoted(page_request, page) if is_promoted else _answered(page_request, fields, page, cancel)
     except HeadgateError as error:
-        page = _refused(asked, page, error)
+        page = _refused(page_request, page, error)
     if wants_json(request):
         return JSONResponse(page)
-    return QUERY.show(asked, page, overview.newest_event(asked.context))
+    return QUERY.show(page_request, page, overview.newest_event(page_request.context))
 
 
-def _filled(asked: Asking, fields: Fields) -> QueryPage:
+def _filled(page_request: PageRequest, fields: Fields) -> QueryPage:
     """As it was typed."""
-    page = _empty(asked, fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
+    page = _empty(page_request, fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
     page["engine"] = "spark" if fields.get("engine") == "spark" else "duckdb"
     page["parameters"], page["at"] = fields.get("parameters", ""), fields.get("at", "").strip()[:100]
     page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
@@ -164,32 +166,32 @@ def _filled(asked: Asking, fields: Fields) -> QueryPage:
     return page
 
 
-def _refused(asked: Asking, page: QueryPage, error: HeadgateError) -> QueryPage:
+def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -> QueryPage:
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {**page, "problem": hidden.problem(asked.context, views.problem(problems[0]), sent)}
-    return {**page, "refused": words(asked.context, str(error), sent)}
+        return {**page, "problem": hidden.problem(page_request.context, views.problem(problems[0]), sent)}
+    return {**page, "refused": words(page_request.context, str(error), sent)}
 
 
-def _promoted(asked: Asking, page: QueryPage) -> QueryPage:
+def _promoted(page_request: PageRequest, page: QueryPage) -> QueryPage:
     if not DATASET.fullmatch(page["dataset"]):
         raise BadForm("name the dataset that it is to make with its dataflow, such as shop.busy")
-    found = promotion.promote(asked.context, asked.branch, page["sql"], page["dataset"])
-    return {**page, "promotion": found}  # of a dataflow that is seen whole
+    promoted = promotion.promote(page_request.context, page_request.branch, page["sql"], page["dataset"])
+    return {**page, "promotion": promoted}  # of a dataflow that is seen whole
 
 
-def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
+def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
     """Rows of a result that is there already where the form names one, else those of the query."""
     if not page["sql"].strip():
         raise BadForm("there is no query yet: write one, such as SELECT 1")
     if len(page["sql"]) > SQL_MOST:
         raise BadForm(f"a query has at most {SQL_MOST:,} characters")
-    all_queries, started = asked.services.queries, time.monotonic()
+    all_queries, started = page_request.services.queries, time.monotonic()
     if page["after"] and (result := fields.get("result", "")):
-        found = queries.page(asked.context, all_queries, result, page["after"], SHOWN)
-        return {**page, "answer": found.answer()}
-    wish = queries.Asked(
+        page_of_rows = queries.page(page_request.context, all_queries, result, page["after"], SHOWN)
+        return {**page, "answer": page_of_rows.answer()}
+    wish = queries.QueryRequest(
         page["sql"],
         _parameters(page["parameters"]),
         page["limit"],
@@ -198,8 +200,10 @@ def _answered(asked: Asking, fields: Fields, page: QueryPage, cancel: Cancel) ->
         id=_id(fields),
         engine=page["engine"],
     )
-    found = queries.answer(asked.context, all_queries, asked.branch, wish, cancel=cancel, bounds=SHOWN)
-    return {**page, "after": 0, "answer": found.answer(), "seconds": round(time.monotonic() - started, 3)}
+    page_of_rows = queries.answer(
+        page_request.context, all_queries, page_request.branch, wish, cancel=cancel, bounds=SHOWN
+    )
+    return {**page, "after": 0, "answer": page_of_rows.answer(), "seconds": round(time.monotonic() - started, 3)}
 
 
 def _id(fields: Fields) -> str | None:
@@ -210,16 +214,16 @@ def _id(fields: Fields) -> str | None:
 
 def _parameters(lines: str) -> dict[str, JsonValue] | None:
     """As `--param` reads them: JSON, else text. Raises BadForm."""
-    found = dict[str, JsonValue]()
+    parameters = dict[str, JsonValue]()
     for line in filter(None, map(str.strip, lines.splitlines())):
         name, equals, value = line.partition("=")
         if not equals:
             raise BadForm(f"{line[:80]!r} is no parameter: write NAME=VALUE, one on each line")
         try:
-            found[name.strip()] = json.loads(value)
+            parameters[name.strip()] = json.loads(value)
         except ValueError:
-            found[name.strip()] = value.strip()
-    return found or None
+            parameters[name.strip()] = value.strip()
+    return parameters or None
 
 
 def _moment(text: str) -> Moment | None:
@@ -238,19 +242,19 @@ async def cancel(request: Request) -> Response:
 
 
 def _cancel(request: Request, fields: Fields) -> Response:
-    asked = proven(request, fields, "data")
-    queries.cancel(asked.context, asked.services.queries, fields.get("once", ""))
+    page_request = proven(request, fields, "data")
+    queries.cancel(page_request.context, page_request.services.queries, fields.get("once", ""))
     return Response(status_code=204)
 
 
 def download(request: Request) -> Response:
     """All rows of a kept result as a file."""
-    asked = asking(request)
-    asked.require("data")
+    page_request = page_request_of(request)
+    page_request.require("data")
     kind = query_downloads.KINDS.get(request.path_params["kind"])
     if kind is None:
         raise NotFound(f"a result is had as {', '.join(query_downloads.KINDS)}")
-    pieces = kind.pieces(asked.context, asked.services.queries, asked.query("result"))
+    pieces = kind.pieces(page_request.context, page_request.services.queries, page_request.query("result"))
     pieces = chain([next(pieces)], pieces)  # what cannot be read is told before there is a file
     name = f'attachment; filename="query.{kind.ending}"'
     return StreamingResponse(pieces, media_type=kind.media_type, headers={"Content-Disposition": name})

@@ -1,7 +1,4 @@
-"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found.
-
-Does not belong here: how ranges are read (`operations.explore.ranges`), and cells (`pictures`, `draw`).
-"""
+"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found."""
 
 from __future__ import annotations
 
@@ -31,7 +28,9 @@ class Within:
         return self.after is None and self.last is None
 
 
-def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None) -> RangesAnswer:
+def read_ranges(
+    ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None
+) -> RangesAnswer:
     """Of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises NotFound,
     GenerationGone."""
     point = Generation(chosen) if chosen is not None and before is not None else None
@@ -51,7 +50,7 @@ def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | No
         )
 
     some = look(CELLS)
-    number = sum(one["partitions"] for one in some["items"])
+    number = sum(piece["partitions"] for piece in some["items"])
     if CELLS < number <= DAYS:
         every = look(DAYS)
         if draw.are_days(cells_of(every)):
@@ -59,8 +58,8 @@ def found(ctx: Context, branch: str, name: str, within: Within, chosen: int | No
     return some
 
 
-def cells_of(found: RangesAnswer) -> list[draw.Cell]:
+def cells_of(answer: RangesAnswer) -> list[draw.Cell]:
     return [
-        draw.Cell(one["after"] or "", one["last"], one["partitions"], one["rows"], bool(one["differs"]))
-        for one in found["items"]
+        draw.Cell(piece["after"] or "", piece["last"], piece["partitions"], piece["rows"], bool(piece["differs"]))
+        for piece in answer["items"]
     ]

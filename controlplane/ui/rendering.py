@@ -1,7 +1,4 @@
-"""Templates: one environment that escapes everything, and what all templates may call.
-
-Does not belong here: what a page shows (`views`, `pages`).
-"""
+"""Templates: one environment that escapes everything, and what all templates may call."""
 
 from __future__ import annotations
 
@@ -92,14 +89,16 @@ def _standing(page: HomePage) -> str:
     blocked = sum(need["state"] == "blocked" for need in page["needs"])
     late = sum(need["freshness"] is not None for need in page["needs"])
     problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
-    told = [NOTHING] if page["standstill"] else []
+    phrases = [NOTHING] if page["standstill"] else []
     if problems:
-        told.append(_counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else ""))
+        phrases.append(
+            _counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
+        )
     elif blocked:
-        told.append(f"{_counted(blocked, 'dataset')} blocked")
+        phrases.append(f"{_counted(blocked, 'dataset')} blocked")
     if late:
-        told.append(f"{_counted(late, 'dataset')} overdue")
-    return "; ".join(told) or "All healthy"
+        phrases.append(f"{_counted(late, 'dataset')} overdue")
+    return "; ".join(phrases) or "All healthy"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -156,17 +155,17 @@ def _compact(value: JsonValue) -> str:
 
 
 def _instant(seconds: float) -> str:
-    """Of seconds since 1970, as answers tell times."""
+    """The time of seconds since 1970, as answers write times."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _marked(one: object, mark: bool) -> tuple[bool, object]:
+def _marked(content: object, mark: bool) -> tuple[bool, object]:
     """For lists that are shown as one."""
-    return mark, one
+    return mark, content
 
 
 def _short(name: str) -> str:
-    """Of a dataset without its dataflow."""
+    """The name of a dataset without its dataflow."""
     return name.rpartition(".")[2]
 
 
@@ -182,8 +181,8 @@ def page(
     """A page, or one fragment of it. Its links stay in the branch. KeyError for a fragment that it does not have."""
     theme = request.cookies.get("theme", "")
     values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
-    found = environment().get_template(template)
+    compiled = environment().get_template(template)
     if not part:
-        return HTMLResponse(within(found.render(values), branch), status)
-    block = {**environment().get_template(FRAME).blocks, **found.blocks}[PART + part]
-    return HTMLResponse(within("".join(block(found.new_context(values))), branch), status)
+        return HTMLResponse(within(compiled.render(values), branch), status)
+    block = {**environment().get_template(FRAME).blocks, **compiled.blocks}[PART + part]
+    return HTMLResponse(within("".join(block(compiled.new_context(values))), branch), status)

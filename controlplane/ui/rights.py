@@ -15,5 +15,5 @@ def may(token: Token, permission: Permission, **named: str) -> bool:
 
 
 def sees_pages(token: Token) -> bool:
-    """Whoever may look. Pages show no more than the token's names."""
+    """True for a token that may see pages. Pages show no more than the token's names."""
     return may(token, "view")

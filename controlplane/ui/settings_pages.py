@@ -1,6 +1,6 @@
 """Pages for administrators: tokens and keys, and looking after the database and the lake.
 
-A new token and what a check found are in the answer to their form alone. Does not belong here: what a page is (`page`).
+A new token and what a check found are in the answer to their form alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from controlplane.operations.desired import roles, s3_keys, tokens, trust
 from controlplane.operations.inspect import audit, overview
 from controlplane.operations.upkeep import requests
 from controlplane.ui.actions import BadForm, Fields, once, proven
-from controlplane.ui.asking import Asking
 from controlplane.ui.forms import fields_of
 from controlplane.ui.page import Page, both
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.work_values import CarePage, TokensPage
 
 DAY_S = 86_400.0
@@ -29,29 +29,32 @@ CARE = frozenset({"gc", "gc.packs", "fsck.repair"})
 CHANGES = 200
 
 
-def _tokens(asked: Asking) -> TokensPage:
+def _tokens(page_request: PageRequest) -> TokensPage:
     return {
-        "tokens": tokens.listing(asked.context),
-        "s3_keys": s3_keys.listing(asked.context),
-        "trust": trust.listing(asked.context),
+        "tokens": tokens.listing(page_request.context),
+        "s3_keys": s3_keys.listing(page_request.context),
+        "trust": trust.listing(page_request.context),
     }
 
 
-def _scopes(asked: Asking) -> list[str]:
-    return [role["name"] for role in roles.listing(asked.context)]
+def _scopes(page_request: PageRequest) -> list[str]:
+    return [role["name"] for role in roles.listing(page_request.context)]
 
 
-def _with_scopes(asked: Asking, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"scopes": _scopes(asked), "made": asked.request.scope.get("headgate.made")}
+def _with_scopes(page_request: PageRequest, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {"scopes": _scopes(page_request), "made": page_request.request.scope.get("headgate.made")}
 
 
-def _care(asked: Asking) -> CarePage:
-    found = audit.changes(asked.context, asked.branch, CHANGES)["items"]
-    return {"audit": [one for one in found if one["action"] in CARE]}
+def _care(page_request: PageRequest) -> CarePage:
+    changes = audit.changes(page_request.context, page_request.branch, CHANGES)["items"]
+    return {"audit": [change for change in changes if change["action"] in CARE]}
 
 
-def _with_found(asked: Asking, page: CarePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"checked": asked.request.scope.get("headgate.checked"), "collected": asked.request.scope.get("headgate.gc")}
+def _with_found(page_request: PageRequest, page: CarePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {
+        "checked": page_request.request.scope.get("headgate.checked"),
+        "collected": page_request.request.scope.get("headgate.gc"),
+    }
 
 
 TOKENS = Page(
@@ -65,20 +68,20 @@ async def make_token(request: Request) -> Response:
 
 
 def _make_token(request: Request, fields: Fields) -> Response:
-    asked = proven(request, fields, "admin")
+    page_request = proven(request, fields, "admin")
     name, scope, days = fields.get("name", "").strip(), fields.get("scope", ""), fields.get("days", "")
-    if not (0 < len(name) <= 100 and name.isprintable()) or scope not in _scopes(asked):
+    if not (0 < len(name) <= 100 and name.isprintable()) or scope not in _scopes(page_request):
         raise BadForm("a token has a name of up to 100 printable characters, and a role")
     if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= MOST_DAYS):
         raise BadForm(f"a token lives for 1 to {MOST_DAYS} days, or for ever")
 
     def make() -> None:
         ttl_s = int(days) * DAY_S if days else None
-        text, token = tokens.create(asked.context, name, (scope,), ttl_s=ttl_s, is_unique=True)
+        text, token = tokens.create(page_request.context, name, (scope,), ttl_s=ttl_s, is_unique=True)
         request.scope["headgate.made"] = {"name": token.name, "text": text}
 
-    once(asked, "token", fields, make)
-    return TOKENS.show(asked, _tokens(asked), overview.newest_event(asked.context))
+    once(page_request, "token", fields, make)
+    return TOKENS.show(page_request, _tokens(page_request), overview.newest_event(page_request.context))
 
 
 async def care(request: Request) -> Response:
@@ -86,24 +89,27 @@ async def care(request: Request) -> Response:
 
 
 def _take_care(request: Request, fields: Fields) -> Response:
-    asked = proven(request, fields, "admin")
+    page_request = proven(request, fields, "admin")
     match fields.get("do"):
         case "check":
-            request.scope["headgate.checked"] = _check(asked, with_files=fields.get("files") == "yes")
+            request.scope["headgate.checked"] = _check(page_request, with_files=fields.get("files") == "yes")
         case "collect":
-            request.scope["headgate.gc"] = _collect(asked)
+            request.scope["headgate.gc"] = _collect(page_request)
         case _:
             raise BadForm("this form asks for nothing that there is")
-    return CARE_PAGE.show(asked, _care(asked), overview.newest_event(asked.context))
+    return CARE_PAGE.show(page_request, _care(page_request), overview.newest_event(page_request.context))
 
 
-def _check(asked: Asking, *, with_files: bool) -> FsckAnswer:
-    return requests.check_now(asked.context, asked.services.lake if with_files else None)
+def _check(page_request: PageRequest, *, with_files: bool) -> FsckAnswer:
+    return requests.check_now(page_request.context, page_request.services.lake if with_files else None)
 
 
-def _collect(asked: Asking) -> CollectAnswer:
+def _collect(page_request: PageRequest) -> CollectAnswer:
     return requests.collect_now(
-        asked.context, asked.services.lake, asked.services.packages(asked.context.namespace), packs=False
+        page_request.context,
+        page_request.services.lake,
+        page_request.services.packages(page_request.context.namespace),
+        packs=False,
     )
 
 

@@ -3,7 +3,7 @@
 The browser keeps one random text in a cookie in between, with the namespace and where to go on. State, nonce and PKCE
 verifier follow from text and namespace, so nothing is stored for who does not come back, and nobody who has sent a
 browser here knows them. Whether there is such a namespace is not told: one without a fitting rule lets nobody in
-either. Does not belong here: what the issuer is asked (`ports.issuers`), and who gets in (`operations.desired.trust`).
+either.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import browser_sessions, trust
 from controlplane.ports.issuers import SignIn, SignOn
 from controlplane.ui import gate, login
-from controlplane.ui.asking import PageServices
 from controlplane.ui.forms import own_path
+from controlplane.ui.page_request import PageServices
 from controlplane.ui.rights import sees_pages
 
 COOKIE, SECURE_COOKIE = "hg-signing-in", "__Host-hg-signing-in"
@@ -41,7 +41,7 @@ BLIND = "may see no pages: the role has no permission view"
 log = logs.get("ui")
 
 
-def _asked(request: Request) -> tuple[PageServices, SignOn]:
+def _services_and_sign_on(request: Request) -> tuple[PageServices, SignOn]:
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
     if services.sign_on is None:
@@ -56,7 +56,7 @@ def _origin(request: Request) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SignInAttempt:
     """What the browser keeps while it is away."""
 
     secret: str
@@ -68,31 +68,31 @@ class Kept:
         return f"{self.secret}.{self.namespace}.{quote(self.onward, safe='')}"
 
 
-def _signing(request: Request, kept: Kept) -> SignIn:
-    state, nonce, verifier = (_derived(kind, kept) for kind in ("state", "nonce", "verifier"))
+def _signing(request: Request, attempt: SignInAttempt) -> SignIn:
+    state, nonce, verifier = (_derived(kind, attempt) for kind in ("state", "nonce", "verifier"))
     return SignIn(_origin(request) + CALLBACK, state, nonce, verifier)
 
 
-def _derived(kind: str, kept: Kept) -> str:
-    text = f"headgate/sign-in/2\n{kind}\n{kept.namespace}\n{kept.secret}"
-    found = sha256(text.encode("utf-8", "replace")).digest()
-    return urlsafe_b64encode(found).rstrip(b"=").decode()
+def _derived(kind: str, attempt: SignInAttempt) -> str:
+    text = f"headgate/sign-in/2\n{kind}\n{attempt.namespace}\n{attempt.secret}"
+    sha = sha256(text.encode("utf-8", "replace")).digest()
+    return urlsafe_b64encode(sha).rstrip(b"=").decode()
 
 
 async def start(request: Request) -> Response:
     """To the issuer."""
-    _, sign_on = _asked(request)
+    _, sign_on = _services_and_sign_on(request)
     onward = own_path(request.query_params.get("next", "/"))
-    kept = Kept(secrets.token_urlsafe(32), login.namespace_of(request), onward)
+    attempt = SignInAttempt(secrets.token_urlsafe(32), login.namespace_of(request), onward)
     try:
-        address = await to_thread.run_sync(sign_on.address, _signing(request, kept), limiter=_limiter(request))
+        address = await to_thread.run_sync(sign_on.address, _signing(request, attempt), limiter=_limiter(request))
     except IssuerUnreachable as e:
-        return await to_thread.run_sync(_refused, request, kept, e)
+        return await to_thread.run_sync(_refused, request, attempt, e)
     answer = RedirectResponse(address, 303)
     is_plain = _origin(request).startswith("http:")
     answer.set_cookie(
         COOKIE if is_plain else SECURE_COOKIE,
-        kept.text,
+        attempt.text,
         max_age=AWAY_S,
         path="/",
         secure=not is_plain,
@@ -104,62 +104,68 @@ async def start(request: Request) -> Response:
 
 async def callback(request: Request) -> Response:
     """Back from the issuer."""
-    services, sign_on = _asked(request)
-    kept = _kept(request)
-    asked = request.query_params
-    signing = _signing(request, kept)
+    services, sign_on = _services_and_sign_on(request)
+    attempt = _attempt_of(request)
+    parameters = request.query_params
+    signing = _signing(request, attempt)
 
     def refused(fault: str, status: int) -> Response:
-        return login.form(request, kept.onward, fault, status, namespace=kept.namespace)
+        return login.form(request, attempt.onward, fault, status, namespace=attempt.namespace)
 
-    is_ours = hmac.compare_digest(signing.state.encode(), asked.get("state", "").encode("utf-8", "replace"))
-    if not kept.secret or not is_ours:
+    is_ours = hmac.compare_digest(signing.state.encode(), parameters.get("state", "").encode("utf-8", "replace"))
+    if not attempt.secret or not is_ours:
         answer = await to_thread.run_sync(refused, OTHER, 400)
-    elif asked.get("iss", sign_on.issuer) != sign_on.issuer:  # RFC 9207
+    elif parameters.get("iss", sign_on.issuer) != sign_on.issuer:  # RFC 9207
         answer = await to_thread.run_sync(refused, "another issuer has sent this answer", 400)
-    elif "code" not in asked:
-        said = f"{sign_on.label} says: {redacted(asked.get('error', '')[:100])}"
-        answer = await to_thread.run_sync(refused, said, 403)
+    elif "code" not in parameters:
+        message = f"{sign_on.label} says: {redacted(parameters.get('error', '')[:100])}"
+        answer = await to_thread.run_sync(refused, message, 403)
     else:
         try:
-            claims = await to_thread.run_sync(sign_on.claims, signing, asked["code"][:4000], limiter=_limiter(request))
-            answer = await to_thread.run_sync(_begun, request, services, signing, claims, kept)
+            claims = await to_thread.run_sync(
+                sign_on.claims, signing, parameters["code"][:4000], limiter=_limiter(request)
+            )
+            answer = await to_thread.run_sync(_begun, request, services, signing, claims, attempt)
         except HeadgateError as e:
-            answer = await to_thread.run_sync(_refused, request, kept, e)
+            answer = await to_thread.run_sync(_refused, request, attempt, e)
     answer.delete_cookie(COOKIE, path="/")
     answer.delete_cookie(SECURE_COOKIE, path="/", secure=True)
     return answer
 
 
-def _kept(request: Request) -> Kept:
+def _attempt_of(request: Request) -> SignInAttempt:
     plain = request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
     secret, _, rest = (request.cookies.get(SECURE_COOKIE, "") or plain).partition(".")
     namespace, _, onward = rest.partition(".")
-    return Kept(secret, login.named(namespace), own_path(unquote(onward) or "/"))
+    return SignInAttempt(secret, login.named(namespace), own_path(unquote(onward) or "/"))
 
 
-def _begun(request: Request, services: PageServices, signing: SignIn, claims: JsonObject, kept: Kept) -> Response:
-    """A session. An answer of the issuer opens one, whoever sends it again."""
+def _begun(
+    request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: SignInAttempt
+) -> Response:
+    """Open a session. One answer of the issuer opens one session, also when it is sent again."""
     if not browser_sessions.use_up(services.store, signing.state, AWAY_S):
-        return login.form(request, kept.onward, OTHER, 400, namespace=kept.namespace)
+        return login.form(request, attempt.onward, OTHER, 400, namespace=attempt.namespace)
     assert services.sign_on is not None
     request_id = str(request.scope.get("headgate.request_id", ""))
-    context = Context(services.store, namespace=kept.namespace, request_id=request_id)
-    token = trust.login(context, services.sign_on.issuer, claims, lambda one: "" if sees_pages(one) else BLIND)
-    return login.begun(services, token, kept.onward, is_plain=_origin(request).startswith("http:"))
+    context = Context(services.store, namespace=attempt.namespace, request_id=request_id)
+    token = trust.login(
+        context, services.sign_on.issuer, claims, lambda candidate: "" if sees_pages(candidate) else BLIND
+    )
+    return login.begun(services, token, attempt.onward, is_plain=_origin(request).startswith("http:"))
 
 
-def _refused(request: Request, kept: Kept, error: HeadgateError) -> Response:
+def _refused(request: Request, attempt: SignInAttempt, error: HeadgateError) -> Response:
     """With the reason, which is the person's own or the issuer's."""
     status = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}.get(error.code, 422)
     log.warning("sign-in refused", code=error.code, reason=redacted(str(error)))
-    return login.form(request, kept.onward, redacted(str(error)), status, namespace=kept.namespace)
+    return login.form(request, attempt.onward, redacted(str(error)), status, namespace=attempt.namespace)
 
 
 def _limiter(request: Request) -> CapacityLimiter:
-    """Of few threads: a slow issuer keeps nobody waiting but those who sign in there."""
-    found: CapacityLimiter = request.app.state.signing_in
-    return found
+    """A limiter of few threads: a slow issuer delays only those who sign in there."""
+    limiter: CapacityLimiter = request.app.state.signing_in
+    return limiter
 
 
 ROUTES = [

@@ -42,7 +42,7 @@ def _read(path: Path) -> StaticFile:
 
 
 def url(name: str) -> str:
-    """Of one file, with its version. KeyError for a name that is none."""
+    """The address of one file, with its version. KeyError for an unknown name."""
     return f"/static/{name}?v={all_files()[name].version}"
 
 
@@ -50,14 +50,14 @@ def serve(request: Request) -> Response:
     """Without a session: nothing in the files is anybody's. An address without the right version is not kept.
 
     Pages themselves are not zipped: with what they repeat of an address, their length would tell of their secrets."""
-    found = all_files().get(request.path_params["name"])
-    if found is None:
+    file = all_files().get(request.path_params["name"])
+    if file is None:
         return Response("there is no such file\n", 404, media_type="text/plain")
-    is_named = request.query_params.get("v") == found.version
-    headers = {"Cache-Control": FOR_A_YEAR if is_named else "no-cache", "ETag": f'"{found.version}"'}
+    is_named = request.query_params.get("v") == file.version
+    headers = {"Cache-Control": FOR_A_YEAR if is_named else "no-cache", "ETag": f'"{file.version}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     headers["Vary"] = "Accept-Encoding"
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(found.zipped, media_type=found.media_type, headers={**headers, "Content-Encoding": "gzip"})
-    return Response(found.content, media_type=found.media_type, headers=headers)
+        return Response(file.zipped, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(file.content, media_type=file.media_type, headers=headers)

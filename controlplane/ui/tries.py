@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in. Does not belong here: what a right token is."""
+"""How often somebody may try to sign in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What each page shows: values put together from operations. Changes nothing.
-
-Does not belong here: requests and answers (`pages`), pictures (`draw`), markup (templates).
-"""
+"""What each page shows: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ from controlplane.operations.inspect import (
     past_texts,
     records,
 )
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
@@ -98,23 +95,23 @@ KEYS: Mapping[str, str] = {
 
 
 def home(ctx: Context, branch: str) -> HomePage:
-    found = seen(ctx, overview.status(ctx, branch, long=True))
-    known = components.whole(ctx, branch)
+    status = visible(ctx, overview.status(ctx, branch, long=True))
+    parts = components.of_branch(ctx, branch)
     return {
-        "state": found["state"],
-        "leader": found["leader"],
-        "standstill": found["standstill"],
-        "needs": _needs(found),
-        "work": work_now(found),
-        "waves": seen(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
-        "dataflows": [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]],
+        "state": status["state"],
+        "leader": status["leader"],
+        "standstill": status["standstill"],
+        "needs": _needs(status),
+        "work": work_now(status),
+        "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
+        "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
     }
 
 
-def _needs(found: StatusAnswer) -> list[Need]:
+def _needs(status: StatusAnswer) -> list[Need]:
     """Worst first, in order of names."""
     needs: list[Need] = []
-    for flow in found["dataflows"]:
+    for flow in status["dataflows"]:
         if "problem" in flow:
             needs.append(_need(flow["name"], "failed", flow["problem"]))
         for thing in (*flow["datasets"], *flow["targets"]):
@@ -142,10 +139,10 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     return age if age and age["late"] else None
 
 
-def work_now(found: StatusAnswer) -> list[Work]:
+def work_now(status: StatusAnswer) -> list[Work]:
     """What is computed now."""
     work: list[Work] = []
-    for flow in found["dataflows"]:
+    for flow in status["dataflows"]:
         for thing in (*flow["datasets"], *flow["targets"]):
             times = thing.get("times")
             running = times["running"] if times else None
@@ -165,7 +162,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
         "problem": flow.get("problem"),
         "description": text["description"],
         "states": {state: states[state] for state in WORST_FIRST if states[state]},
-        "overdue": sum(overdue(one) is not None for one in flow["datasets"]),
+        "overdue": sum(overdue(dataset_status) is not None for dataset_status in flow["datasets"]),
         "datasets": len(flow["datasets"]),
         "targets": len(flow["targets"]),
         "partitions": sum(d["partitions"] for d in flow["datasets"]),
@@ -175,8 +172,8 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
 
 def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     """Those whose name or description has the words, worst first."""
-    found, known = seen(ctx, overview.status(ctx, branch)), components.whole(ctx, branch)
-    every = [_summary(flow, known.text_of(flow["name"])) for flow in found["dataflows"]]
+    status, parts = visible(ctx, overview.status(ctx, branch)), components.of_branch(ctx, branch)
+    every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
     words = query.lower().split()
     items = [
         flow
@@ -197,24 +194,24 @@ class Past:
     before: str = ""
 
 
-def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
+def flow(ctx: Context, branch: str, name: str, past_wish: Past) -> FlowPage:
     """Raises NotFound, BadAddress."""
-    found = seen(ctx, overview.status(ctx, branch))
-    status = next((one for one in found["dataflows"] if one["name"] == name), None)
+    overall = visible(ctx, overview.status(ctx, branch))
+    status = next((named for named in overall["dataflows"] if named["name"] == name), None)
     if status is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
-    known = components.whole(ctx, branch)
-    text, parts = seen(ctx, known.text_of(name)), seen(ctx, known.of_flow(name))
-    states = _states(found)
-    beyond = {one["name"]: states[one["name"]] for one in parts["items"] if not _is_of(one["name"], name)}
-    moment = moments.chosen(ctx, branch, name, asked.wave, asked.at)
+    whole_branch = components.of_branch(ctx, branch)
+    text, parts = visible(ctx, whole_branch.text_of(name)), visible(ctx, whole_branch.of_flow(name))
+    states = _states(overall)
+    beyond = {named["name"]: states[named["name"]] for named in parts["items"] if not _is_of(named["name"], name)}
+    moment = moments.chosen(ctx, branch, name, past_wish.wave, past_wish.at)
     return {
         "summary": _summary(status, text),
         "text": text,
         "status": status,
         "beyond": beyond,
         "components": parts,
-        "waves": seen(ctx, waves.waves(ctx, branch, name, before=asked.before or None, limit=moments.WAVES)),
+        "waves": visible(ctx, waves.waves(ctx, branch, name, before=past_wish.before or None, limit=moments.WAVES)),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
@@ -222,18 +219,21 @@ def flow(ctx: Context, branch: str, name: str, asked: Past) -> FlowPage:
 
 def _generations(status: DataflowStatus) -> dict[str, tuple[State, int]]:
     """How each dataset and copy stands, and which generation it has."""
-    found = {one["name"]: (one["state"], one["generation"]) for one in status["datasets"]}
-    return {**found, **{one["name"]: (one["state"], one["synced_generation"] or 0) for one in status["targets"]}}
+    generations = {named["name"]: (named["state"], named["generation"]) for named in status["datasets"]}
+    return {
+        **generations,
+        **{named["name"]: (named["state"], named["synced_generation"] or 0) for named in status["targets"]},
+    }
 
 
 def _is_of(dataset: str, flow: str) -> bool:
     return dataset.partition(".")[0] == flow
 
 
-def _states(found: StatusAnswer) -> dict[str, State]:
-    """Of every dataset and copy."""
+def _states(status: StatusAnswer) -> dict[str, State]:
+    """The state of every dataset and copy, by name."""
     return {
-        thing["name"]: thing["state"] for flow in found["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+        thing["name"]: thing["state"] for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
     }
 
 
@@ -248,16 +248,16 @@ def dataset(
     with_records: bool,
 ) -> DatasetPage:
     """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
-    found = seen(ctx, datasets.dataset(ctx, branch, name))
-    known = components.whole(ctx, branch)
-    why, states = seen(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
-    near = seen(ctx, known.around(name))
+    answer = visible(ctx, datasets.dataset(ctx, branch, name))
+    parts = components.of_branch(ctx, branch)
+    why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
+    near = visible(ctx, parts.around(name))
     page: DatasetPage = {
-        "dataset": found,
+        "dataset": answer,
         "why": why,
         "near": near,
-        "states": {one["name"]: states[one["name"]] for one in near["items"] if one["name"] in states},
-        "code": known.code_of(name),
+        "states": {named["name"]: states[named["name"]] for named in near["items"] if named["name"] in states},
+        "code": parts.code_of(name),
         "history": None,
         "partitions": None,
         "ranges": None,
@@ -266,29 +266,29 @@ def dataset(
         "changed": None,
         "failed": None,
     }
-    if found["state"] == "failed":
+    if answer["state"] == "failed":
         page["failed"] = partitions.with_work(ctx, branch, name, "failed", partitions.Page(limit=FAILED))
-    if not is_dataset(found):
+    if not is_dataset(answer):
         return page
     history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
-    page["history"] = seen(ctx, history)
-    page["checks"] = seen(ctx, datasets.checks(ctx, branch, name))
-    if found["generation"]:
-        _add_partitions(ctx, branch, page, found, chosen, within)
+    page["history"] = visible(ctx, history)
+    page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
+    if answer["generation"]:
+        _add_partitions(ctx, branch, page, answer, chosen, within)
         if with_records:
             page["records"] = _records(ctx, branch, name, render)
     return page
 
 
 def _add_partitions(
-    ctx: Context, branch: str, page: DatasetPage, found: DatasetAnswer, chosen: int | None, within: Within
+    ctx: Context, branch: str, page: DatasetPage, answer: DatasetAnswer, chosen: int | None, within: Within
 ) -> None:
     """Of many, ranges that are read off the upper nodes of their tree."""
-    name = found["name"]
-    known = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
-    before = next((number for number in known if chosen in known and chosen is not None and number < chosen), None)
-    if found["partitions"] > ranges.CELLS or not within.is_all:
-        page["ranges"] = ranges.found(ctx, branch, name, within, chosen, before)
+    name = answer["name"]
+    numbers = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
+    before = next((number for number in numbers if chosen in numbers and chosen is not None and number < chosen), None)
+    if answer["partitions"] > ranges.CELLS or not within.is_all:
+        page["ranges"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
         return
     page["changed"] = _changed(ctx, branch, name, chosen, before)
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
@@ -299,22 +299,22 @@ def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: i
     if chosen is None or before is None:
         return None
     wish = data_diff.Wish(limit=CHANGED)
-    points = {"one": Generation(before), "other": Generation(chosen)}
-    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, **points, wish=wish)
+    first, last = Generation(before), Generation(chosen)
+    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, first_point=first, other=last, wish=wish)
 
 
-def is_dataset(found: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
-    return "generation" in found
+def is_dataset(answer: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
+    return "generation" in answer
 
 
 def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> RecordsShown:
     """The first rows."""
     try:
-        found = records.first(ctx, branch, name, RECORDS)
-        if not found.wanted.files:
+        first_rows = records.first(ctx, branch, name, RECORDS)
+        if not first_rows.wanted.files:
             return {"items": [], "problem": None}
-        audit.note_read(ctx, "page", branch, name, {"generation": found.generation, "limit": RECORDS})
-        text = b"".join(render(found.wanted))
+        audit.note_read(ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS})
+        text = b"".join(render(first_rows.wanted))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, NotFound, CorruptNode, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}
@@ -322,16 +322,16 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
 
 def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
     """`revision`: which one; None is the newest. Raises NotFound."""
-    found = seen(ctx, blueprints.dataflow(ctx, branch, name))
-    newest = found["revision"]
+    dataflow = visible(ctx, blueprints.dataflow(ctx, branch, name))
+    newest = dataflow["revision"]
     if revision is not None:
-        found = seen(ctx, past_texts.text(ctx, branch, name, revision))
+        dataflow = visible(ctx, past_texts.text(ctx, branch, name, revision))
     return {
-        "dataflow": found,
+        "dataflow": dataflow,
         "newest": newest,
         "revisions": past_texts.revisions(ctx, branch, name, REVISIONS),
-        "difference": past_texts.difference(ctx, branch, name, found["revision"]),
-        "problem": _problem(seen(ctx, overview.status(ctx, branch))["dataflows"], name),
+        "difference": past_texts.difference(ctx, branch, name, dataflow["revision"]),
+        "problem": _problem(visible(ctx, overview.status(ctx, branch))["dataflows"], name),
     }
 
 

@@ -1,7 +1,4 @@
-"""Pages of work: what ran and runs, attempts with their logs, expectations, sources.
-
-Does not belong here: what a page is (`page`), what a value has (`work_views`).
-"""
+"""Pages of work: what ran and runs, attempts with their logs, expectations, sources."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from starlette.routing import Route
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect import past_runs
-from controlplane.operations.inspect.hidden import seen
+from controlplane.operations.inspect.hidden import visible
 from controlplane.ui import work_views
-from controlplane.ui.asking import Asking
 from controlplane.ui.names import ATTEMPT
 from controlplane.ui.page import Page, both, named, nothing
+from controlplane.ui.page_request import PageRequest
 from controlplane.ui.rights import may
 from controlplane.ui.work_values import ActivityPage, AttemptPage, ChecksPage, SourcesPage
 
@@ -26,40 +23,42 @@ RUN = re.compile(r"[^/\x00-\x1f]{1,500}")
 STATES = ("failed", "warning", "overdue", "ok")
 
 
-def _activity(asked: Asking) -> ActivityPage:
-    with_audit = may(asked.token, "admin")
-    return work_views.activity(asked.context, asked.branch, asked.query("flow"), with_audit=with_audit)
+def _activity(page_request: PageRequest) -> ActivityPage:
+    with_audit = may(page_request.token, "admin")
+    return work_views.activity(
+        page_request.context, page_request.branch, page_request.query("flow"), with_audit=with_audit
+    )
 
 
-def _run(asked: Asking) -> PastRunAnswer:
-    id = named(asked, "run", RUN)
+def _run(page_request: PageRequest) -> PastRunAnswer:
+    id = named(page_request, "run", RUN)
     try:
-        return seen(asked.context, past_runs.one(asked.context, asked.branch, id))
+        return visible(page_request.context, past_runs.past_run(page_request.context, page_request.branch, id))
     except NotFound:
-        raise past_runs.no_run(asked.branch, id) from None
+        raise past_runs.no_run(page_request.branch, id) from None
 
 
-def _attempt(asked: Asking) -> AttemptPage:
-    id = named(asked, "attempt", ATTEMPT)
-    return work_views.attempt(asked.context, id, asked.services.log, with_log=_may_see_logs(asked))
+def _attempt(page_request: PageRequest) -> AttemptPage:
+    id = named(page_request, "attempt", ATTEMPT)
+    return work_views.attempt(page_request.context, id, page_request.services.log, with_log=_may_see_logs(page_request))
 
 
-def _may_see_logs(asked: Asking) -> bool:
+def _may_see_logs(page_request: PageRequest) -> bool:
     """What a driver said is of all that it worked on."""
-    return may(asked.token, "data") and not asked.token.principal.within
+    return may(page_request.token, "data") and not page_request.token.principal.within
 
 
-def _checks(asked: Asking) -> ChecksPage:
-    state = asked.query("state")
-    return work_views.checks(asked.context, asked.branch, state if state in STATES else "")
+def _checks(page_request: PageRequest) -> ChecksPage:
+    state = page_request.query("state")
+    return work_views.checks(page_request.context, page_request.branch, state if state in STATES else "")
 
 
-def _check_states(asked: Asking, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _check_states(page_request: PageRequest, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"states": STATES}
 
 
-def _sources(asked: Asking) -> SourcesPage:
-    return work_views.sources(asked.context, asked.branch, asked.query("after"))
+def _sources(page_request: PageRequest) -> SourcesPage:
+    return work_views.sources(page_request.context, page_request.branch, page_request.query("after"))
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")

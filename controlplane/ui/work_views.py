@@ -1,7 +1,4 @@
-"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing.
-
-Does not belong here: requests and answers (`work_pages`, `branch_pages`), markup (templates).
-"""
+"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
 from controlplane.operations.inspect import audit, branch_diff, datasets, freshness, overview, past_runs, tasks
-from controlplane.operations.inspect.hidden import seen, words
+from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
     ActivityPage,
@@ -31,52 +28,54 @@ LOG_LINES = 400
 
 def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
     """Raises NotFound."""
-    found = seen(ctx, overview.status(ctx, branch, long=True))
-    names = [one["name"] for one in found["dataflows"]]
+    status = visible(ctx, overview.status(ctx, branch, long=True))
+    names = [flow_status["name"] for flow_status in status["dataflows"]]
     if flow and flow not in names:
         raise NotFound(f"there is no dataflow {flow} in branch {branch}")
     return {
         "flow": flow,
         "dataflows": names,
-        "runs": seen(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
-        "work": work_now(found),
-        "drivers": found["drivers"],
-        "leader": found["leader"],
+        "runs": visible(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
+        "work": work_now(status),
+        "drivers": status["drivers"],
+        "leader": status["leader"],
         "audit": audit.changes(ctx, branch, CHANGES)["items"] if with_audit else None,
     }
 
 
 def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:
     """Raises NotFound."""
-    found = seen(ctx, tasks.attempt(ctx, id))
+    shown = visible(ctx, tasks.attempt(ctx, id))
     if not with_log:
-        return {"attempt": found, "log": "", "problem": "this token may not see what drivers said"}
+        return {"attempt": shown, "log": "", "problem": "this token may not see what drivers said"}
     try:
-        return {"attempt": found, "log": tasks.log(ctx, id, LOG_LINES, of), "problem": None}
+        return {"attempt": shown, "log": tasks.log(ctx, id, LOG_LINES, of), "problem": None}
     except (HeadgateError, OSError) as error:
-        return {"attempt": found, "log": "", "problem": words(ctx, str(error))}
+        return {"attempt": shown, "log": "", "problem": words(ctx, str(error))}
 
 
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
-    every = seen(ctx, datasets.all_checks(ctx, branch))
-    ages = seen(ctx, freshness.listing(ctx, branch))
-    results = [one["state"] for answer in every for one in (*answer["rejected"], *answer["items"])]
+    every = visible(ctx, datasets.all_checks(ctx, branch))
+    ages = visible(ctx, freshness.listing(ctx, branch))
+    results = [checked["state"] for answer in every for checked in (*answer["rejected"], *answer["items"])]
     return {
         "state": state,
         "items": [answer for answer in (_of_state(answer, state) for answer in every) if _is_filled(answer)],
         "total": len(results),
         "failing": results.count("failed"),
         "warning": results.count("warning"),
-        "overdue": sum(one["late"] for one in ages),
-        "freshness": [one for one in ages if state in ("", "overdue" if one["late"] else "ok")],
+        "overdue": sum(checked["late"] for checked in ages),
+        "freshness": [checked for checked in ages if state in ("", "overdue" if checked["late"] else "ok")],
     }
 
 
 def _of_state(answer: ChecksAnswer, state: str) -> ChecksAnswer:
     if not state:
         return answer
-    items, rejected = ([one for one in some if one["state"] == state] for some in (answer["items"], answer["rejected"]))
+    items, rejected = (
+        [checked for checked in some if checked["state"] == state] for some in (answer["items"], answer["rejected"])
+    )
     return {**answer, "items": items, "rejected": rejected}
 
 
@@ -86,37 +85,42 @@ def _is_filled(answer: ChecksAnswer) -> bool:
 
 def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
     """A page in order of names, each with what it has that its dataset has not."""
-    things = {d["name"]: d for flow in seen(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]}
+    things = {
+        d["name"]: d for flow in visible(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]
+    }
     items: list[SourceEntry] = []
-    planned = seen(ctx, overview.plan(ctx, branch)["sources"])
-    every = sorted((one for one in planned if one["dataset"] in things), key=lambda one: one["dataset"])
-    page = [one for one in every if one["dataset"] > after][: SOURCES + 1]
-    for found in page[:SOURCES]:
-        thing = things[found["dataset"]]
+    planned = visible(ctx, overview.plan(ctx, branch)["sources"])
+    every = sorted(
+        (source_change for source_change in planned if source_change["dataset"] in things),
+        key=lambda source_change: source_change["dataset"],
+    )
+    page = [source_change for source_change in every if source_change["dataset"] > after][: SOURCES + 1]
+    for source in page[:SOURCES]:
+        thing = things[source["dataset"]]
         is_lost = thing["state"] == "waiting" and "--accept-deletes" in (thing["reason"] or "")
         waits = (thing["reason"] or "").partition(";")[0] if is_lost else None
-        items.append({**found, "state": thing["state"], "waits": waits, "listing": thing.get("listing")})
+        items.append({**source, "state": thing["state"], "waits": waits, "listing": thing.get("listing")})
     following = items[-1]["dataset"] if len(page) > SOURCES else None
     return {"items": items, "total": len(every), "next": following}
 
 
 def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
     """Those of these names; main first."""
-    every = [branches.one(ctx, MAIN), *branches.listing(ctx)["items"]]
-    return {"items": seen(ctx, [one for one in every if one["name"] in names])}
+    every = [branches.branch_named(ctx, MAIN), *branches.listing(ctx)["items"]]
+    return {"items": visible(ctx, [branch for branch in every if branch["name"] in names])}
 
 
-def compared(ctx: Context, one: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
+def compared(ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
     """`may_merge`: a merge is told of. Raises NotFound."""
-    for name in (one, other):
-        branches.one(ctx, name)
-    found = seen(ctx, branch_diff.difference(ctx, one, other, after=after))
-    if other == MAIN or one == other or not may_merge:
-        return {"difference": found, "merge": None, "refused": None}
+    for name in (base, other):
+        branches.branch_named(ctx, name)
+    difference = visible(ctx, branch_diff.difference(ctx, base, other, after=after))
+    if other == MAIN or base == other or not may_merge:
+        return {"difference": difference, "merge": None, "refused": None}
     try:
-        merge = seen(ctx, merging.merge_branch(ctx, other, one, dry_run=True))
-        return {"difference": found, "merge": merge, "refused": None}
+        merge = visible(ctx, merging.merge_branch(ctx, other, base, dry_run=True))
+        return {"difference": difference, "merge": merge, "refused": None}
     except NotFound:
         raise
     except HeadgateError as error:
-        return {"difference": found, "merge": None, "refused": words(ctx, str(error))}
+        return {"difference": difference, "merge": None, "refused": words(ctx, str(error))}

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.errors import QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked
+from controlplane.operations.inspect.queries import QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
@@ -181,7 +181,7 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: SparkWorld) -> No
     first, cancel = pid(world), Cancel()
     threading.Timer(0.5, cancel.cancel).start()
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark"), cancel=cancel)
+        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel)
     assert world.rows("SELECT 3") == [[3]]
     assert pid(world) == first
 
@@ -189,14 +189,16 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: SparkWorld) -> No
 def test_a_query_that_is_cancelled_before_it_is_asked(world: SparkWorld) -> None:
     first = pid(world)
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark", timeout_s=9), cancel=Late())
+        queries.answer(
+            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark", timeout_s=9), cancel=Late()
+        )
     assert world.rows("SELECT 7") == [[7]]
     assert pid(world) == first
 
 
 def test_who_leaves_a_stream_ends_its_query_and_the_process_goes_on(world: SparkWorld) -> None:
     first = pid(world)
-    asked = Asked(LARGE, limit=None, engine="spark")
+    asked = QueryRequest(LARGE, limit=None, engine="spark")
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     next(stream.pieces)
     stream.pieces.close()
@@ -210,7 +212,7 @@ def test_memory_does_not_grow_with_the_rows(world: SparkWorld) -> None:
     child, ours = pid(world), os.getpid()
     world.arrow("SELECT id, repeat('x', 1200) FROM range(20000)")
     before = peak_mb(child), peak_mb(ours)
-    asked = Asked("SELECT id, repeat('x', 1200) FROM range(1000000)", limit=None, engine="spark")
+    asked = QueryRequest("SELECT id, repeat('x', 1200) FROM range(1000000)", limit=None, engine="spark")
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     assert sum(map(len, stream.pieces)) > 1_200_000_000
     assert pid(world) == child
@@ -224,7 +226,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def test_a_crash_costs_its_query_only(world: SparkWorld) -> None:
-    asked = Asked(LARGE, limit=None, engine="spark")
+    asked = QueryRequest(LARGE, limit=None, engine="spark")
     first = pid(world)
     below = descendants(first)
     assert below

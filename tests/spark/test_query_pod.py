@@ -17,7 +17,7 @@ import pytest
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
 from controlplane.lake.queries.pods import SparkPodPool
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked, Queries
+from controlplane.operations.inspect.queries import Queries, QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PodPlace
 from tests.e2e.workspace import until
@@ -163,7 +163,7 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: Replica) -> None:
     first, cancel = warm(world), Cancel()
     threading.Timer(0.5, cancel.cancel).start()
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark"), cancel=cancel)
+        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel)
     assert world.rows("SELECT 3") == [[3]]
     assert world.pod.below == first
 
@@ -171,23 +171,27 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: Replica) -> None:
 def test_a_query_that_is_cancelled_before_it_is_asked(world: Replica) -> None:
     first = warm(world)
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, engine="spark", timeout_s=9), cancel=Late())
+        queries.answer(
+            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark", timeout_s=9), cancel=Late()
+        )
     assert world.rows("SELECT 7") == [[7]]
     assert world.pod.below == first
 
 
 def test_replicas_take_turns(world: Replica) -> None:
     first = warm(world)
-    asked = Asked(LARGE, limit=None, engine="spark")
+    asked = QueryRequest(LARGE, limit=None, engine="spark")
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     with another(world) as pool:
         theirs = Queries(world.pool, world.queries.results, spark=pool)
         with pytest.raises(QueriesBusy, match="other replicas"):
             queries.answer(
-                world.ctx, theirs, "main", Asked("SELECT 41", engine="spark", timeout_s=0.1), cancel=Cancel()
+                world.ctx, theirs, "main", QueryRequest("SELECT 41", engine="spark", timeout_s=0.1), cancel=Cancel()
             )
         stream.pieces.close()
-        found = queries.answer(world.ctx, theirs, "main", Asked("SELECT 42", engine="spark"), cancel=Cancel()).answer()
+        found = queries.answer(
+            world.ctx, theirs, "main", QueryRequest("SELECT 42", engine="spark"), cancel=Cancel()
+        ).answer()
         assert found["rows"] == [[42]]
     assert world.rows("SELECT 43") == [[43]]
     assert world.pod.below == first
@@ -197,7 +201,7 @@ def test_a_service_that_ends_amid_an_answer_leaves_no_query(world: Replica) -> N
     first = warm(world)
     with another(world) as pool:
         theirs = Queries(world.pool, world.queries.results, spark=pool)
-        asked = Asked(LARGE, limit=None, engine="spark")
+        asked = QueryRequest(LARGE, limit=None, engine="spark")
         stream = queries.stream(world.ctx, theirs, "main", asked, cancel=Cancel())
         next(stream.pieces)
         (child,) = pool._busy
@@ -210,7 +214,9 @@ def test_a_service_that_ends_amid_an_answer_leaves_no_query(world: Replica) -> N
 
 def test_a_crash_costs_its_query_only(world: Replica) -> None:
     first = warm(world)
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None, engine="spark"), cancel=Cancel())
+    stream = queries.stream(
+        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None, engine="spark"), cancel=Cancel()
+    )
     os.kill(first[0], signal.SIGKILL)
     with pytest.raises(QueryCrashed, match="-9"):
         list(stream.pieces)
@@ -222,7 +228,7 @@ def test_memory_does_not_grow_with_the_rows(world: Replica) -> None:
     """A million rows of 200 MB, which the pod's own process only passes on."""
     warm(world)
     before = peak_mb(world.pod.process.pid), peak_mb(os.getpid())
-    asked = Asked(LARGE, limit=None, engine="spark")
+    asked = QueryRequest(LARGE, limit=None, engine="spark")
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     assert sum(map(len, stream.pieces)) > 200_000_000
     assert peak_mb(world.pod.process.pid) - before[0] < 20

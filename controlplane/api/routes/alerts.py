@@ -35,27 +35,32 @@ async def notify(call: Called, branch: Branch, wish: Wish | None = None) -> Answ
 
 def _notify(call: Call, branch: str, target: str | None) -> Answer[NotifyAnswer]:
     trials = trial.ask(call.context, branch, target)
-    found = _answers(call, trials)
+    errors = _answers(call, trials)
     trial.forget(call.context, branch, trials)
-    items = [_entry(one, found) for one in trials]
+    items = [_entry(message_trial, errors) for message_trial in trials]
     return answer({"sent": not any(item["error"] for item in items), "items": items})
 
 
 def _answers(call: Call, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
     wake, deadline = call.services.wake.of(call.context.namespace), time.monotonic() + ANSWER_S
     while not call.services.stopping.is_set():
-        seen = wake.count
-        found = trial.answers(call.context, trials)
+        count = wake.count
+        errors = trial.answers(call.context, trials)
         left = deadline - time.monotonic()
-        if len(found) == len(trials) or left <= 0:
-            return found
-        wake.wait(min(left, LOOK_AGAIN_S), seen)
+        if len(errors) == len(trials) or left <= 0:
+            return errors
+        wake.wait(min(left, LOOK_AGAIN_S), count)
     return {}
 
 
-def _entry(one: Trial, found: Mapping[bytes, TaskError | None]) -> NotifyEntry:
-    error = UNANSWERED if one.key not in found else _fault(found[one.key])
-    return {"dataflow": one.dataflow or None, "to": one.channel.to, "place": one.channel.place, "error": error}
+def _entry(message_trial: Trial, errors: Mapping[bytes, TaskError | None]) -> NotifyEntry:
+    error = UNANSWERED if message_trial.key not in errors else _fault(errors[message_trial.key])
+    return {
+        "dataflow": message_trial.dataflow or None,
+        "to": message_trial.channel.to,
+        "place": message_trial.channel.place,
+        "error": error,
+    }
 
 
 def _fault(error: TaskError | None) -> ConnectionFault | None:

@@ -31,8 +31,8 @@ def changes(
 ) -> Answer[AuditAnswer]:
     """Who changed what is wanted in a branch, in `all_branches`, or installation-wide; the last changes first."""
     of = None if all_branches else branch_of(call, branch)
-    found = audit.changes(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
-    return answer(found)
+    entries = audit.changes(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
+    return answer(entries)
 
 
 @router.get("/v1/audit/reads")

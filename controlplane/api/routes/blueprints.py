@@ -85,17 +85,17 @@ BODY = {
 async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
     """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
     raw = await request.body()
-    given = request.headers.get("content-type", "")
-    kind = given.partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
     if kind in YAML_TYPES:
         return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
     if kind not in ("", JSON_TYPE):
-        raise RequestRefused("invalid-request", wrong_type(given, TYPES))
+        raise RequestRefused("invalid-request", wrong_type(content_type, TYPES))
     try:
         documents = Documents.model_validate_json(raw).blueprints
     except ValidationError as error:
-        if not given:
-            raise RequestRefused("invalid-request", wrong_type(given, TYPES)) from None
+        if not content_type:
+            raise RequestRefused("invalid-request", wrong_type(content_type, TYPES)) from None
         raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
     return _as_sources(documents)
 
@@ -140,10 +140,14 @@ async def apply(
     def work() -> Answer[ApplyAnswer]:
         branch_of(call, branch)
         deadline = time.monotonic() + timeout_s
-        seen = Look()
+        listings_seen = Look()
         if refresh:
-            seen = look_for_plan(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
-        asking = analysed(call, branch, sources, deadline, timeout_s, seen.plan) if analyse else nullcontext("")
+            listings_seen = look_for_plan(
+                call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s
+            )
+        asking = (
+            analysed(call, branch, sources, deadline, timeout_s, listings_seen.plan) if analyse else nullcontext("")
+        )
         with asking as unanswered:
             result = blueprints.apply(
                 call.context,
@@ -151,9 +155,9 @@ async def apply(
                 sources,
                 dry_run=dry_run,
                 expected=expected,
-                unseen=seen.unseen,
+                unseen=listings_seen.unseen,
                 unanswered=unanswered,
-                looked=seen.plan,
+                looked=listings_seen.plan,
             )
         return answer(result, headers=_tag(result["revisions"]))
 
@@ -167,8 +171,8 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 @router.post("/v1/validate", openapi_extra=BODY)
 def validate(sources: Sources) -> Answer[ValidateAnswer]:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
-    found = blueprints.validate(sources)
-    errors, notices = [views.problem(p) for p in found.problems], [views.problem(n) for n in found.notices]
+    validated = blueprints.validate(sources)
+    errors, notices = [views.problem(p) for p in validated.problems], [views.problem(n) for n in validated.notices]
     return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
@@ -181,11 +185,11 @@ async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswe
 
 def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[ConnectionsAnswer]:
     context = call.context
-    asked = connecting.ask(context, sources)
-    wait_until(call, CONNECT_S, lambda: len(connecting.answers(context, asked)) == len(asked))
-    found = connecting.answers(context, asked)
-    connecting.forget(context, asked)
-    items: list[ConnectionEntry] = [{"component": name, **found.get(name, UNANSWERED)} for name in asked]
+    keys = connecting.ask(context, sources)
+    wait_until(call, CONNECT_S, lambda: len(connecting.answers(context, keys)) == len(keys))
+    answers = connecting.answers(context, keys)
+    connecting.forget(context, keys)
+    items: list[ConnectionEntry] = [{"component": name, **answers.get(name, UNANSWERED)} for name in keys]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
@@ -198,8 +202,8 @@ def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
 @router.get("/v1/branches/{branch}/dataflows/{dataflow}", dependencies=auth.needs("view", "all"))
 def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
-    found = blueprints.dataflow(call.context, branch, dataflow)
-    return answer(found, headers=etag(found["revision"]))
+    entry_of_flow = blueprints.dataflow(call.context, branch, dataflow)
+    return answer(entry_of_flow, headers=etag(entry_of_flow["revision"]))
 
 
 @router.delete("/v1/branches/{branch}/dataflows/{dataflow}")
@@ -229,11 +233,13 @@ async def plan(
 
     def work() -> Answer[PlanAnswer]:
         flows = call.flows(dataflow)
-        seen = Look(looked)
+        listings_seen = Look(looked)
         if refresh:
             call.need("operate")
-            seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)
-        return answer(_page(overview.plan(call.context, branch, flows, seen.unseen, seen.plan), after, limit))
+            listings_seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)
+        return answer(
+            _page(overview.plan(call.context, branch, flows, listings_seen.unseen, listings_seen.plan), after, limit)
+        )
 
     return await waiting(call, work, may_wait=refresh)
 
@@ -246,11 +252,16 @@ def carry_out(call: Overriding, branch: Branch, planned: Planned) -> Answer[Appl
     return call.once(lambda: answer(blueprints.carry_out(call.context, branch, sources, planned.basis)))
 
 
-def _page(whole: PlanAnswer, after: int, limit: int) -> PlanAnswer:
-    items = whole["items"][after : after + limit]
+def _page(full_plan: PlanAnswer, after: int, limit: int) -> PlanAnswer:
+    items = full_plan["items"][after : after + limit]
     end = after + len(items)
-    following = str(end) if end < len(whole["items"]) else None
-    page: PlanAnswer = {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}
+    following = str(end) if end < len(full_plan["items"]) else None
+    page: PlanAnswer = {
+        **full_plan,
+        "items": items,
+        "sources": [] if after else full_plan["sources"],
+        "next": following,
+    }
     if after:
         page.pop("basis", None)
     return page

@@ -85,7 +85,7 @@ def listing(call: Called) -> Answer[BranchesAnswer]:
 @router.get("/v1/branches/{branch}", dependencies=auth.needs("view", "all"))
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """One branch. Main has no end."""
-    return answer(branches.one(call.context, branch))
+    return answer(branches.branch_named(call.context, branch))
 
 
 @router.put("/v1/branches/{branch}/protection", dependencies=auth.needs("admin"))
@@ -114,9 +114,9 @@ def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[Mer
     def work() -> Answer[MergeAnswer]:
         ready = how.when_ready
         branch_of(call, how.into)
-        told = merging.merge_branch(
+        merged = merging.merge_branch(
             call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
         )
-        return answer(told)
+        return answer(merged)
 
     return call.once(work)

@@ -38,8 +38,8 @@ Wish: TypeAlias = Annotated[ChangesWish, Depends(_wish)]
 
 def _next(request: Request, since: int) -> list[tuple[str, str]]:
     """The parameters that ask for what comes behind `since`, of the same rows and in the same form."""
-    kept = [(k, v) for k, v in request.query_params.multi_items() if k in ("columns", "where", "compression")]
-    return [("since", str(since)), *kept]
+    parameters = [(k, v) for k, v in request.query_params.multi_items() if k in ("columns", "where", "compression")]
+    return [("since", str(since)), *parameters]
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/changes.{format}")
@@ -68,28 +68,28 @@ async def changes(
             call.context, branch, dataset, first, last, rendering=rendering, wish=wish, is_known=is_known
         )
 
-    found = await to_thread.run_sync(look, limiter=call.services.threads.users)
+    row_changes = await to_thread.run_sync(look, limiter=call.services.threads.users)
     headers = {
-        "X-Since": str(found.since),
-        "X-Generation": str(found.until),
-        "Link": f'<{call.request.url.path}?{urlencode(_next(call.request, found.until))}>; rel="next"',
-        **tagged(content_tag(found.content, rendering)),
+        "X-Since": str(row_changes.since),
+        "X-Generation": str(row_changes.until),
+        "Link": f'<{call.request.url.path}?{urlencode(_next(call.request, row_changes.until))}>; rel="next"',
+        **tagged(content_tag(row_changes.content, rendering)),
     }
-    if found.wanted is None:
+    if row_changes.wanted is None:
         return Response(status_code=304, headers=headers)
-    headers |= named(f"{dataset}.changes", addresses.generation_of(found.until), rendering)
+    headers |= named(f"{dataset}.changes", addresses.generation_of(row_changes.until), rendering)
     media_type = MEDIA_TYPES[format]
     if is_head(call.request):
         return Response(media_type=media_type, headers=headers)
     what: JsonObject = {
-        "since": found.since,
-        "until": found.until,
+        "since": row_changes.since,
+        "until": row_changes.until,
         "format": format,
         "columns": list(wish.columns),
         "where": wish.where,
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
-    pieces = call.services.render_changes(found.wanted)
+    pieces = call.services.render_changes(row_changes.wanted)
     caller = auth.caller(call.request).id
     stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
     return await sent(stream, call.request, headers, media_type)

@@ -51,11 +51,11 @@ async def status(
     `long`: also what the last commits took, and what is at it now."""
 
     def work() -> Answer[StatusAnswer]:
-        wanted = None if target is None else call.target(target)
+        target_seen = None if target is None else call.target(target)
         if refresh:
             call.need("operate")
-            look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
-        return answer(overview.status(call.context, branch, wanted, long=long))
+            look(call, branch, overview.sources(call.context, branch, target=target_seen), timeout_s)
+        return answer(overview.status(call.context, branch, target_seen, long=long))
 
     return await waiting(call, work, may_wait=refresh)
 
@@ -82,15 +82,17 @@ def partitions(
     of the same generation if that is sent, too. `prefix`: keys that begin so. `state`: of the newest generation, or not
     there yet, with work to do or a failed task. `changed_in`: what this generation added, changed or removed."""
     page = some_partitions.Page(prefix, after, limit)
-    if sum(one is not None for one in (point, state, changed_in)) > 1:
+    if sum(choice is not None for choice in (point, state, changed_in)) > 1:
         raise RequestRefused("invalid-request", "generation, at, state and changed_in exclude each other; send one")
     if state is not None:
         return answer(some_partitions.with_work(call.context, branch, dataset, state, page))
     if changed_in is not None:
         number = generation_of(changed_in).number
         return answer(some_partitions.changed_in(call.context, branch, dataset, number, page))
-    found = datasets.partitions(call.context, branch, dataset, after=after, limit=limit, point=point, prefix=prefix)
-    return answer(found)
+    partition_page = datasets.partitions(
+        call.context, branch, dataset, after=after, limit=limit, point=point, prefix=prefix
+    )
+    return answer(partition_page)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")
@@ -107,22 +109,22 @@ def generations(
 ) -> Answer[GenerationsAnswer]:
     """Which generation each dataset of a dataflow has, or had at a time. `consistent`: the newest by then that were
     made of the same sources."""
-    found = consistency.generations(call.context, branch, dataflow, moment(at), is_consistent=consistent)
-    return answer(found)
+    newest = consistency.generations(call.context, branch, dataflow, moment(at), is_consistent=consistent)
+    return answer(newest)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
 def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> Answer[ChecksAnswer]:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default. Examples of
     failing rows need `data`; the lists are empty without it."""
-    found = datasets.checks(call.context, branch, dataset, point)
-    return answer(found if may(call.context.principal, "data") else _without_rows(found))
+    dataset_checks = datasets.checks(call.context, branch, dataset, point)
+    return answer(dataset_checks if may(call.context.principal, "data") else _without_rows(dataset_checks))
 
 
-def _without_rows(found: ChecksAnswer) -> ChecksAnswer:
-    for result in (*found["items"], *found["rejected"]):
+def _without_rows(dataset_checks: ChecksAnswer) -> ChecksAnswer:
+    for result in (*dataset_checks["items"], *dataset_checks["rejected"]):
         result["examples"] = []
-    return found
+    return dataset_checks
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
@@ -146,9 +148,9 @@ def tasks(
 )
 def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of a dataset's newest attempt said."""
-    attempt, said = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
+    attempt, text = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Attempt": attempt}
-    return PlainTextResponse(said, headers=headers)
+    return PlainTextResponse(text, headers=headers)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")

@@ -62,8 +62,8 @@ async def branches(
 def _branches(
     call: Call, branch: str, other: str, after: str | None, limit: int
 ) -> Answer[BranchDifference | DataDifference]:
-    found = branch_diff.difference(call.context, branch, branch_of(call, other), after=after, limit=limit)
-    return answer(found)
+    difference = branch_diff.difference(call.context, branch, branch_of(call, other), after=after, limit=limit)
+    return answer(difference)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/diff")
@@ -90,10 +90,10 @@ async def generations(
         one_point, other_point = points
         if wish.timeout_s is not None:
             audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
-        found = data_diff.of_points(
-            call.context, compare, branch, dataset=dataset, one=one_point, other=other_point, wish=wish
+        difference = data_diff.of_points(
+            call.context, compare, branch, dataset=dataset, first_point=one_point, other=other_point, wish=wish
         )
-        return answer(found)
+        return answer(difference)
 
     return await waiting(call, work, may_wait=wish.timeout_s is not None)
 

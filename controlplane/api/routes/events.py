@@ -47,11 +47,11 @@ async def events(
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
     parts = feed.follow(of, start) if follow else feed.until_newest(of, start)
-    seen = _seen(call, of, parts) if call.context.principal.within else parts
-    return _Stream(feed, caller(call.request).id, seen)
+    shown_parts = _visible_parts(call, of, parts) if call.context.principal.within else parts
+    return _Stream(feed, caller(call.request).id, shown_parts)
 
 
-async def _seen(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Without events of what is hidden, which may have come while the stream went on. A comment stands for those, as
     for events of other branches."""
     async for part in parts:
@@ -94,13 +94,13 @@ def _metrics(call: Call) -> bytes:
     targets = [target for flow in status["dataflows"] for target in flow["targets"]]
     states = Counter[str](thing["state"] for thing in (*datasets, *targets))
     late_s = max((d["listing"]["behind_s"] for d in datasets if "listing" in d), default=0.0)
-    found, ctx = call.services, call.context
+    app_services, ctx = call.services, call.context
     return render(
-        found.store,
-        found.counters,
+        app_services.store,
+        app_services.counters,
         states,
         ctx.troubles,
         late_s,
         namespace=ctx.namespace,
-        exports=found.exports,
+        exports=app_services.exports,
     )

@@ -54,7 +54,7 @@ def graph(
     """Datasets, how they read each other, and how each stands: of a dataflow, of what is `up` and `down` steps `around`
     a dataset, or of all. `collapse` draws those of one dataflow or tag as one. At most `limit` nodes: the nearest, then
     the worst; `more` counts the others. `structure` is equal for equal names, edges and modes."""
-    found = graphs.graph(
+    drawn = graphs.graph(
         call.context,
         branch,
         _flow(call, dataflow),
@@ -64,7 +64,7 @@ def graph(
         collapse=collapse,
         most=limit,
     )
-    return answer(found)
+    return answer(drawn)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/ranges")
@@ -80,7 +80,7 @@ def ranges(
 ) -> Answer[RangesAnswer]:
     """The partitions of one generation as about `cells` ranges of their keys, however many there are. `against`: which
     of them differ from another generation. `from` and `to`: the `after` and `last` of a range, to look into it."""
-    found = ranges_of.ranges(
+    key_ranges = ranges_of.ranges(
         call.context,
         branch,
         dataset,
@@ -90,7 +90,7 @@ def ranges(
         last=last,
         cells=cells,
     )
-    return answer(found)
+    return answer(key_ranges)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partition")
@@ -119,10 +119,10 @@ def waves(
 def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
     flows_of([wave.partition(".")[0]])
-    found = waves_of.wave(call.context, branch, wave)
-    if not call.shows(found):
+    shown_wave = waves_of.wave(call.context, branch, wave)
+    if not call.shows(shown_wave):
         raise waves_of.no_wave(branch, wave)
-    return answer(found)
+    return answer(shown_wave)
 
 
 @router.get("/v1/search")

@@ -1,5 +1,5 @@
 """Making, granting and listing feeds, for administrators: what is granted leaves the dataflow, and perhaps the
-namespace. Does not belong here: reading one, which a blueprint does."""
+namespace."""
 
 from __future__ import annotations
 

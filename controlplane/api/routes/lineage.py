@@ -31,7 +31,7 @@ def lineage(
     """Where columns and partitions of a dataset come from, up to read components and their source objects; or
     `downstream`, what depends on them. `object`: the partitions that rows of a source object are in, downstream of a
     read component. At most `limit` links; `more` counts the others."""
-    asked = inspecting.Asked(
+    lineage_request = inspecting.LineageRequest(
         dataset,
         column=column,
         partition=partition,
@@ -40,4 +40,4 @@ def lineage(
         object=object,
         limit=limit,
     )
-    return answer(inspecting.lineage(call.context, branch, asked, call.services.lake))
+    return answer(inspecting.lineage(call.context, branch, lineage_request, call.services.lake))

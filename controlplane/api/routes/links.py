@@ -17,7 +17,7 @@ from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
-from controlplane.api.routes.records import Asked, Taken
+from controlplane.api.routes.records import RecordsRequest, Taken
 from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
@@ -103,27 +103,33 @@ async def read(
         return links.find(services.store, services.s3_secret, link, signature)
 
     try:
-        found, maker = await to_thread.run_sync(look, limiter=services.threads.users)
+        signed_link, maker = await to_thread.run_sync(look, limiter=services.threads.users)
     except WrongSignature:
         services.counters.add("token_failures")
         raise
-    if file != _file(found):
-        raise NotFound(f"this link is called {_file(found)}")
-    log.info("link read", link=found.id, dataset=found.dataset, branch=found.branch, request_id=request_id(request))
-    point, wish = links.wish_of(found)
-    takes = Taken(found.compression, accept_encoding, if_none_match)
-    asked = Asked(
-        found.branch,
-        found.dataset,
+    if file != _file(signed_link):
+        raise NotFound(f"this link is called {_file(signed_link)}")
+    log.info(
+        "link read",
+        link=signed_link.id,
+        dataset=signed_link.dataset,
+        branch=signed_link.branch,
+        request_id=request_id(request),
+    )
+    point, wish = links.wish_of(signed_link)
+    takes = Taken(signed_link.compression, accept_encoding, if_none_match)
+    records_request = RecordsRequest(
+        signed_link.branch,
+        signed_link.dataset,
         point,
         wish=wish,
-        rendering=takes.rendering(found.format),
-        caller=f"link {found.id}",
+        rendering=takes.rendering(signed_link.format),
+        caller=f"link {signed_link.id}",
         if_none_match=if_none_match,
     )
-    context = replace(services.context(maker, request_id(request)), actor=f"link {found.id}")
+    context = replace(services.context(maker, request_id(request)), actor=f"link {signed_link.id}")
     try:
-        response = await records.answered(services, context, request, asked)
+        response = await records.answered(services, context, request, records_request)
     except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
         raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
     if isinstance(response, StreamingResponse):

@@ -54,29 +54,29 @@ class Refresh(Wish):
 @router.post("/v1/branches/{branch}/refresh")
 async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
-    asked = wish or Refresh()
-    work = partial(_refreshed, call, branch, asked)
-    return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=asked.wait_s > 0)
+    options = wish or Refresh()
+    work = partial(_refreshed, call, branch, options)
+    return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=options.wait_s > 0)
 
 
 def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
     context = call.context
     how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
-    found, requests = controls.ask_refresh(context, branch, call.target(wish.target), **how)
+    refreshed, requests = controls.ask_refresh(context, branch, call.target(wish.target), **how)
     if wish.wait_s > 0:
         unseen = await_listings(call, requests, wish.wait_s)
-        found["changes"] = source_changes.of_requests(context, requests, unseen)
-    return found
+        refreshed["changes"] = source_changes.of_requests(context, requests, unseen)
+    return refreshed
 
 
 @router.post("/v1/branches/{branch}/retry")
 def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
-    asked = wish or Retry()
-    target = call.target(asked.target)
-    if asked.partition is not None:
-        return call.once(lambda: answer(_retried_partition(call.context, branch, target, asked)))
-    named = None if asked.tasks is None else frozenset(map(bytes.fromhex, asked.tasks))
+    options = wish or Retry()
+    target = call.target(options.target)
+    if options.partition is not None:
+        return call.once(lambda: answer(_retried_partition(call.context, branch, target, options)))
+    named = None if options.tasks is None else frozenset(map(bytes.fromhex, options.tasks))
     return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
 
@@ -104,8 +104,8 @@ def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[Pau
 @router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of an attempt said."""
-    said = tasks.log(call.context, attempt, tail, call.services.log)
-    return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    text = tasks.log(call.context, attempt, tail, call.services.log)
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 @router.get("/v1/drivers/{driver}/log", response_class=PlainTextResponse, dependencies=auth.needs("admin"))
@@ -115,8 +115,8 @@ def driver_log(
     tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
 ) -> Response:
     """The last lines that a driver or worker said."""
-    said = tasks.log_of_driver(call.context, driver, tail, call.services.log)
-    return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    text = tasks.log_of_driver(call.context, driver, tail, call.services.log)
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 def _each(
@@ -128,16 +128,16 @@ def _each(
     there = (flow["name"] for flow in blueprints.dataflows(call.context, branch))
     names = [name for name in there if call.has(dataflow=name)]
     done = [work(call.context, branch, name) for name in names]
-    whole: PauseAllAnswer = {"target": None, "targets": names}
-    if still := _united(one.get("still_paused", []) for one in done):
-        whole["still_paused"] = still
-    if by := _united(one.get("by", []) for one in done):
-        whole["by"] = by
-    if released := _united(one.get("released", []) for one in done):
-        whole["released"] = released
-    if held := _united(one.get("still_held", []) for one in done):
-        whole["still_held"] = held
-    return whole
+    summary: PauseAllAnswer = {"target": None, "targets": names}
+    if still := _united(pause_answer.get("still_paused", []) for pause_answer in done):
+        summary["still_paused"] = still
+    if by := _united(pause_answer.get("by", []) for pause_answer in done):
+        summary["by"] = by
+    if released := _united(pause_answer.get("released", []) for pause_answer in done):
+        summary["released"] = released
+    if held := _united(pause_answer.get("still_held", []) for pause_answer in done):
+        summary["still_held"] = held
+    return summary
 
 
 def _united(lists: Iterable[list[str]]) -> list[str]:

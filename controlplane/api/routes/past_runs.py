@@ -28,7 +28,7 @@ def listing(
 @router.get("/v1/branches/{branch}/runs/{run}")
 def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
-    found = past_runs.one(call.context, branch, run)
-    if not call.shows(found):
+    past_run = past_runs.past_run(call.context, branch, run)
+    if not call.shows(past_run):
         raise past_runs.no_run(branch, run)
-    return answer(found)
+    return answer(past_run)

@@ -36,10 +36,10 @@ def profile(
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"partition": partition, "column": column})
-    found = operations.profile(
+    content = operations.profile(
         call.context, branch, dataset, point, partition=partition, column=column, with_values=with_values
     )
-    return answer(found)
+    return answer(content)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/profile/history")

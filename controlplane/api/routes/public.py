@@ -26,16 +26,16 @@ async def livez(request: Request) -> Answer[HealthAnswer]:
 @router.get("/readyz")
 async def readyz(request: Request) -> Answer[HealthAnswer]:
     """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
-    found = services(request)
-    await to_thread.run_sync(_check, found, limiter=found.threads.probes)
+    app_services = services(request)
+    await to_thread.run_sync(_check, app_services, limiter=app_services.threads.probes)
     return answer({"status": "ok"})
 
 
-def _check(found: Services) -> None:
-    reason = "the control plane is ending" if found.stopping.is_set() else found.unready()
+def _check(app_services: Services) -> None:
+    reason = "the control plane is ending" if app_services.stopping.is_set() else app_services.unready()
     if reason:
         raise RequestRefused("unavailable", f"not ready: {reason}")
-    with found.store.read() as tx:
+    with app_services.store.read() as tx:
         tx.now()
 
 

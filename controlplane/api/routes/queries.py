@@ -58,32 +58,32 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
     query."""
     is_arrow = ARROW in call.request.headers.get("accept", "")
-    asked = _asked(query, is_arrow=is_arrow)
+    query_request = _request_of(query, is_arrow=is_arrow)
     cancel = Cancel()
 
     def work() -> Answer[QueryAnswer]:
         if is_arrow:
-            return _streamed(call, branch, asked, cancel)
-        found = queries.answer(call.context, call.services.queries, branch, asked, cancel=cancel)
-        return _sent(found, cancel)
+            return _streamed(call, branch, query_request, cancel)
+        result_page = queries.answer(call.context, call.services.queries, branch, query_request, cancel=cancel)
+        return _sent(result_page, cancel)
 
     return await _unless_left(call, work, cancel)
 
 
-def _asked(query: Asked, *, is_arrow: bool) -> queries.Asked:
+def _request_of(query: Asked, *, is_arrow: bool) -> queries.QueryRequest:
     limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
     at = moment(query.at)
-    return queries.Asked(
+    return queries.QueryRequest(
         query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id, engine=query.engine
     )
 
 
-def _streamed(call: Call, branch: str, asked: queries.Asked, cancel: Cancel) -> Answer[QueryAnswer]:
-    found = queries.stream(call.context, call.services.queries, branch, asked, cancel=cancel)
-    headers = {"X-Generations": json.dumps(found.generations), "Cache-Control": "no-store"}
-    response = CancelledStream(found.pieces, cancel, ARROW, headers)
+def _streamed(call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel) -> Answer[QueryAnswer]:
+    result_stream = queries.stream(call.context, call.services.queries, branch, query_request, cancel=cancel)
+    headers = {"X-Generations": json.dumps(result_stream.generations), "Cache-Control": "no-store"}
+    response = CancelledStream(result_stream.pieces, cancel, ARROW, headers)
     return cast("Answer[QueryAnswer]", response)  # the other form of the same answer
 
 
@@ -105,8 +105,8 @@ def page(
     limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
 ) -> Answer[QueryAnswer]:
     """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
-    found = queries.page(call.context, call.services.queries, query, after, PageBounds(limit))
-    return _sent(found, Cancel())
+    result_page = queries.page(call.context, call.services.queries, query, after, PageBounds(limit))
+    return _sent(result_page, Cancel())
 
 
 def _sent(page: ResultPage, cancel: Cancel) -> Answer[QueryAnswer]:
@@ -143,10 +143,10 @@ async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[Promo
 
     def work() -> Answer[PromotionAnswer]:
         proposal = promotion.propose(call.context, branch, query.sql, query.dataset)
-        told = proposal.answer
+        promoted = proposal.answer
         if query.analyse:
             call.need("edit")
-            told = {**told, "analysis": _analysis(call, branch, proposal, query.timeout_s)}
+            promoted = {**promoted, "analysis": _analysis(call, branch, proposal, query.timeout_s)}
         if query.compare is not None:
             comparison = query_comparison.compare(
                 call.context,
@@ -158,8 +158,8 @@ async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[Promo
                 timeout_s=query.timeout_s,
                 cancel=cancel,
             )
-            told = {**told, "comparison": comparison}
-        return answer(told)
+            promoted = {**promoted, "comparison": comparison}
+        return answer(promoted)
 
     return await _unless_left(call, work, cancel)
 

@@ -117,7 +117,7 @@ async def _of_call(
     format: Format,
     takes: Taken,
 ) -> Response:
-    asked = Asked(
+    records_request = RecordsRequest(
         branch,
         dataset,
         point,
@@ -126,11 +126,11 @@ async def _of_call(
         caller=auth.caller(call.request).id,
         if_none_match=takes.if_none_match,
     )
-    return await answered(call.services, call.context, call.request, asked)
+    return await answered(call.services, call.context, call.request, records_request)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordsRequest:
     """All that one answer with records depends on. `caller`: whose streams are counted together."""
 
     branch: str
@@ -155,35 +155,48 @@ class Asked:
         }
 
 
-async def answered(services: Services, context: Context, request: Request, asked: Asked) -> Response:
+async def answered(services: Services, context: Context, request: Request, records_request: RecordsRequest) -> Response:
     """The records, or 304, or headers alone where these are asked for."""
 
     def is_known(content: bytes) -> bool:
-        return is_named(content_tag(content, asked.rendering), asked.if_none_match)
+        return is_named(content_tag(content, records_request.rendering), records_request.if_none_match)
 
     def look() -> rows.Records | rows.Unchanged:
         return rows.records(
             context,
-            asked.branch,
-            asked.dataset,
-            wish=asked.wish,
-            rendering=asked.rendering,
-            point=asked.point,
+            records_request.branch,
+            records_request.dataset,
+            wish=records_request.wish,
+            rendering=records_request.rendering,
+            point=records_request.point,
             is_known=is_known,
         )
 
-    found = await to_thread.run_sync(look, limiter=services.threads.users)
-    headers = {"X-Generation": str(found.generation), **tagged(content_tag(found.content, asked.rendering))}
-    if isinstance(found, rows.Unchanged):
+    read_records = await to_thread.run_sync(look, limiter=services.threads.users)
+    headers = {
+        "X-Generation": str(read_records.generation),
+        **tagged(content_tag(read_records.content, records_request.rendering)),
+    }
+    if isinstance(read_records, rows.Unchanged):
         return Response(status_code=304, headers=headers)
-    headers |= {"X-Rows": str(found.rows), **named(asked.dataset, asked.point, asked.rendering)}
-    media_type = MEDIA_TYPES[asked.rendering.format]
+    headers |= {
+        "X-Rows": str(read_records.rows),
+        **named(records_request.dataset, records_request.point, records_request.rendering),
+    }
+    media_type = MEDIA_TYPES[records_request.rendering.format]
     if is_head(request):
         return Response(media_type=media_type, headers=headers)
-    await noted(services, context, "records", asked.branch, asked.dataset, asked.told(found.generation))
-    pieces = services.render(found.wanted)
+    await noted(
+        services,
+        context,
+        "records",
+        records_request.branch,
+        records_request.dataset,
+        records_request.told(read_records.generation),
+    )
+    pieces = services.render(read_records.wanted)
     return await sent(
-        Stream(services.streams, asked.caller, pieces, services.threads.records), request, headers, media_type
+        Stream(services.streams, records_request.caller, pieces, services.threads.records), request, headers, media_type
     )
 
 

@@ -1,4 +1,4 @@
-"""Roles of a namespace's own. Does not belong here: who has them (`tokens`, `trust`)."""
+"""Roles of a namespace's own."""
 
 from __future__ import annotations
 

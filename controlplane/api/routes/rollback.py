@@ -62,7 +62,7 @@ def revert_dataflow(
     """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
 
     def work() -> Answer[ApplyAnswer]:
-        found = revert.revert(call.context, branch, dataflow, wish.to, dry_run=wish.dry_run, expected=expected)
-        return answer(found, headers=etag(*found["revisions"].values()))
+        applied = revert.revert(call.context, branch, dataflow, wish.to, dry_run=wish.dry_run, expected=expected)
+        return answer(applied, headers=etag(*applied["revisions"].values()))
 
     return call.once(work)

@@ -1,4 +1,4 @@
-"""Links that open one session of the pages. Does not belong here: following one, which is a page (`ui.login`)."""
+"""Links that open one session of the pages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Making, filling and listing shares; making, listing and revoking recipients. For administrators: what is shared
-leaves the installation. Does not belong here: what recipients ask for (`api.sharing`)."""
+leaves the installation."""
 
 from __future__ import annotations
 
@@ -86,8 +86,10 @@ def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
     branch, dataset = branch_of(call, new.branch), dataset_of(call, new.dataset)
 
     def work() -> Answer[ShareEntry]:
-        found = shares.add(call.context, share, dataset, alias=new.alias or "", branch=branch, history=new.history)
-        return answer(found, 201)
+        share_entry = shares.add(
+            call.context, share, dataset, alias=new.alias or "", branch=branch, history=new.history
+        )
+        return answer(share_entry, 201)
 
     return call.once(work)
 

@@ -1,7 +1,4 @@
-"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators.
-
-Does not belong here: signing in of people, which is a page (`ui.sign_on`).
-"""
+"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
     """Make a rule of trust."""
 
     def work() -> Answer[TrustEntry]:
-        found = trust.create(
+        rule = trust.create(
             call.context,
             new.name,
             new.use,
@@ -70,7 +67,7 @@ def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
             within=new.within.narrowing(),
             ttl_s=new.ttl_s,
         )
-        return answer(found, 201)
+        return answer(rule, 201)
 
     return call.once(work)
 
@@ -92,19 +89,19 @@ def delete(call: Called, rule: Annotated[str, Path(pattern=f"^{NAME}$")]) -> Res
 async def exchange(request: Request, shown: IdentityToken) -> Answer[ExchangeAnswer]:
     """A short-lived token for the identity token of a CI job, by the rule of trust that fits it. The identity token is
     what opens this call."""
-    found = services(request)
-    if found.issuers is None:
+    app_services = services(request)
+    if app_services.issuers is None:
         raise RequestRefused("not-supported", "this process exchanges no identity tokens")
-    context = Context(found.store, namespace=shown.namespace, request_id=request_id(request))
-    users, issuers = found.threads.users, found.issuers
+    context = Context(app_services.store, namespace=shown.namespace, request_id=request_id(request))
+    users, issuers = app_services.threads.users, app_services.issuers
     try:
         issuer, audiences = await to_thread.run_sync(trust.candidates, context, issuers, shown.token, limiter=users)
         claims = await to_thread.run_sync(
-            issuers.claims, shown.token, issuer, audiences, limiter=found.threads.issuers
+            issuers.claims, shown.token, issuer, audiences, limiter=app_services.threads.issuers
         )  # in threads of their own, and without a transaction: an issuer may be slow
         text, token, rule = await to_thread.run_sync(trust.exchange, context, issuer, audiences, claims, limiter=users)
     except HeadgateError:
-        found.counters.add("token_failures")
+        app_services.counters.add("token_failures")
         raise
     return answer(_shown(text, token, rule), 201)
 

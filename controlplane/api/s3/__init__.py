@@ -1,4 +1,1 @@
-"""The S3 view: a read-only endpoint in the protocol of S3, for whatever reads Parquet and Delta from there.
-
-Does not belong here: what is in the view (`operations.inspect.s3_view`).
-"""
+"""The S3 view: a read-only endpoint in the protocol of S3, for whatever reads Parquet and Delta from there."""

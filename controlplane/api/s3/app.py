@@ -2,7 +2,6 @@
 
 It answers on the port of the API, and knows its requests by their signatures: many clients take no path in an endpoint.
 Addresses have path style. Each answer is counted, and told in a line of the log with the access key.
-Does not belong here: what is in the view (`operations.s3`).
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ log = logs.get("s3")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _BucketRequest:
     """One request, whose signature is good."""
 
     view: S3View
@@ -99,11 +98,11 @@ class S3App:
         answer = _Answer(self._services, scope, request)
         try:
             limiter = self._services.threads.s3_keys
-            key, found = await to_thread.run_sync(self._begun, request, limiter=limiter)
+            key, s3_object = await to_thread.run_sync(self._begun, request, limiter=limiter)
             answer.key = key
             with self._turns.of(key.id) as turn:
                 view = self._view_of(key.namespace)
-                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, found)
+                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, s3_object)
                 if isinstance(response, StreamingResponse):
                     response.body_iterator = self._services.living.while_live(key.id, response.body_iterator)
                 await answer.send(response, receive, send)
@@ -133,73 +132,81 @@ class S3App:
 
     def _key(self, request: SignedRequest) -> s3_keys.S3Key:
         """The live key that signed a request."""
-        found: dict[str, s3_keys.S3Key] = {}
+        keys: dict[str, s3_keys.S3Key] = {}
 
         def secret_of(access_key: str) -> str | None:
             store = self._services.store
             key = s3_keys.find(store, access_key) or recipients.s3_key(store, access_key)
             if key is None:
                 return None
-            found[access_key] = key
+            keys[access_key] = key
             return s3_keys.secret_key(self._services.s3_secret, key.namespace, access_key)
 
-        return found[sigv4.verify(request, secret_of, time.time())]
+        return keys[sigv4.verify(request, secret_of, time.time())]
 
     def _view_of(self, namespace: str) -> S3View:
         """The bucket of a namespace: one for all threads."""
-        found = self._views.get(namespace)
-        if found is None:
+        view = self._views.get(namespace)
+        if view is None:
             services = self._services
             made = S3View(services.store, services.lake, namespace, make_checkpoint=services.checkpoint)
-            found = self._views.setdefault(namespace, made)
-        return found
+            view = self._views.setdefault(namespace, made)
+        return view
 
     async def _answered(
-        self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter, found: S3Object | None
+        self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter, s3_object: S3Object | None
     ) -> Response:
         """`found`: the object, if it is known."""
         if request.method not in ("GET", "HEAD"):
             raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
-        asked = _asked(request, view, reader, turn)
-        if not asked.bucket:
+        s3_request = _request_of(request, view, reader, turn)
+        if not s3_request.bucket:
             return _xml(xml.buckets(view.namespace))
-        if asked.bucket != view.namespace:
+        if s3_request.bucket != view.namespace:
             raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}")
-        return await (self._object(asked, found) if asked.key else self._bucket(asked))
+        return await (self._object(s3_request, s3_object) if s3_request.key else self._bucket(s3_request))
 
-    async def _bucket(self, asked: _Asked) -> Response:
-        if asked.method == "HEAD":
+    async def _bucket(self, s3_request: _BucketRequest) -> Response:
+        if s3_request.method == "HEAD":
             return Response(headers={"x-amz-bucket-region": REGION})
-        if "location" in asked.query:
+        if "location" in s3_request.query:
             return _xml(xml.location(REGION))
-        if "versioning" in asked.query:
+        if "versioning" in s3_request.query:
             return _xml(xml.versioning())
-        _check_part(asked, _OF_BUCKETS)
-        return _xml(await self._in_turn(asked.turn, partial(listings.listing, asked.view, asked.reader, asked.query)))
+        _check_part(s3_request, _OF_BUCKETS)
+        return _xml(
+            await self._in_turn(
+                s3_request.turn, partial(listings.listing, s3_request.view, s3_request.reader, s3_request.query)
+            )
+        )
 
-    async def _object(self, asked: _Asked, found: S3Object | None) -> Response:
-        _check_part(asked, _OF_OBJECTS)
-        found = found or await self._in_turn(asked.turn, partial(asked.view.find, asked.reader, asked.key))
-        if found is None:
+    async def _object(self, s3_request: _BucketRequest, s3_object: S3Object | None) -> Response:
+        _check_part(s3_request, _OF_OBJECTS)
+        s3_object = s3_object or await self._in_turn(
+            s3_request.turn, partial(s3_request.view.find, s3_request.reader, s3_request.key)
+        )
+        if s3_object is None:
             raise S3Refused("NoSuchKey", 404, "there is no such object")
-        headers = {"ETag": f'"{found.etag}"', "Last-Modified": formatdate(found.at, usegmt=True)}
-        if conditions.is_unchanged(asked.headers, found.etag):
+        headers = {"ETag": f'"{s3_object.etag}"', "Last-Modified": formatdate(s3_object.at, usegmt=True)}
+        if conditions.is_unchanged(s3_request.headers, s3_object.etag):
             return Response(status_code=304, headers=headers)
-        part = conditions.part(asked.headers, found.size)
-        start, end = part or (0, found.size)
+        part = conditions.part(s3_request.headers, s3_object.size)
+        start, end = part or (0, s3_object.size)
         headers |= {"Accept-Ranges": "bytes", "Content-Type": BINARY, "Content-Length": str(end - start)}
         if part is not None:
-            headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{s3_object.size}"
         status = 200 if part is None else 206
-        if asked.method == "HEAD" or start == end:
+        if s3_request.method == "HEAD" or start == end:
             return Response(status_code=status, headers=headers)
-        return await self._body(found, start, end, status, headers)
+        return await self._body(s3_object, start, end, status, headers)
 
-    async def _body(self, found: S3Object, start: int, end: int, status: int, headers: Mapping[str, str]) -> Response:
+    async def _body(
+        self, s3_object: S3Object, start: int, end: int, status: int, headers: Mapping[str, str]
+    ) -> Response:
         """The next piece is read when the client has taken the one before."""
-        if isinstance(found.source, bytes):
-            return Response(found.source[start:end], status, headers)
-        pieces = self._services.lake.stream_range(found.source, start, end)
+        if isinstance(s3_object.source, bytes):
+            return Response(s3_object.source[start:end], status, headers)
+        pieces = self._services.lake.stream_range(s3_object.source, start, end)
         limiter = self._services.threads.s3_bodies
         try:
             first = await to_thread.run_sync(next, pieces, b"", limiter=limiter)
@@ -213,7 +220,7 @@ class S3App:
                     yield piece
                     piece = await to_thread.run_sync(next, pieces, b"", limiter=limiter)
             except OSError as e:  # an OSError would be taken for a client that has left
-                raise BodyCut(f"{found.name}: {e}") from e
+                raise BodyCut(f"{s3_object.name}: {e}") from e
             finally:
                 _close(pieces)
 
@@ -269,13 +276,13 @@ class _Answer:
             )
 
     def _note_read(self, status: int, sent: int) -> None:
-        """Of content of a dataset, also where it was cut off."""
+        """Note that content of a dataset was read, also where the body was cut off."""
         if self.key is None or status not in (200, 206) or not sent or self._request.method != "GET":
             return
         path = sigv4.decoded(self._request.path).decode(errors="replace")
-        found = addresses.split(path.removeprefix("/").partition("/")[2])
-        if found is not None:
-            table, _ = found
+        place = addresses.split(path.removeprefix("/").partition("/")[2])
+        if place is not None:
+            table, _ = place
             self._services.reads.add(self.key.id, self.key.name, table.ref.branch, table.name, sent)
 
 
@@ -293,14 +300,14 @@ def _has_body(request: SignedRequest) -> bool:
     return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
 
 
-def _asked(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _Asked:
+def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _BucketRequest:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
     except UnicodeDecodeError:
         raise S3Refused("InvalidURI", 400, "the address is not in UTF-8") from None
     bucket, _, key = path.removeprefix("/").partition("/")
-    return _Asked(
+    return _BucketRequest(
         view,
         reader,
         turn,
@@ -312,8 +319,8 @@ def _asked(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityL
     )
 
 
-def _check_part(asked: _Asked, others: frozenset[str]) -> None:
-    for name in sorted(others.intersection(asked.query)):
+def _check_part(s3_request: _BucketRequest, others: frozenset[str]) -> None:
+    for name in sorted(others.intersection(s3_request.query)):
         raise S3Refused("NotImplemented", 501, f"the view has no {name}")
 
 

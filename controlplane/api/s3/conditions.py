@@ -13,10 +13,10 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 def part(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
     """First byte, and the one behind the last. None: the whole object, as where several ranges are asked for, or what
     is no range. S3Refused where it begins behind the end."""
-    found = _RANGE.fullmatch(headers.get("range", "").strip())
-    if found is None or found[0] == "bytes=-":
+    match = _RANGE.fullmatch(headers.get("range", "").strip())
+    if match is None or match[0] == "bytes=-":
         return None
-    first, last = found[1], found[2]
+    first, last = match[1], match[2]
     if not first:
         start, end = max(size - int(last), 0), size
     elif last and int(last) < int(first):
@@ -30,8 +30,8 @@ def part(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
 
 def is_unchanged(headers: Mapping[str, str], etag: str) -> bool:
     """Whether the client has the object already. S3Refused where it wants another one than it is."""
-    wanted, held = headers.get("if-match"), headers.get("if-none-match")
-    if wanted is not None and not _names(wanted, etag):
+    required, held = headers.get("if-match"), headers.get("if-none-match")
+    if required is not None and not _names(required, etag):
         raise S3Refused("PreconditionFailed", 412, "the object is another one than If-Match names")
     return held is not None and _names(held, etag)
 

@@ -1,5 +1,4 @@
-"""Pages of a bucket: ListObjectsV2, and the first version, whose pages have no common time. Does not belong here:
-what is in a page."""
+"""Pages of a bucket: ListObjectsV2, and the first version, whose pages have no common time."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from controlplane.api.s3 import xml
 from controlplane.api.s3.refusals import S3Refused
 from controlplane.operations.s3.access import Reader
-from controlplane.operations.s3.view import Asked, NoSuchListing, Page, Position, S3View
+from controlplane.operations.s3.view import NoSuchListing, Page, PageRequest, Position, S3View
 
 MOST = 1000
 _TIMES, _NUMBERS = range(2**43), range(2**53)  # that a token may hold
@@ -22,7 +21,7 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
     is_second = query.get("list-type") == "2"
     after = query.get("start-after" if is_second else "marker", "")
     token = query.get("continuation-token") if is_second else None
-    asked = Asked(
+    page_request = PageRequest(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         after=after,
@@ -30,16 +29,20 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
         position=None if token is None else _position(token),
     )
     try:
-        page = view.page(reader, asked)
+        page = view.page(reader, page_request)
     except NoSuchListing as e:
         raise S3Refused("InvalidArgument", 400, str(e)) from e
-    said = [("Prefix", asked.prefix), ("Delimiter", asked.delimiter), ("MaxKeys", str(asked.limit))]
-    said += _second(query, page, token) if is_second else _first(after, page)
+    elements = [
+        ("Prefix", page_request.prefix),
+        ("Delimiter", page_request.delimiter),
+        ("MaxKeys", str(page_request.limit)),
+    ]
+    elements += _second(query, page, token) if is_second else _first(after, page)
     encoding = query.get("encoding-type", "")
-    said.append(("EncodingType", encoding))
-    shown = [(name, value) for name, value in said if value or name in ("Prefix", "Marker")]
+    elements.append(("EncodingType", encoding))
+    shown = [(name, value) for name, value in elements if value or name in ("Prefix", "Marker")]
     encode = xml.url_encoded if encoding == "url" else xml.text
-    return xml.listing(view.namespace, page, asked=shown, names=_KEYS, encode=encode)
+    return xml.listing(view.namespace, page, head=shown, names=_KEYS, encode=encode)
 
 
 def _second(query: Mapping[str, str], page: Page, token: str | None) -> list[tuple[str, str]]:

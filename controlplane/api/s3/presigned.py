@@ -1,4 +1,4 @@
-"""URLs that we sign ourselves: each reads one object of the S3 view, for some time. Does not belong here: verifying."""
+"""URLs that we sign ourselves: each reads one object of the S3 view, for some time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def url(base: str, path: str, access_key: str, secret: str, now: float, expires_
     """To GET `path`, which begins with the bucket. `base`: the address of this service without a path;
     `now`: seconds since 1970."""
     at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-    asked = {
+    parameters = {
         "X-Amz-Algorithm": sigv4.ALGORITHM,
         "X-Amz-Credential": f"{access_key}/{at[:8]}/{REGION}/s3/aws4_request",
         "X-Amz-Date": at,
         "X-Amz-Expires": str(expires_s),
         "X-Amz-SignedHeaders": "host",
     }
-    whole = f"/{sigv4.encoded(path.encode(), '/')}"
-    request = sigv4.SignedRequest("GET", whole, urlencode(asked), {"host": urlsplit(base).netloc})
-    return f"{base}{whole}?{request.query}&X-Amz-Signature={sigv4.sign(request, secret)}"
+    full_path = f"/{sigv4.encoded(path.encode(), '/')}"
+    request = sigv4.SignedRequest("GET", full_path, urlencode(parameters), {"host": urlsplit(base).netloc})
+    return f"{base}{full_path}?{request.query}&X-Amz-Signature={sigv4.sign(request, secret)}"

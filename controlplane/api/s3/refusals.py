@@ -1,4 +1,4 @@
-"""A request of an S3 client that is refused, by the codes that S3 has. Does not belong here: how it is answered."""
+"""A request of an S3 client that is refused, by the codes that S3 has."""
 
 from __future__ import annotations
 

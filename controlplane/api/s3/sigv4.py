@@ -4,7 +4,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-re
 
 The client signs the URL as it encoded it, and a proxy may encode it otherwise: so path and query are decoded and
 encoded again in the one way that S3 has. A `+` in a query is no space. The region is the client's choice: it is signed,
-and says nothing. Does not belong here: which keys there are, and what they may read.
+and says nothing.
 """
 
 from __future__ import annotations
@@ -104,16 +104,16 @@ def _claim(request: SignedRequest) -> _Claim:
 
 
 def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
-    found = _HEADER.fullmatch(header.strip())
+    match = _HEADER.fullmatch(header.strip())
     date, payload = request.headers.get("x-amz-date", ""), request.headers.get("x-amz-content-sha256")
-    if found is None:
+    if match is None:
         _malformed(f"Authorization is not {ALGORITHM} Credential=..., SignedHeaders=..., Signature=...")
     if payload is None:
         raise S3Refused("InvalidRequest", 400, "the header x-amz-content-sha256 is missing")
     return _Claim(
-        found["credential"],
-        found["headers"],
-        found["signature"],
+        match["credential"],
+        match["headers"],
+        match["signature"],
         date=date,
         payload=payload,
         pairs=pairs,
@@ -123,20 +123,20 @@ def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
 
 def _in_query(pairs: Pairs) -> _Claim:
     signing = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs if name[:6] == b"X-Amz-"]
-    said = dict(signing)
-    expires = said.get("X-Amz-Expires", "")
-    if len(said) < len(signing):
+    parameters = dict(signing)
+    expires = parameters.get("X-Amz-Expires", "")
+    if len(parameters) < len(signing):
         _malformed("a parameter of the signature is given twice", "AuthorizationQueryParametersError")
-    if said["X-Amz-Algorithm"] != ALGORITHM:
+    if parameters["X-Amz-Algorithm"] != ALGORITHM:
         _malformed(f"X-Amz-Algorithm must be {ALGORITHM}", "AuthorizationQueryParametersError")
     if not _EXPIRES.fullmatch(expires) or int(expires) > MOST_EXPIRES_S:
         _malformed(f"X-Amz-Expires must be 1 to {MOST_EXPIRES_S} seconds", "AuthorizationQueryParametersError")
     return _Claim(
-        said.get("X-Amz-Credential", ""),
-        said.get("X-Amz-SignedHeaders", ""),
-        said.get(_SIGNATURE, ""),
-        date=said.get("X-Amz-Date", ""),
-        payload=said.get("X-Amz-Content-Sha256", UNSIGNED),
+        parameters.get("X-Amz-Credential", ""),
+        parameters.get("X-Amz-SignedHeaders", ""),
+        parameters.get(_SIGNATURE, ""),
+        date=parameters.get("X-Amz-Date", ""),
+        payload=parameters.get("X-Amz-Content-Sha256", UNSIGNED),
         pairs=[pair for pair in pairs if pair[0] != _SIGNATURE.encode()],
         expires_s=int(expires),
     )
@@ -153,7 +153,7 @@ def _scope(claim: _Claim) -> list[str]:
 
 
 def _check_headers(request: SignedRequest, claim: _Claim) -> None:
-    """What is not signed could have been put there by somebody on the way."""
+    """Reject unsigned security headers: a proxy could have added them."""
     signed = claim.headers.split(";")
     missing = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
     if "host" not in signed or missing:

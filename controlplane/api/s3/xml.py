@@ -35,17 +35,17 @@ def versioning() -> str:
 
 
 def listing(
-    bucket: str, page: Page, *, asked: Iterable[tuple[str, str]], names: Iterable[str], encode: Callable[[str], str]
+    bucket: str, page: Page, *, head: Iterable[tuple[str, str]], names: Iterable[str], encode: Callable[[str], str]
 ) -> str:
     """A page of a bucket. `asked`: names and texts of what the request said; those in `names` hold keys."""
     keys = frozenset(names)
-    said = [element(name, (encode if name in keys else text)(value)) for name, value in asked]
+    head_elements = [element(name, (encode if name in keys else text)(value)) for name, value in head]
     return document(
         "ListBucketResult",
         element("Name", text(bucket)),
-        *said,
+        *head_elements,
         element("IsTruncated", "true" if page.next else "false"),
-        *(_contents(found, encode) for found in page.objects),
+        *(_contents(s3_object, encode) for s3_object in page.objects),
         *(element("CommonPrefixes", element("Prefix", encode(prefix))) for prefix in page.prefixes),
     )
 
@@ -81,9 +81,9 @@ def document(name: str, *inner: str) -> str:
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
-def _contents(found: S3Object, encode: Callable[[str], str]) -> str:
+def _contents(s3_object: S3Object, encode: Callable[[str], str]) -> str:
     """Most of a listing. Written at one go, as there may be 100,000 of them."""
     return (
-        f"<Contents><Key>{encode(found.name)}</Key><LastModified>{instant(found.at)}</LastModified>"
-        f"<ETag>&quot;{found.etag}&quot;</ETag><Size>{found.size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        f"<Contents><Key>{encode(s3_object.name)}</Key><LastModified>{instant(s3_object.at)}</LastModified>"
+        f"<ETag>&quot;{s3_object.etag}&quot;</ETag><Size>{s3_object.size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
     )

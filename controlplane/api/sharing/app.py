@@ -3,8 +3,7 @@
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 A version is a generation. Files are told by URLs of the S3 view, which are signed for this recipient, read that one
-file, and end after some minutes, or with the recipient. Does not belong here: which versions and files there are
-(`operations.sharing`).
+file, and end after some minutes, or with the recipient.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class AnswerCut(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SharingRequest:
     """One request of a recipient. `base`: the address of this service, as the recipient knows it."""
 
     recipient: Recipient
@@ -114,17 +113,17 @@ class SharingApp:
     def _recipient(self, request: Request) -> Recipient:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         is_bearer = kind.lower() == "bearer" and text != ""
-        found = recipients.find(self._services.store, text.strip()) if is_bearer else None
-        if found is None:
+        recipient = recipients.find(self._services.store, text.strip()) if is_bearer else None
+        if recipient is None:
             self._services.counters.add("token_failures")
             raise SharingRefused(401, "the token of a recipient is needed, and one that has not ended")
-        return found
+        return recipient
 
     async def _response(self, request: Request, recipient: Recipient, turn: CapacityLimiter) -> Response:
         names = request.scope["path"].removeprefix(PREFIX).split("/")[1:]
         if request.method not in (["POST"] if names[-1:] == ["query"] else ["GET", "HEAD"]):
             raise SharingRefused(405, f"{request.method} is not answered here")
-        asked = _Asked(
+        sharing_request = _SharingRequest(
             recipient,
             str(request.base_url).rstrip("/"),
             names,
@@ -133,7 +132,7 @@ class SharingApp:
             capabilities=requests.capabilities_of(request.headers.get(CAPABILITIES, "")),
             request_id=str(request.scope["headgate.request_id"]),
         )
-        answered = await self._in_turn(turn, lambda: self._tables.answer(asked))
+        answered = await self._in_turn(turn, lambda: self._tables.answer(sharing_request))
         if isinstance(answered, Response):
             return answered
         body = self._services.living.while_live(recipient.id, self._body(answered, turn))
@@ -162,81 +161,99 @@ class _Tables:
         self._services, self._store = services, services.store
         self._files = dict[str, VersionFiles]()  # by namespace
 
-    def answer(self, asked: _Asked) -> Response | _Lines:
-        match asked.names:
+    def answer(self, sharing_request: _SharingRequest) -> Response | _Lines:
+        match sharing_request.names:
             case ["shares"]:
-                return _page(asked, [(one.name, _share(one)) for one in asked.recipient.shares])
+                return _page(
+                    sharing_request, [(granted.name, _share(granted)) for granted in sharing_request.recipient.shares]
+                )
             case ["shares", share]:
-                return JSONResponse({"share": _share(tables.share_of(asked.recipient, share))})
+                return JSONResponse({"share": _share(tables.share_of(sharing_request.recipient, share))})
             case ["shares", share, "schemas"]:
-                found = self._shared(asked, share)
-                names = sorted({table.schema for table in found})
-                told = tables.share_of(asked.recipient, share).name
-                return _page(asked, [(name, {"name": name, "share": told}) for name in names])
+                shared_tables = self._shared(sharing_request, share)
+                names = sorted({table.schema for table in shared_tables})
+                share_name = tables.share_of(sharing_request.recipient, share).name
+                return _page(sharing_request, [(name, {"name": name, "share": share_name}) for name in names])
             case ["shares", share, "schemas", schema, "tables"]:
-                return self._listing(asked, share, self._shared(asked, share, schema))
+                return self._listing(sharing_request, share, self._shared(sharing_request, share, schema))
             case ["shares", share, "all-tables"]:
-                return self._listing(asked, share, self._shared(asked, share))
+                return self._listing(sharing_request, share, self._shared(sharing_request, share))
             case ["shares", share, "schemas", schema, "tables", table, what]:
-                return self._of_table(asked, share, schema, table, what)
+                return self._of_table(sharing_request, share, schema, table, what)
         raise SharingRefused(404, "the protocol has no such address")
 
-    def _shared(self, asked: _Asked, share: str, schema: str | None = None) -> list[SharedTable]:
-        found = tables.share_of(asked.recipient, share)
-        with self._store.read(asked.recipient.namespace) as tx:
-            return tables.tables_of(tx, found, schema)
+    def _shared(self, sharing_request: _SharingRequest, share: str, schema: str | None = None) -> list[SharedTable]:
+        granted = tables.share_of(sharing_request.recipient, share)
+        with self._store.read(sharing_request.recipient.namespace) as tx:
+            return tables.tables_of(tx, granted, schema)
 
-    def _listing(self, asked: _Asked, share: str, found: Iterable[SharedTable]) -> Response:
-        told = tables.share_of(asked.recipient, share)
-        items = [(f"{one.schema}.{one.name}", _table(told, one)) for one in found]
-        return _page(asked, items)
+    def _listing(self, sharing_request: _SharingRequest, share: str, shared_tables: Iterable[SharedTable]) -> Response:
+        granted = tables.share_of(sharing_request.recipient, share)
+        items = [(f"{shared.schema}.{shared.name}", _table(granted, shared)) for shared in shared_tables]
+        return _page(sharing_request, items)
 
-    def _of_table(self, asked: _Asked, share: str, schema: str, name: str, what: str) -> Response | _Lines:
-        found = tables.share_of(asked.recipient, share)
-        with self._store.read(asked.recipient.namespace) as tx:
-            table = tables.table_of(tx, found, schema, name)
+    def _of_table(
+        self, sharing_request: _SharingRequest, share: str, schema: str, name: str, what: str
+    ) -> Response | _Lines:
+        granted = tables.share_of(sharing_request.recipient, share)
+        with self._store.read(sharing_request.recipient.namespace) as tx:
+            table = tables.table_of(tx, granted, schema, name)
         match what:
             case "version":
-                return self._version(asked, table)
+                return self._version(sharing_request, table)
             case "metadata":
-                return self._snapshot(asked, table, requests.head_of(asked.query), with_files=False)
+                return self._snapshot(sharing_request, table, requests.head_of(sharing_request.query), with_files=False)
             case "query":
-                return self._snapshot(asked, table, requests.snapshot_of(asked.body), with_files=True)
+                return self._snapshot(
+                    sharing_request, table, requests.snapshot_of(sharing_request.body), with_files=True
+                )
             case "changes":
-                return self._changes(asked, table)
+                return self._changes(sharing_request, table)
         raise SharingRefused(404, "the protocol has no such address")
 
-    def _version(self, asked: _Asked, table: SharedTable) -> Response:
-        with self._store.read(asked.recipient.namespace) as tx:
-            number = tables.version_since(tx, table, requests.starting_time_of(asked.query))
+    def _version(self, sharing_request: _SharingRequest, table: SharedTable) -> Response:
+        with self._store.read(sharing_request.recipient.namespace) as tx:
+            number = tables.version_since(tx, table, requests.starting_time_of(sharing_request.query))
         return Response(headers={VERSION: str(number)})
 
-    def _snapshot(self, asked: _Asked, table: SharedTable, wanted: WantedSnapshot, *, with_files: bool) -> _Lines:
-        with self._store.read(asked.recipient.namespace) as tx:
-            state = tables.snapshot(tx, table, wanted)
+    def _snapshot(
+        self,
+        sharing_request: _SharingRequest,
+        table: SharedTable,
+        snapshot_request: WantedSnapshot,
+        *,
+        with_files: bool,
+    ) -> _Lines:
+        with self._store.read(sharing_request.recipient.namespace) as tx:
+            state = tables.snapshot(tx, table, snapshot_request)
         version = Version(state, state.at)
-        answer = _TableAnswer(self._services, asked, table, version, first=version)
+        answer = _TableAnswer(self._services, sharing_request, table, version, first=version)
         if not with_files:
             return answer.over(iter(()))
-        self._note(asked, table, {"version": version.number})
-        return answer.over(self._files_of(asked).of_version(version, wanted))
+        self._note(sharing_request, table, {"version": version.number})
+        return answer.over(self._files_of(sharing_request).of_version(version, snapshot_request))
 
-    def _changes(self, asked: _Asked, table: SharedTable) -> _Lines:
-        with self._store.read(asked.recipient.namespace) as tx:
-            span = tables.span(tx, table, requests.changes_of(asked.query))
+    def _changes(self, sharing_request: _SharingRequest, table: SharedTable) -> _Lines:
+        with self._store.read(sharing_request.recipient.namespace) as tx:
+            span = tables.span(tx, table, requests.changes_of(sharing_request.query))
         tables.check_columns(span)
         first, last = span.versions[0], span.versions[-1]
-        answer = _TableAnswer(self._services, asked, table, last, first=first)
-        self._note(asked, table, {"from": first.number, "to": last.number})
-        return answer.over(self._files_of(asked).of_span(span))
+        answer = _TableAnswer(self._services, sharing_request, table, last, first=first)
+        self._note(sharing_request, table, {"from": first.number, "to": last.number})
+        return answer.over(self._files_of(sharing_request).of_span(span))
 
-    def _files_of(self, asked: _Asked) -> VersionFiles:
-        namespace = asked.recipient.namespace
+    def _files_of(self, sharing_request: _SharingRequest) -> VersionFiles:
+        namespace = sharing_request.recipient.namespace
         return self._files.setdefault(namespace, VersionFiles(self._store, namespace))
 
-    def _note(self, asked: _Asked, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
-        """In the audit, before the first URL is told."""
-        ctx = Context(self._store, asked.recipient.namespace, asked.recipient.actor, asked.request_id)
+    def _note(self, sharing_request: _SharingRequest, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
+        """Note the read in the audit before the first URL is sent."""
+        ctx = Context(
+            self._store,
+            sharing_request.recipient.namespace,
+            sharing_request.recipient.actor,
+            sharing_request.request_id,
+        )
         audit.note_read(ctx, "sharing", table.branch, table.dataset, {"table": f"{table.schema}.{table.name}", **what})
 
 
@@ -245,15 +262,23 @@ class _TableAnswer:
     of, since clients make a log of an answer that begins there."""
 
     def __init__(
-        self, services: Services, asked: _Asked, table: SharedTable, version: Version, *, first: Version
+        self,
+        services: Services,
+        sharing_request: _SharingRequest,
+        table: SharedTable,
+        version: Version,
+        *,
+        first: Version,
     ) -> None:
-        self._asked, self._table, self._version, self._first = asked, table, version, first
-        self._form: Form = asked.capabilities.form_for(version.state.schema)
-        self._secret = s3_keys.secret_key(services.s3_secret, asked.recipient.namespace, asked.recipient.id)
-        self._folder = f"{asked.recipient.namespace}/{table.branch}/{table.dataset.replace('.', '/', 1)}"
+        self._request, self._table, self._version, self._first = sharing_request, table, version, first
+        self._form: Form = sharing_request.capabilities.form_for(version.state.schema)
+        self._secret = s3_keys.secret_key(
+            services.s3_secret, sharing_request.recipient.namespace, sharing_request.recipient.id
+        )
+        self._folder = f"{sharing_request.recipient.namespace}/{table.branch}/{table.dataset.replace('.', '/', 1)}"
 
     def over(self, pages: Iterator[Sequence[VersionFile]]) -> _Lines:
-        more = (self._encoded(page) for page in pages)
+        pieces = (self._encoded(page) for page in pages)
         head = TableHead(
             tables.id_of(self._table),
             self._table.name,
@@ -263,42 +288,46 @@ class _TableAnswer:
         )
         first = [lines.protocol(self._form, head), lines.metadata(self._form, head)]
         headers = {VERSION: str(self._version.number), CAPABILITIES: f"responseformat={self._form}"}
-        return _Lines(_joined(first) + next(more, b""), more, headers)
+        return _Lines(_joined(first) + next(pieces, b""), pieces, headers)
 
     def _encoded(self, page: Iterable[VersionFile]) -> bytes:
         now = time.time()
-        return _joined(lines.file(self._form, one.kind, self._file(one, now)) for one in page)
+        return _joined(
+            lines.file(self._form, version_file.kind, self._file(version_file, now)) for version_file in page
+        )
 
-    def _file(self, one: VersionFile, now: float) -> SharedFile:
+    def _file(self, version_file: VersionFile, now: float) -> SharedFile:
         return SharedFile(
-            sha256(one.name.encode()).hexdigest()[:32],
+            sha256(version_file.name.encode()).hexdigest()[:32],
             presigned.url(
-                self._asked.base,
-                f"{self._folder}@{one.of}/{one.name}",
-                self._asked.recipient.id,
+                self._request.base,
+                f"{self._folder}@{version_file.of}/{version_file.name}",
+                self._request.recipient.id,
                 secret=self._secret,
                 now=now,
                 expires_s=URL_S,
             ),
-            one.entry,
-            version=one.told.number,
-            at=one.told.milliseconds,
+            version_file.entry,
+            version=version_file.told.number,
+            at=version_file.told.milliseconds,
             expires=int(now + URL_S) * 1000,
         )
 
 
 def _joined(objects: Iterable[Json]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in objects)
+    return b"".join(json.dumps(json_object).encode() + b"\n" for json_object in objects)
 
 
-def _page(asked: _Asked, items: Sequence[tuple[str, Json]]) -> Response:
+def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -> Response:
     """A page of what has these names, which are in order."""
-    wanted = requests.page_of(asked.query)
-    behind = [(name, item) for name, item in items if not wanted.after or name > wanted.after]
-    shown = behind[: wanted.limit]
+    bounds = requests.page_of(sharing_request.query)
+    behind = [(name, item) for name, item in items if not bounds.after or name > bounds.after]
+    shown = behind[: bounds.limit]
     answer: Json = {"items": [item for _, item in shown]}
     if len(behind) > len(shown):
-        answer["nextPageToken"] = requests.token_of(shown[-1][0]) if shown else asked.query.get("pageToken", "")
+        answer["nextPageToken"] = (
+            requests.token_of(shown[-1][0]) if shown else sharing_request.query.get("pageToken", "")
+        )
     return JSONResponse(answer)
 
 

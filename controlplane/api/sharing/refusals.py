@@ -1,4 +1,4 @@
-"""Refusals in the form of the protocol: `errorCode` and `message`. Does not belong here: when something is refused."""
+"""Refusals in the form of the protocol: `errorCode` and `message`."""
 
 from __future__ import annotations
 

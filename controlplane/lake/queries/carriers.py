@@ -1,7 +1,4 @@
-"""How a process that answers queries is reached: as a child of this one, or in a pod over TCP.
-
-Does not belong here: what is said to it (`child`), and how many there are (`pool`).
-"""
+"""How a process that answers queries is reached: as a child of this one, or in a pod over TCP."""
 
 from __future__ import annotations
 
@@ -47,10 +44,10 @@ LOST = "the connection to it broke"
 
 
 class ChildEnded(Exception):
-    """`code` is its exit status, negative for a signal. `told`: the same for people."""
+    """`code` is its exit status, negative for a signal. `told`: the same, for people."""
 
-    def __init__(self, code: int, told: str = "") -> None:
-        self.code, self.told = code, told or str(code)
+    def __init__(self, code: int, message: str = "") -> None:
+        self.code, self.told = code, message or str(code)
         super().__init__(f"the process that answers queries ended: {self.told}")
 
     @property
@@ -93,7 +90,7 @@ class LocalProcess:
         disk_bytes: int,
         *,
         command: tuple[str, ...] = COMMAND,
-        kept: frozenset[str] = frozenset(),
+        environment: frozenset[str] = frozenset(),
     ) -> None:
         self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
         self._sending = threading.Lock()
@@ -102,7 +99,7 @@ class LocalProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env=bare(kept),
+            env=bare(environment),
         )
         assert self.process.stdout
         self._pipe, self._ready = self.process.stdout.fileno(), select.poll()
@@ -157,7 +154,7 @@ class LocalSpark(LocalProcess):
     """It has a JVM below it, which is ended with it."""
 
     def __init__(self, lake: str, memory_bytes: int, disk_bytes: int) -> None:
-        super().__init__(lake, memory_bytes, disk_bytes, command=SPARK, kept=FOR_SPARK)
+        super().__init__(lake, memory_bytes, disk_bytes, command=SPARK, environment=FOR_SPARK)
 
     def _ended(self) -> ChildEnded:
         ended = super()._ended()
@@ -171,7 +168,7 @@ class LocalSpark(LocalProcess):
 
 
 class PodProcess:
-    """By a connection, whose end is the process's, unless it is told to be kept."""
+    """Reached by a connection. Its end ends the process, unless `keep` was sent."""
 
     def __init__(self, connection: socket.socket, token: str, beat_s: float = 0.0) -> None:
         """Says hello. `beat_s`: how often it says that it is here, if at all. Raises OSError."""
@@ -187,17 +184,17 @@ class PodProcess:
         connection.sendall(hello(token, self._nonce))
 
     def welcome(self, check: Callable[[], None]) -> int:
-        """Wait for its turn. How many questions the process had. `check` raises where nobody waits any more. Raises
-        ChildEnded where the pod does not know us or ends, or is none of ours."""
+        """Wait for our turn. Returns the number of questions that the process has had. `check` raises where no
+        caller waits. Raises ChildEnded where the pod refuses us or ends, or is none of ours."""
         while True:
             check()
             with suppress(TimeoutError):
-                asked = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
-                if asked is None:
+                question = self._welcomed(self._next(WELCOME, time.monotonic() + LOOK_S))
+                if question is None:
                     raise self._over(ChildEnded(-signal.SIGKILL, LOST))
                 if self._beat_s:
                     threading.Thread(target=self._beat, name="beat", daemon=True).start()
-                return asked
+                return question
 
     def _beat(self) -> None:
         while not self._is_closed.wait(self._beat_s):
@@ -231,9 +228,9 @@ class PodProcess:
             self.kill()
             raise self._over(ChildEnded(-signal.SIGALRM)) from None
 
-    def keep(self, asked: int) -> None:
-        """The process is left as it is, for whoever is next; it was asked so many questions. `close` is due."""
-        self._sent(number(KEEP, asked))
+    def keep(self, question: int) -> None:
+        """Leave the process to its next user, after so many questions. `close` is due."""
+        self._sent(number(KEEP, question))
 
     def _next(self, expected: bytes, deadline: float) -> bytes:
         """The body of the next frame. Raises TimeoutError, and ChildEnded."""
@@ -284,7 +281,7 @@ class PodProcess:
 
 
 def reached(host: str, port: int, token: str, timeout_s: float, beat_s: float = 0.0) -> PodProcess:
-    """Who is there, and has not said yet that we are welcome. Raises OSError."""
+    """A process that was reached and has not welcomed us yet. Raises OSError."""
     connection = socket.create_connection((host, port), timeout=min(CONNECT_S, timeout_s))
     try:
         return PodProcess(connection, token, beat_s)

@@ -1,7 +1,4 @@
-"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why.
-
-Does not belong here: how it is reached (`carriers`); how many there are, and who gets one (`pool`).
-"""
+"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
 class QueryChild:
     """Asked by one thread at a time. `asked`: questions that the process had."""
 
-    def __init__(self, carrier: Carrier, asked: int = 0) -> None:
-        self.carrier, self.user, self.asked = carrier, "", asked
+    def __init__(self, carrier: Carrier, question: int = 0) -> None:
+        self.carrier, self.user, self.asked = carrier, "", question
         self.is_unwanted = False  # what it is asked next is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
@@ -61,7 +58,7 @@ class QueryChild:
         self.carrier.write(json.dumps(value).encode() + b"\n")
 
     def _take(self, size: int, deadline: float) -> bytes:
-        """Of one that has ended nothing more is read: what is left may be the middle of a frame."""
+        """Read a frame's bytes. Nothing is read from a child that has ended: the rest may be the middle of a frame."""
         while len(self._buffer) < size:
             if self._ended is not None:
                 raise self._ended
@@ -71,9 +68,9 @@ class QueryChild:
                 self._ended = ended
                 self._buffer.clear()
                 raise
-        taken = bytes(self._buffer[:size])
+        content = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return content
 
     def stop(self) -> None:
         """The query that it answers is not wanted any more: it ends, and here the process with it."""
@@ -84,7 +81,7 @@ class QueryChild:
         return False
 
     def kill(self) -> None:
-        """At once. Whoever waits for its answer gets ChildEnded."""
+        """End the process at once. A call that waits for its answer gets ChildEnded."""
         self.carrier.kill()
 
     def close(self) -> None:
@@ -95,24 +92,24 @@ class QueryChild:
 class SparkChild(QueryChild):
     """Spark takes long to start, so that a query is stopped where it can be, and the process goes on."""
 
-    def __init__(self, carrier: Carrier, asked: int = 0) -> None:
-        super().__init__(carrier, asked)
-        self._is_answering, self._has_answered = False, asked > 0
+    def __init__(self, carrier: Carrier, question: int = 0) -> None:
+        super().__init__(carrier, question)
+        self._is_answering, self._has_answered = False, question > 0
         self._changing = threading.Lock()
 
     def stop(self) -> None:
         """Of one that was taken for a query and not asked yet, the question ends as it comes."""
         with self._changing:
-            self.is_unwanted, asked = True, self.asked
+            self.is_unwanted, question = True, self.asked
             if not self._is_answering:
                 return
-        self._send({"ask": "stop", "question": asked})
-        timer = threading.Timer(STOP_S, self._end_of, (asked,))
+        self._send({"ask": "stop", "question": question})
+        timer = threading.Timer(STOP_S, self._end_of, (question,))
         timer.daemon = True
         timer.start()
 
-    def _end_of(self, asked: int) -> None:
-        if self.asked == asked and self._is_answering:
+    def _end_of(self, question: int) -> None:
+        if self.asked == question and self._is_answering:
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:

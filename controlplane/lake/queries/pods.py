@@ -1,7 +1,5 @@
-"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it warm.
-
-Does not belong here: where the pod comes from (`QueryPods`), and what is said to it (`child`).
-"""
+"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it
+warm."""
 
 from __future__ import annotations
 
@@ -51,18 +49,18 @@ class SparkPodPool(SparkPool):
     def _reached(self, wish: Wish) -> QueryChild:
         while True:
             wish.check()
-            found = self._place or self._looked(wish)
-            if isinstance(found, PodPlace):
+            place = self._place or self._looked(wish)
+            if isinstance(place, PodPlace):
                 try:
-                    return self._welcomed(found, wish)
+                    return self._welcomed(place, wish)
                 except (OSError, ChildEnded) as e:  # it starts, has ended since it was last seen, or is another one
                     self._place, wish.words = None, NOBODY.format(error=_words(e))
             else:
-                wish.words = found
+                wish.words = place
             wish.pause()
 
     def _looked(self, wish: Wish) -> PodPlace | str:
-        """A cluster that does not answer keeps nobody past the end of the wish."""
+        """A cluster that does not answer delays no request beyond its end."""
         looking = Future[PodPlace | str]()
         threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
         while True:
@@ -76,13 +74,13 @@ class SparkPodPool(SparkPool):
         process = reached(place.host, place.port, place.token, wish.left_s, BEAT_S)
         try:
             wish.is_queued = True
-            asked = process.welcome(wish.check)
+            question = process.welcome(wish.check)
         except BaseException:
             wish.is_queued = False
             process.close()
             raise
         self._place = place
-        return SparkChild(process, asked)
+        return SparkChild(process, question)
 
     def _keep(self, child: QueryChild) -> None:
         """Its connection ends, so that other replicas have their turn."""
@@ -136,11 +134,11 @@ class SparkPodSession(SparkSession):
         return self.page_without_spark(path, offset, bounds)
 
 
-def _do(work: Callable[[], PodPlace | str], told: Future[PodPlace | str]) -> None:
+def _do(work: Callable[[], PodPlace | str], future: Future[PodPlace | str]) -> None:
     try:
-        told.set_result(work())
+        future.set_result(work())
     except Exception as e:  # noqa: BLE001  # who waits is told
-        told.set_exception(e)
+        future.set_exception(e)
 
 
 def _words(error: OSError | ChildEnded) -> str:

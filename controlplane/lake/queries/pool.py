@@ -1,7 +1,6 @@
 """A few warm processes that answer queries: started when there is a query, ended with this process.
 
-A process is handed to another user only as a new one, and is replaced after some number of questions. Does not belong
-here: what a query reads.
+A process is handed to another user only as a new one, and is replaced after some number of questions.
 """
 
 from __future__ import annotations
@@ -193,8 +192,8 @@ class Session:
         """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
         yield from self._asked({"ask": "records", "request": request}, "")
 
-    def compare(self, one: Path, other: Path, samples: int) -> Compared:
-        answer = self._whole({"ask": "compare", "one": str(one), "other": str(other), "samples": samples}, "")
+    def compare(self, first: Path, other: Path, samples: int) -> Compared:
+        answer = self._whole({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
 
     def run(

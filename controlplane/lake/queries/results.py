@@ -2,7 +2,7 @@
 as a file of another form where such a file was asked for.
 
 Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
-folder. Does not belong here: what is in a stream.
+folder.
 """
 
 from __future__ import annotations
@@ -48,16 +48,21 @@ class ResultFolder:
         if not ID.fullmatch(id):
             return None
         try:
-            told = json.loads(self._about(id).read_bytes())
+            record = json.loads(self._about(id).read_bytes())
             now = self._now()
             if self._rows(id).stat().st_mtime < now - KEPT_S:
                 return None
             os.utime(self._rows(id), (now, now))
         except (OSError, ValueError):
             return None
-        tables = tuple((branch, dataset) for branch, dataset in told["tables"])
+        tables = tuple((branch, dataset) for branch, dataset in record["tables"])
         return KeptResult(
-            id, self._rows(id), rows=told["rows"], more=told["more"], tables=tables, generations=told["generations"]
+            id,
+            self._rows(id),
+            rows=record["rows"],
+            more=record["more"],
+            tables=tables,
+            generations=record["generations"],
         )
 
     def keep(
@@ -79,18 +84,23 @@ class ResultFolder:
                     yield piece
             if size > self._largest:
                 return None
-            told = {"rows": ran["rows"], "more": ran["more"], "tables": list(tables), "generations": dict(generations)}
-            self._commit(id, written, told)
+            record = {
+                "rows": ran["rows"],
+                "more": ran["more"],
+                "tables": list(tables),
+                "generations": dict(generations),
+            }
+            self._commit(id, written, record)
             return self.find(id)
         finally:
             pieces.close()
             written.unlink(missing_ok=True)
 
-    def _commit(self, id: str, written: Path, told: dict[str, object]) -> None:
+    def _commit(self, id: str, written: Path, record: dict[str, object]) -> None:
         now = self._now()
         os.utime(written, (now, now))
         about = written.with_suffix(".json")
-        about.write_text(json.dumps(told))
+        about.write_text(json.dumps(record))
         about.replace(self._about(id))
         for ending in FORMS.values():  # of rows that may stand in another order
             self._rows(id).with_suffix(ending).unlink(missing_ok=True)
@@ -109,26 +119,26 @@ class ResultFolder:
                     self._about(path.stem).unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[Path, float, int]]:
-        for path in (found for ending in ENDINGS for found in self._folder.glob(f"*{ending}")):
+        for path in (status for ending in ENDINGS for status in self._folder.glob(f"*{ending}")):
             with suppress(FileNotFoundError):
-                found = path.stat()
-                yield path, found.st_mtime, found.st_size
+                status = path.stat()
+                yield path, status.st_mtime, status.st_size
 
-    def stream(self, kept: KeptResult) -> Iterator[bytes]:
-        return _pieces(kept.path)
+    def stream(self, query_result: KeptResult) -> Iterator[bytes]:
+        return _pieces(query_result.path)
 
-    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
-        path = kept.path.with_suffix(FORMS[form])
+    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+        path = query_result.path.with_suffix(FORMS[form])
         if not path.exists():
-            self._make_file(kept, path, make)
+            self._make_file(query_result, path, make)
         now = self._now()
         os.utime(path, (now, now))
         yield from _pieces(path)
 
-    def _make_file(self, kept: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
+    def _make_file(self, query_result: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
         written = self._folder / f"{uuid4().hex}.part"
         try:
-            make(kept.path, written)
+            make(query_result.path, written)
             now = self._now()
             os.utime(written, (now, now))
             written.replace(path)

@@ -1,7 +1,6 @@
 """Queries by Spark: one warm process for all users, as it takes long to start and runs no code of theirs.
 
 The text is read as that of a transform is, and runs past the same two walls: `core.sql` here, Spark's own plans there.
-Does not belong here: what a query reads.
 """
 
 from __future__ import annotations
@@ -161,16 +160,16 @@ def _changes(query: spark_sql.Query) -> bool:
     return query.reads_clock or any(CHANGING.match(call.construct) for call in query.volatile)
 
 
-def _parameters(given: Json) -> dict[str, Json]:
+def _parameters(parameters: Json) -> dict[str, Json]:
     """Raises QueryRefused for values without names, and for nested ones."""
-    if not given:
+    if not parameters:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(parameters, dict):
         raise _without_place(NO_PLACES)
-    for name, value in given.items():
+    for name, value in parameters.items():
         if not isinstance(value, PLAIN):
             raise _without_place(f":{name} is no plain value; give a number, a text, true, false or null")
-    return dict(given)
+    return dict(parameters)
 
 
 def _without_place(message: str) -> QueryRefused:

@@ -1,7 +1,4 @@
-"""Whose query is next: so many at a time, of each user so many, and who has fewest of them running goes first.
-
-Does not belong here: the processes that answer.
-"""
+"""Whose query is next: so many at a time, of each user so many, and who has fewest of them running goes first."""
 
 from __future__ import annotations
 
@@ -87,8 +84,8 @@ class Turns:
     def _is_next(self, place: tuple[str, object]) -> bool:
         if self._running.total() >= self._bounds.at_once:
             return False
-        may = [one for one in self._waiting if self._running[one[0]] < self._bounds.each]
-        return bool(may) and min(may, key=lambda one: self._running[one[0]]) is place  # the first of equals
+        may = [waiting for waiting in self._waiting if self._running[waiting[0]] < self._bounds.each]
+        return bool(may) and min(may, key=lambda waiting: self._running[waiting[0]]) is place  # the first of equals
 
 
 def _left_s(deadline: float) -> float:

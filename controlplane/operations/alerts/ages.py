@@ -15,17 +15,17 @@ from controlplane.core.model.events import Event
 LATE, FRESH = "dataset.late", "dataset.fresh"
 
 
-def seen(found: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
+def late_datasets(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
     """Conditions that hold, with more in words."""
-    return {(name, "old"): one["reason"] or "" for name, one in found.items() if one["late"]}
+    return {(name, "old"): freshness["reason"] or "" for name, freshness in by_dataset.items() if freshness["late"]}
 
 
-def events(branch: str, known: Iterable[Alert], news: News, found: Mapping[str, DatasetFreshness]) -> list[Event]:
-    """Of the datasets that have become late or fresh. What is not expected any more has become neither."""
-    before = _late(known)
+def events(branch: str, alerts: Iterable[Alert], news: News, freshness: Mapping[str, DatasetFreshness]) -> list[Event]:
+    """Events of the datasets that have become late or fresh. A dataset without a limit becomes neither."""
+    before = _late(alerts)
     after = (before | _late(news.kept)) - _over(news.kept) - _late(news.forgotten)
-    changed = sorted((before ^ after) & found.keys())
-    return [_event(branch, name, LATE if name in after else FRESH, found[name]) for name in changed]
+    changed = sorted((before ^ after) & freshness.keys())
+    return [_event(branch, name, LATE if name in after else FRESH, freshness[name]) for name in changed]
 
 
 def _late(alerts: Iterable[Alert]) -> set[str]:
@@ -36,6 +36,6 @@ def _over(alerts: Iterable[Alert]) -> set[str]:
     return {alert.dataset for alert in alerts if alert.condition == "old" and alert.ended is not None}
 
 
-def _event(branch: str, dataset: str, kind: str, found: DatasetFreshness) -> Event:
-    body = {"age_s": found["age_s"], "limit_s": found["limit_s"]}
+def _event(branch: str, dataset: str, kind: str, freshness: DatasetFreshness) -> Event:
+    body = {"age_s": freshness["age_s"], "limit_s": freshness["limit_s"]}
     return Event(kind, dataset, 1, body, branch=branch)

@@ -14,30 +14,30 @@ SHORTEST_LATENESS_S = 10.0  # less may be a moment's
 LONGEST_TEXT = 500  # characters
 
 
-def seen(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
+def current_conditions(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
     """Conditions that hold, with more in words."""
-    found: dict[Key, str] = {}
+    conditions: dict[Key, str] = {}
     decided = list(decisions)
     for decision in decided:
         match decision.status:
             case "failed":
-                found[decision.dataset, "failed"] = _error(decision)
+                conditions[decision.dataset, "failed"] = _error(decision)
             case "blocked":
-                found[decision.dataset, "blocked"] = decision.reason
+                conditions[decision.dataset, "blocked"] = decision.reason
             case "waiting" if "--accept-deletes" in decision.reason:
                 command = f"headgate refresh {decision.dataset} --accept-deletes"
-                found[decision.dataset, "accept-deletes"] = f"{decision.reason.partition(';')[0]}; `{command}`"
+                conditions[decision.dataset, "accept-deletes"] = f"{decision.reason.partition(';')[0]}; `{command}`"
             case _:
                 pass
-    found.update(_late(facts, decided))
-    return found
+    conditions.update(_late(facts, decided))
+    return conditions
 
 
 def _error(decision: Decision) -> str:
-    told = [decision.reason]
+    lines = [decision.reason]
     if decision.error is not None:
-        told += decision.error["message"].strip().splitlines()[:1]
-    return ": ".join(filter(None, told))[:LONGEST_TEXT]
+        lines += decision.error["message"].strip().splitlines()[:1]
+    return ": ".join(filter(None, lines))[:LONGEST_TEXT]
 
 
 def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, str]:
@@ -49,7 +49,7 @@ def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, s
     declared = {name: revision.at for name, revision in facts.tx.revisions(facts.branch).items()}
     listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
     return {
-        (name, "late"): f"its listing is {one['behind_s']:.0f} s behind"
-        for name, one in listed.items()
-        if one["behind_s"] > max(one["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
+        (name, "late"): f"its listing is {dataset_lateness['behind_s']:.0f} s behind"
+        for name, dataset_lateness in listed.items()
+        if dataset_lateness["behind_s"] > max(dataset_lateness["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
     }

@@ -95,5 +95,5 @@ def _drop(tx: Tx, message: Message) -> None:
 
 
 def _tell(tx: Tx, message: Message, kind: str, body: Mapping[str, object]) -> None:
-    told = {"dataflow": message.dataflow, "id": message.id, **body}
-    tx.put_events([Event(kind, "", 1, told, branch=message.branch)])
+    content = {"dataflow": message.dataflow, "id": message.id, **body}
+    tx.put_events([Event(kind, "", 1, content, branch=message.branch)])

@@ -30,7 +30,7 @@ def _job(channel: Channel, message: AlertMessage) -> NotifyJob:
 
 
 def forget(tx: Tx, branch: str, dataflow: str, key: bytes) -> None:
-    """Nobody waits for it any more."""
+    """Drop the demand and the answer, which have no reader left."""
     tx.drop_demands(branch, demand(dataflow, key))
     tx.forget_memos([key])
 

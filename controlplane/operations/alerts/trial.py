@@ -37,9 +37,9 @@ def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
         if dataflow is not None and dataflow not in nodes.texts:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
         flows = [dataflow] if dataflow is not None else sorted(nodes.texts)
-        found = [(flow, one) for flow in flows for one in nodes.texts[flow].blueprint.notify]
-        found += [(channels.INSTALLATION, one) for one in ctx.notify]
-        for number, (flow, channel) in enumerate(found):
+        channels_by_flow = [(flow, destination) for flow in flows for destination in nodes.texts[flow].blueprint.notify]
+        channels_by_flow += [(channels.INSTALLATION, destination) for destination in ctx.notify]
+        for number, (flow, channel) in enumerate(channels_by_flow):
             key = digest("notify-test/1", request=request, number=number)
             sending.ask(tx, branch, key, channel, _message(branch, flow, key, tx.now()))
             trials.append(Trial(flow, channel, key))
@@ -62,12 +62,12 @@ def _message(branch: str, flow: str, key: bytes, now: float) -> AlertMessage:
 def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
     """By key, of those that were answered."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = tx.memos([trial.key for trial in trials])
-    return {key: sending.answer_in(memo) for key, memo in found.items()}
+        memos = tx.memos([trial.key for trial in trials])
+    return {key: sending.answer_in(memo) for key, memo in memos.items()}
 
 
 def forget(ctx: Context, branch: str, trials: list[Trial]) -> None:
-    """Nobody waits for them any more."""
+    """Drop the demands and the answers, which have no reader left."""
     with ctx.store.begin(ctx.namespace) as tx:
         for trial in trials:
             sending.forget(tx, branch, trial.dataflow, trial.key)

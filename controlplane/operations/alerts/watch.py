@@ -16,11 +16,11 @@ from controlplane.operations.planning.planner import Planner
 
 
 class Watch:
-    """Of one branch. What is known stays in memory: only the leader changes it."""
+    """Alerts of one branch. Open alerts stay in memory: only the leader changes them."""
 
     def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
         self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation
-        self._known: tuple[Alert, ...] | None = None
+        self._open_alerts: tuple[Alert, ...] | None = None
         self._changes = freshness.Changes()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
@@ -35,7 +35,7 @@ class Watch:
             outbox.record(tx, self._branch, news)
             tx.put_events(events)
             changed = outbox.step(tx, self._branch, flows)
-            self._known = tx.alerts(self._branch)
+            self._open_alerts = tx.alerts(self._branch)
             messages, now = tx.messages(self._branch), tx.now()
         self._is_sending = bool(messages)
         self.is_under_way = any(outbox.is_under_way(message, now) for message in messages)
@@ -46,15 +46,19 @@ class Watch:
             nodes, tx = facts.desired, facts.tx
             flows = channels.of_flows(nodes, self._installation, nodes.texts)
             mine = {d.dataset for d in plan.decisions}
-            told = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
+            decisions = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
             limits = freshness.expecting(nodes, mine)
-            if self._known is None:
-                self._known = tx.alerts(self._branch)
-            if not self._known and not told and not limits:
+            if self._open_alerts is None:
+                self._open_alerts = tx.alerts(self._branch)
+            if not self._open_alerts and not decisions and not limits:
                 return News(), flows, []
-            found = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
-            seen = conditions.seen(facts, as_known(self._ctx, tx, facts, told)) if told else {}
-            known = [a for a in self._known if a.dataset in mine]
-            news = alerts.look(self._branch, known, {**seen, **ages.seen(found)}, flows, tx.now())
-            news.forgotten += [a for a in self._known if a.dataset not in nodes.nodes]
-            return news, flows, ages.events(self._branch, known, news, found)
+            ages_by_dataset = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
+            current = (
+                conditions.current_conditions(facts, as_known(self._ctx, tx, facts, decisions)) if decisions else {}
+            )
+            open_alerts = [a for a in self._open_alerts if a.dataset in mine]
+            news = alerts.look(
+                self._branch, open_alerts, {**current, **ages.late_datasets(ages_by_dataset)}, flows, tx.now()
+            )
+            news.forgotten += [a for a in self._open_alerts if a.dataset not in nodes.nodes]
+            return news, flows, ages.events(self._branch, open_alerts, news, ages_by_dataset)

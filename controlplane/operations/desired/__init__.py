@@ -1,4 +1,1 @@
-"""What people want: blueprints, pins, connections, tokens, and the controls of an operator.
-
-Does not belong here: planning, work.
-"""
+"""What people want: blueprints, pins, connections, tokens, and the controls of an operator."""

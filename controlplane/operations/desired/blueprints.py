@@ -42,7 +42,7 @@ NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def validate(sources: Sequence[Source]) -> Checked:
-    """Of a set of blueprints that stands alone, without a store."""
+    """Validate a set of blueprints that stands alone, without a store."""
     try:
         return Checked(notices=notices(tested(sources)))
     except InvalidBlueprint as e:
@@ -51,8 +51,8 @@ def validate(sources: Sequence[Source]) -> Checked:
 
 def tested(sources: Sequence[Source]) -> Desired:
     """As `compiled`, but problems of tests count, too: those of all components that are sound otherwise."""
-    found = drafts.read(sources)
-    revisions, parsed = _looked_at(found, sources), _by_flow(found)
+    read_drafts = drafts.read(sources)
+    revisions, parsed = _looked_at(read_drafts, sources), _by_flow(read_drafts)
     try:
         desired = compile_cached(revisions, "default", parsed)
     except InvalidBlueprint as e:
@@ -65,37 +65,37 @@ def tested(sources: Sequence[Source]) -> Desired:
 
 def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
-    found = drafts.read(sources)
-    return compile_cached(_looked_at(found, sources), "default", _by_flow(found))
+    read_drafts = drafts.read(sources)
+    return compile_cached(_looked_at(read_drafts, sources), "default", _by_flow(read_drafts))
 
 
 def attempted(sources: Sequence[Source]) -> Desired:
     """As `compiled`, as far as it can be: components with problems are left out, and so are those that read them."""
-    found = drafts.read(sources)
-    return compiler.attempt(_looked_at(found, sources), parsed=_by_flow(found)).desired
+    read_drafts = drafts.read(sources)
+    return compiler.attempt(_looked_at(read_drafts, sources), parsed=_by_flow(read_drafts)).desired
 
 
 def beside(stored: Iterable[DataflowAnswer], sources: Sequence[Source]) -> Desired:
     """What is stored, as it was answered, with `sources` in place of their dataflows. Raises InvalidBlueprint for their
     problems; a stored dataflow that does not compile is left out."""
-    found = drafts.read(sources)
-    live = {one["name"]: _answered(one) for one in stored}
-    edited = {revision.dataflow: revision for revision in _looked_at(found, sources)}
-    return _proposed(live, {**live, **edited}, "default", found)
+    read_drafts = drafts.read(sources)
+    live = {answer["name"]: _answered(answer) for answer in stored}
+    edited = {revision.dataflow: revision for revision in _looked_at(read_drafts, sources)}
+    return _proposed(live, {**live, **edited}, "default", read_drafts)
 
 
-def _answered(one: DataflowAnswer) -> Revision:
-    source = Source(one["file"], one["text"], one["files"])
-    return _revision(one["name"], source, one["branch"], one["revision"], {})
+def _answered(answer: DataflowAnswer) -> Revision:
+    source = Source(answer["file"], answer["text"], answer["files"])
+    return _revision(answer["name"], source, answer["branch"], answer["revision"], {})
 
 
-def _by_flow(found: Sequence[Draft]) -> dict[str, Draft]:
-    return {d.dataflow: d for d in found}
+def _by_flow(read_drafts: Sequence[Draft]) -> dict[str, Draft]:
+    return {d.dataflow: d for d in read_drafts}
 
 
-def _looked_at(found: Sequence[Draft], sources: Sequence[Source]) -> list[Revision]:
+def _looked_at(read_drafts: Sequence[Draft], sources: Sequence[Source]) -> list[Revision]:
     """Revisions of a set that is not stored."""
-    return [_revision(d.dataflow, s, MAIN, 1, {}) for d, s in zip(found, sources, strict=True)]
+    return [_revision(d.dataflow, s, MAIN, 1, {}) for d, s in zip(read_drafts, sources, strict=True)]
 
 
 def _revision(
@@ -140,9 +140,9 @@ def apply(
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = edit_of(ctx, tx, branch, found, sources, is_look=dry_run)
+        edit = edit_of(ctx, tx, branch, read_drafts, sources, is_look=dry_run)
         if dry_run:
             if expected is not None:
                 _check_expected(edit, expected)
@@ -161,20 +161,20 @@ def apply(
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
-            edit = edit_of(ctx, tx, branch, found, sources)
+            edit = edit_of(ctx, tx, branch, read_drafts, sources)
         commit(ctx, tx, edit, expected, action)
-    with ctx.looking(branch, edit.flows) as (whole, facts):
-        answer = edit.answer(facts.owned(whole), facts, unseen)
+    with ctx.looking(branch, edit.flows) as (full_plan, facts):
+        answer = edit.answer(facts.owned(full_plan), facts, unseen)
     ctx.wake()
     return answer
 
 
 def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Problem, ...]:
     """What is wrong with these texts beside those that are stored. Nothing is planned, and nothing is stored."""
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     try:
         with ctx.store.read(ctx.namespace) as tx:
-            edit_of(ctx, tx, branch, found, sources)
+            edit_of(ctx, tx, branch, read_drafts, sources)
     except InvalidBlueprint as error:
         return error.problems
     return ()
@@ -183,12 +183,12 @@ def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Prob
 def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
     """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
     a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit_of(ctx, tx, branch, found, sources)  # compiled here, the transaction that writes need not
+        edit_of(ctx, tx, branch, read_drafts, sources)  # compiled here, the transaction that writes need not
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
-        edit = edit_of(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, read_drafts, sources)
         flows = edit.flows or planned["dataflows"]
         listed = plan_listings.adopt(tx, planned.get("looked", ""), edit.sources(flows))
         plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
@@ -208,18 +208,18 @@ def _basis(
 
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
     """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = edit_of(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, read_drafts, sources)
     return edit.sources(edit.flows)
 
 
 def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:
     """What only Spark can tell of the columns of an edit, as far as the columns that it reads are known: answers lead
     to further questions. Raises InvalidBlueprint."""
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = edit_of(ctx, tx, branch, found, sources, is_look=True)
+        edit = edit_of(ctx, tx, branch, read_drafts, sources, is_look=True)
         listed = edit.looked(tx, looked, edit.flows)
         return review.of_edit(tx, branch, edit.before, edit.proposed, looked=listed).wishes
 
@@ -247,16 +247,16 @@ class Edit:
 
     def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = "") -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        told = source_changes.of_plan(plan, facts, unseen)
-        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
+        sources = source_changes.of_plan(plan, facts, unseen)
+        edit_review = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, sources, edit_review)}
 
 
 def edit_of(
     ctx: Context,
     tx: Tx,
     branch: str,
-    found: Sequence[Draft],
+    read_drafts: Sequence[Draft],
     sources: Sequence[Source],
     *,
     uids: Mapping[str, Mapping[str, str]] = NO_UIDS,
@@ -269,15 +269,15 @@ def edit_of(
     is not stored, and looked at several times, so new components get the same uids each time.
     """
     live = tx.revisions(branch)
-    permits.check(ctx, branch, found, _looked_at(found, sources), live)
-    if any(d.problems for d in found):
-        _refuse(live, _looked_at(found, sources), found, ctx.namespace)
+    permits.check(ctx, branch, read_drafts, _looked_at(read_drafts, sources), live)
+    if any(d.problems for d in read_drafts):
+        _refuse(live, _looked_at(read_drafts, sources), read_drafts, ctx.namespace)
     revisions = [
         _next(ctx, tx, branch, d, s, live=live, brought=uids.get(d.dataflow, {}), is_look=is_look)
-        for d, s in zip(found, sources, strict=True)
+        for d, s in zip(read_drafts, sources, strict=True)
     ]
     together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
-    proposed = _proposed(live, together, ctx.namespace, found)
+    proposed = _proposed(live, together, ctx.namespace, read_drafts)
     before = compile_live(live.values(), ctx.namespace)
     if branch == MAIN:
         files = {flow: revision.file for flow, revision in live.items()}
@@ -293,13 +293,13 @@ def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions
 
 
 def _refuse(
-    live: Mapping[str, Revision], revisions: Sequence[Revision], found: Sequence[Draft], namespace: str
+    live: Mapping[str, Revision], revisions: Sequence[Revision], read_drafts: Sequence[Draft], namespace: str
 ) -> NoReturn:
     """Raises InvalidBlueprint with the problems of drafts, and those that they have with what is live."""
     broken = compile_live(live.values(), namespace).left_out
-    others = [r for name, r in live.items() if name not in broken and name not in _by_flow(found)]
-    compile_cached([*others, *revisions], namespace, _by_flow(found))
-    raise InvalidBlueprint(tuple(sorted(p for d in found for p in d.problems)))
+    others = [r for name, r in live.items() if name not in broken and name not in _by_flow(read_drafts)]
+    compile_cached([*others, *revisions], namespace, _by_flow(read_drafts))
+    raise InvalidBlueprint(tuple(sorted(p for d in read_drafts for p in d.problems)))
 
 
 def commit(
@@ -322,22 +322,22 @@ def commit(
 
 
 def _proposed(
-    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, found: Sequence[Draft]
+    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, read_drafts: Sequence[Draft]
 ) -> Desired:
     """What is wanted after an edit. Raises InvalidBlueprint for problems of the edit; a stored dataflow that does not
     compile is no problem of it, unless the edit reads it."""
     try:
-        return compile_cached(together.values(), namespace, _by_flow(found))
+        return compile_cached(together.values(), namespace, _by_flow(read_drafts))
     except InvalidBlueprint:
-        broken = compile_live(live.values(), namespace).left_out.keys() - _by_flow(found).keys()
+        broken = compile_live(live.values(), namespace).left_out.keys() - _by_flow(read_drafts).keys()
         if not broken:
             raise
     sound = [r for name, r in together.items() if name not in broken]
-    return compile_cached(sound, namespace, _by_flow(found))
+    return compile_cached(sound, namespace, _by_flow(read_drafts))
 
 
 def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
-    """Nobody wants the work any more that waits for components which are gone, or are paused from now on."""
+    """End the demands of components that were removed, or are paused from now on."""
     ended: list[str] = []
     for dataset, node in before.nodes.items():
         now = after.nodes.get(dataset)
@@ -352,9 +352,9 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
 
 def _check_expected(edit: Edit, expected: int) -> None:
     for revision in edit.revisions:
-        found = edit.live[revision.dataflow].number if revision.dataflow in edit.live else 0
-        if found != expected:
-            raise StaleRevision(revision.dataflow, expected, found)
+        number = edit.live[revision.dataflow].number if revision.dataflow in edit.live else 0
+        if number != expected:
+            raise StaleRevision(revision.dataflow, expected, number)
 
 
 def _foreseen(branch: str, dataflow: str) -> Callable[[], str]:
@@ -368,7 +368,7 @@ def _next(
     ctx: Context,
     tx: Tx,
     branch: str,
-    found: Draft,
+    draft: Draft,
     source: Source,
     live: Mapping[str, Revision],
     brought: Mapping[str, str],
@@ -376,22 +376,22 @@ def _next(
     is_look: bool,
 ) -> Revision:
     """The revision that this text would be: the live one if nothing differs. `brought`: uids that components have."""
-    before = live.get(found.dataflow)
+    before = live.get(draft.dataflow)
     is_same = before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name)
     if before and is_same and not identities.is_raised(before.uids, brought):
         return before
-    components = found.blueprint.components if found.blueprint else ()
+    components = draft.blueprint.components if draft.blueprint else ()
     uids = identities.assigned(
         [component.name for component in components],
         before.uids if before else {},
-        tx.known_uids(branch, found.dataflow),
+        tx.known_uids(branch, draft.dataflow),
         renames=_renames(before, source),
         brought=brought,
-        new=_foreseen(branch, found.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
+        new=_foreseen(branch, draft.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
     )
-    number = tx.last_number(branch, found.dataflow) + 1
+    number = tx.last_number(branch, draft.dataflow) + 1
     return _revision(
-        found.dataflow,
+        draft.dataflow,
         source,
         branch,
         number=number,
@@ -412,12 +412,12 @@ def _renames(before: Revision | None, source: Source) -> dict[str, str]:
 def _store(
     ctx: Context, tx: Tx, revision: Revision, before: Revision | None, expected: int | None, action: Action
 ) -> None:
-    found = before.number if before else 0
-    if expected is not None and expected != found:
-        raise StaleRevision(revision.dataflow, expected, found)
+    number = before.number if before else 0
+    if expected is not None and expected != number:
+        raise StaleRevision(revision.dataflow, expected, number)
     if before is revision:
         return
-    tx.put_revision(revision, found)
+    tx.put_revision(revision, number)
     _audit(
         ctx,
         tx,
@@ -483,12 +483,12 @@ def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
     flow = text.blueprint.dataflow
     for component in text.blueprint.components:
         read = set(desired.graph.inputs(f"{flow}.{component.name}").values())
-        wanted = sorted(dataset for dataset in read if dataset.partition(".")[0] == name)
-        if not wanted:
+        own_datasets = sorted(dataset for dataset in read if dataset.partition(".")[0] == name)
+        if not own_datasets:
             continue
         places = {r.name.lower(): r.place for r in references(text, component)}
-        at = places.get(wanted[0], component.place)
-        message = f"{flow}.{component.name} reads {' and '.join(wanted)}"
+        at = places.get(own_datasets[0], component.place)
+        message = f"{flow}.{component.name} reads {' and '.join(own_datasets)}"
         hint = f"delete these first: the component {component.name}, or the dataflow {flow}"
         yield Problem(at.file, at.line, at.column, "still-read", message, hint)
 

@@ -1,7 +1,4 @@
-"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to.
-
-Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
-"""
+"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to."""
 
 from __future__ import annotations
 
@@ -56,27 +53,27 @@ def create(
         tx.create_branch(branch)
         if source != MAIN:
             branch = tx.branches()[name]  # one of a pinned branch is pinned
-        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
-        told |= {"publish": publish}
-        _note(ctx, tx, "branch.create", name, None, told)
+        settings = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        settings |= {"publish": publish}
+        _note(ctx, tx, "branch.create", name, None, settings)
         answer = (
-            _told(branch) if source == MAIN else _shown(ctx, tx, branch)
+            _branch_answer(branch) if source == MAIN else _shown(ctx, tx, branch)
         )  # one of main begins with nothing of its own
     ctx.wake()
     return answer
 
 
-def _redirects(ctx: Context, tx: Tx, branch: Branch, wanted: Mapping[str, str]) -> dict[str, str]:
-    """The places that they lead to. Raises BadRedirect, also where one is somebody else's."""
-    if not wanted:
+def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str]) -> dict[str, str]:
+    """The places that copies are redirected to. Raises BadRedirect, also where a place belongs to another copy."""
+    if not requested:
         return {}
     there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
-    found = redirects.named(there, wanted)
-    made = replace(branch, redirects=found, at=inf)  # all others are older
+    targets = redirects.named(there, requested)
+    made = replace(branch, redirects=targets, at=inf)  # all others are older
     main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
     for component, reason in redirects.taken(moved, main, made, tx.branches().values()).items():
         raise BadRedirect(component, reason)
-    return found
+    return targets
 
 
 def listing(ctx: Context) -> BranchesAnswer:
@@ -86,7 +83,7 @@ def listing(ctx: Context) -> BranchesAnswer:
 
 
 def names(ctx: Context) -> list[str]:
-    """Of all branches, main first."""
+    """The names of all branches, main first."""
     with ctx.store.read(ctx.namespace) as tx:
         return [MAIN, *sorted(tx.branches())]
 
@@ -96,8 +93,8 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
     return None if name == MAIN else tx.own_datasets(name)
 
 
-def one(ctx: Context, name: str) -> BranchAnswer:
-    """Also main, which nobody made and which does not end. Raises NotFound."""
+def branch_named(ctx: Context, name: str) -> BranchAnswer:
+    """A branch, or main, which always exists. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))
 
@@ -193,17 +190,17 @@ def require_there(tx: Tx, *names: str) -> None:
 
 
 def _main(tx: Tx) -> Branch:
-    """Main as a branch of itself, that nobody made."""
+    """Main as a branch without an author."""
     return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.is_protected(MAIN))
 
 
 def _one(tx: Tx, name: str) -> Branch:
     if name == MAIN:
         raise MainStays
-    found = tx.branches().get(name)
-    if found is None:
+    branch = tx.branches().get(name)
+    if branch is None:
         raise no_branch(name)
-    return found
+    return branch
 
 
 def no_branch(name: str) -> NotFound:
@@ -220,12 +217,14 @@ def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
     datasets = (name for name in tx.own_datasets(branch.name) if ctx.sees(name))
-    answer = _told(branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets))
+    answer = _branch_answer(
+        branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets)
+    )
     is_seen = branch.source == MAIN or may(ctx.principal, "view", branch=branch.source)
     return answer if is_seen else {**answer, "source": HIDDEN}  # also where the source has ended
 
 
-def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:
+def _branch_answer(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:
     """With the dataflows that are its own, and how many datasets are."""
     is_main = branch.name == MAIN
     return {

@@ -1,7 +1,7 @@
 """Sessions of browsers beside tokens of programs: who signs in shows a token once, and has a random text from then on.
 
 The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
-after it was last used, 7 days after it began, and as soon as its token is. Does not belong here: cookies and forms.
+after it was last used, 7 days after it began, and as soon as its token is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def authenticate(store: Store, text: str) -> Token | None:
     """The live token of the session that this text opens, or None."""
     with store.read(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "session")
-        found = tx.browser_session(_hash(text))
-        is_due = found is not None and tx.now() - found.seen > SEEN_AGAIN_S
+        session = tx.browser_session(_hash(text))
+        is_due = session is not None and tx.now() - session.seen > SEEN_AGAIN_S
     if token is not None and is_due:
         _note_seen(store, text)
     return token
@@ -76,23 +76,23 @@ def authenticate(store: Store, text: str) -> Token | None:
 def _note_seen(store: Store, text: str) -> None:
     """It may have been ended since."""
     with store.begin(namespaces.of_text(text)) as tx:
-        if (found := tx.browser_session(_hash(text))) is not None:
-            tx.put_browser_session(replace(found, seen=tx.now()))
+        if (session := tx.browser_session(_hash(text))) is not None:
+            tx.put_browser_session(replace(session, seen=tx.now()))
 
 
 def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
-    found, now = tx.browser_session(_hash(text)), tx.now()
-    if found is None or found.kind != kind or found.ends <= now or found.seen + IDLE_S <= now:
+    session, now = tx.browser_session(_hash(text)), tx.now()
+    if session is None or session.kind != kind or session.ends <= now or session.seen + IDLE_S <= now:
         return None
-    return tokens.live(tx, tx.token_by_id(found.token))
+    return tokens.live(tx, tx.token_by_id(session.token))
 
 
 def end(store: Store, text: str) -> None:
     """End a session now; nothing happens if it is over. The token of who signed in at an issuer is of this session
     alone, and ends with it."""
     with store.begin(namespaces.of_text(text)) as tx:
-        found = tx.browser_session(_hash(text))
-        token = tx.token_by_id(found.token) if found is not None else None
+        session = tx.browser_session(_hash(text))
+        token = tx.token_by_id(session.token) if session is not None else None
         if token is not None and token.parent.startswith(tokens.LOGIN):
             tx.put_token(replace(token, revoked=True))
         tx.drop_browser_session(_hash(text))

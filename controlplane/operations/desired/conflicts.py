@@ -23,7 +23,7 @@ RENAME = "rename one of the two"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConflictSides:
     """A conflict of one dataflow, and its texts on all sides."""
 
     conflict: Conflict
@@ -32,21 +32,21 @@ class Found:
     theirs: Revision | None
 
 
-def error(found: Sequence[Found]) -> MergeConflict:
+def error(merge_conflicts: Sequence[ConflictSides]) -> MergeConflict:
     """All of them, in order of their places."""
-    told = sorted(((_problem(one), _told(one)) for one in found), key=lambda pair: pair[0])
-    return MergeConflict([problem for problem, _ in told], [conflict for _, conflict in told])
+    pairs = sorted(((_problem(sides), _found_conflict(sides)) for sides in merge_conflicts), key=lambda pair: pair[0])
+    return MergeConflict([problem for problem, _ in pairs], [conflict for _, conflict in pairs])
 
 
-def _told(found: Found) -> FoundConflict:
-    one = found.conflict
+def _found_conflict(sides: ConflictSides) -> FoundConflict:
+    conflict = sides.conflict
     return FoundConflict(
-        _flow(found),
-        one.name,
-        one.kind,
-        base=_side(one, one.base, found.base),
-        ours=_side(one, one.ours, found.ours),
-        theirs=_side(one, one.theirs, found.theirs),
+        _flow(sides),
+        conflict.name,
+        conflict.kind,
+        base=_side(conflict, conflict.base, sides.base),
+        ours=_side(conflict, conflict.ours, sides.ours),
+        theirs=_side(conflict, conflict.theirs, sides.theirs),
     )
 
 
@@ -57,20 +57,20 @@ def _side(conflict: Conflict, version: Version | None, revision: Revision | None
     return ConflictSide(file, version.line, version.column, version.text)
 
 
-def _flow(found: Found) -> str:
-    revision = found.ours or found.theirs or found.base
+def _flow(sides: ConflictSides) -> str:
+    revision = sides.ours or sides.theirs or sides.base
     return "" if revision is None else revision.dataflow
 
 
-def _problem(found: Found) -> Problem:
+def _problem(sides: ConflictSides) -> Problem:
     """At its place in ours, or else in theirs."""
-    told = _told(found)
-    side = f"{told.dataflow}.{told.component}" if told.component else told.dataflow  # as in `take`
-    name = side if told.component else f"dataflow {side}"
-    at = told.ours or told.theirs or ConflictSide("", 1, 1, "")
-    words = f"{name} {WORDS[found.conflict.kind]}"
-    if told.ours and told.theirs:
-        file = posixpath.basename(told.theirs.file)  # the folder may be that of a checkout that is gone
-        words += f" (in the other one at {file}:{told.theirs.line}:{told.theirs.column})"
-    hint = RENAME if told.kind == "name_taken" else SETTLE.format(side)
+    answer = _found_conflict(sides)
+    side = f"{answer.dataflow}.{answer.component}" if answer.component else answer.dataflow  # as in `take`
+    name = side if answer.component else f"dataflow {side}"
+    at = answer.ours or answer.theirs or ConflictSide("", 1, 1, "")
+    words = f"{name} {WORDS[sides.conflict.kind]}"
+    if answer.ours and answer.theirs:
+        file = posixpath.basename(answer.theirs.file)  # the folder may be that of a checkout that is gone
+        words += f" (in the other one at {file}:{answer.theirs.line}:{answer.theirs.column})"
+    hint = RENAME if answer.kind == "name_taken" else SETTLE.format(side)
     return Problem(at.file, at.line, at.column, "merge-conflict", words, hint)

@@ -1,7 +1,4 @@
-"""Trying connections: one task of a worker for each place that a set of blueprints reads or writes.
-
-Does not belong here: waiting for the answers, and what connecting means (data plane).
-"""
+"""Trying connections: one task of a worker for each place that a set of blueprints reads or writes."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
     """Queue the tasks; their keys by component. Raises InvalidBlueprint."""
     jobs = _jobs(blueprints.compiled(sources))
     request = uuid.uuid4().hex
-    asked: dict[str, bytes] = {}
+    keys: dict[str, bytes] = {}
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset, job in jobs.items():
             key = digest("connect/1", request=request, dataset=dataset)
@@ -35,22 +32,22 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
             )
             tx.put_job(task.job, job)
             tx.enqueue(BRANCH, _demand(dataset), [task])
-            asked[dataset] = key
+            keys[dataset] = key
     ctx.wake()
-    return asked
+    return keys
 
 
-def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
+def answers(ctx: Context, keys: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
     """By component, of those that have been answered."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = tx.memos(asked.values())
-    return {dataset: connection_in(found[key]) for dataset, key in asked.items() if key in found}
+        memos = tx.memos(keys.values())
+    return {dataset: connection_in(memos[key]) for dataset, key in keys.items() if key in memos}
 
 
-def forget(ctx: Context, asked: Mapping[str, bytes]) -> None:
-    """Nobody waits for them any more."""
+def forget(ctx: Context, keys: Mapping[str, bytes]) -> None:
+    """Drop the demands and the answers, which have no reader left."""
     with ctx.store.begin(ctx.namespace) as tx:
-        for dataset, key in asked.items():
+        for dataset, key in keys.items():
             tx.drop_demands(BRANCH, _demand(dataset))
             tx.forget_memos([key])
 
@@ -60,17 +57,17 @@ def _demand(dataset: str) -> str:
 
 
 def _jobs(desired: Desired) -> dict[str, ConnectJob]:
-    """Of each place that a component reads or writes."""
-    found: dict[str, ConnectJob] = {}
+    """A job for each place that a component reads or writes."""
+    jobs: dict[str, ConnectJob] = {}
     for dataset, node in desired.nodes.items():
         match node:
             case Source() if not node.output:
-                found[dataset] = _job(node.read, node.location, writes=False)
+                jobs[dataset] = _job(node.read, node.location, writes=False)
             case Sink():
-                found[dataset] = _job(node.write, node.path, writes=True)
+                jobs[dataset] = _job(node.write, node.path, writes=True)
             case _:
                 pass
-    return found
+    return jobs
 
 
 def _job(body: Read | Write, place: str, *, writes: bool) -> ConnectJob:

@@ -55,7 +55,7 @@ def ask_refresh(
             nodes = desired(tx, branch, namespace=ctx.namespace)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
         requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
-        asked = [] if is_pinned(tx, branch) else reads
+        refreshed = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
@@ -64,8 +64,8 @@ def ask_refresh(
     ctx.wake()
     answer: RefreshAnswer = {
         "target": target,
-        "listings": len({node.listing for node in asked}),
-        "sources": sorted(node.dataset for node in asked),
+        "listings": len({node.listing for node in refreshed}),
+        "sources": sorted(node.dataset for node in refreshed),
         "forced": forced,
         "schemas": schemas,
     }
@@ -87,8 +87,8 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         everything = {*chosen, *nodes.graph.upstream(chosen)}
-        wanted = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
-        count = tx.retry(branch, wanted)
+        retried = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
+        count = tx.retry(branch, retried)
         is_listed = among is None and not is_pinned(tx, branch)
         reads = listings.sources(nodes, everything) if is_listed else []
         failed = [n for n in reads if _failed_listing(tx, n)]
@@ -99,17 +99,17 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
 
 
 def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> RetryAnswer:
-    """The same for the failed tasks of one partition of a dataset or copy, and for nothing upstream of it. Of an empty
-    name, which is the whole of what has no partitions, that is all tasks of the dataset. Raises NotFound."""
+    """Retry the failed tasks of one partition of a dataset or copy, and nothing upstream of it. An empty name means
+    all tasks of a dataset without partitions. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         (name,) = targeted(nodes, dataset)
         node = nodes.nodes[name]
-        found = tasks.of_partition(tx, branch, node, partition)
-        if partition and not found:
+        partition_tasks = tasks.of_partition(tx, branch, node, partition)
+        if partition and not partition_tasks:
             _require_partition(tx, branch, name, partition)
         demanding = {name} if isinstance(node, Sink) else {name, node.maker}
-        count = tx.retry(branch, demanding, [task.key for task in found])
+        count = tx.retry(branch, demanding, [task.key for task in partition_tasks])
         _note(ctx, tx, branch, "retry", dataset, {"tasks": count, "partition": partition})
     ctx.wake()
     return {"target": dataset, "partition": partition, "retried": count, "listings": 0}
@@ -169,8 +169,8 @@ def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
         meant = [d for d in nodes.order if paused_by(d) & {target, *chosen}]
         ended = holds.end(tx, branch, nodes, meant, ctx.namespace)
-        more = {"released": ended.released} if ended.released else {}
-        _note(ctx, tx, branch, "resume", target, {"before": sorted(before), **more})
+        details = {"released": ended.released} if ended.released else {}
+        _note(ctx, tx, branch, "resume", target, {"before": sorted(before), **details})
     ctx.wake()
     answer: PauseAnswer = {"target": target, "paused": len(held) == len(chosen)}
     if held:

@@ -1,7 +1,4 @@
-"""A set of blueprints as it was sent, read as drafts that go by names of their own.
-
-Does not belong here: what the set means together (compiling), storing it.
-"""
+"""A set of blueprints as it was sent, read as drafts that go by names of their own."""
 
 from __future__ import annotations
 
@@ -23,26 +20,26 @@ class Source:
 
 def read(sources: Sequence[Source]) -> list[Draft]:
     """A draft of each. A second one of a dataflow has a problem, and is looked at under another name."""
-    found: list[Draft] = []
+    drafts: list[Draft] = []
     files: dict[str, str] = {}
     for number, source in enumerate(sources, 1):
-        one = draft(source.text, file=source.name, files=source.files)
-        if not one.dataflow:
-            one = _renamed(one, f"#{number}")
-        elif one.dataflow in files:
-            one = _second(one, files[one.dataflow], number)
-        files.setdefault(one.dataflow, source.name)
-        found.append(one)
-    return found
+        parsed = draft(source.text, file=source.name, files=source.files)
+        if not parsed.dataflow:
+            parsed = _renamed(parsed, f"#{number}")
+        elif parsed.dataflow in files:
+            parsed = _second(parsed, files[parsed.dataflow], number)
+        files.setdefault(parsed.dataflow, source.name)
+        drafts.append(parsed)
+    return drafts
 
 
-def _renamed(one: Draft, name: str) -> Draft:
-    blueprint = replace(one.blueprint, dataflow=name) if one.blueprint else None
-    return replace(one, dataflow=name, blueprint=blueprint)
+def _renamed(parsed: Draft, name: str) -> Draft:
+    blueprint = replace(parsed.blueprint, dataflow=name) if parsed.blueprint else None
+    return replace(parsed, dataflow=name, blueprint=blueprint)
 
 
-def _second(one: Draft, other: str, number: int) -> Draft:
-    at = one.place
-    message = f"dataflow {one.dataflow} comes twice in this set, first in {other}"
+def _second(parsed: Draft, other: str, number: int) -> Draft:
+    at = parsed.place
+    message = f"dataflow {parsed.dataflow} comes twice in this set, first in {other}"
     problem = Problem(at.file, at.line, at.column, "duplicate-dataflow", message, "rename one")
-    return replace(_renamed(one, f"{one.dataflow}#{number}"), problems=(*one.problems, problem))
+    return replace(_renamed(parsed, f"{parsed.dataflow}#{number}"), problems=(*parsed.problems, problem))

@@ -1,7 +1,7 @@
 """Which earlier states a rollback goes back to: of one dataset, or of all of a dataflow at a time.
 
 A read component goes back as well: what it had listed then is what the others were made of. Rows that were taken out of
-a dataset by its rules come with the dataset, as the same tasks make both. Does not belong here: writing anything.
+a dataset by its rules come with the dataset, as the same tasks make both.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def choose(tx: Tx, branch: str, nodes: Desired, target: str, to: Point) -> Chose
     beside = [name for name in _with_quarantines(nodes, names) if name != target]
     if not beside:
         return Chosen({target: state}, {}, [])
-    found = _at(tx, branch, target, beside, Moment.of(state.at))
-    return Chosen({target: state, **found.states}, found.lines, found.left_out)
+    chosen = _at(tx, branch, target, beside, Moment.of(state.at))
+    return Chosen({target: state, **chosen.states}, chosen.lines, chosen.left_out)
 
 
 def _with_quarantines(nodes: Desired, names: Sequence[str]) -> list[str]:
-    wanted = {*names, *(name + QUARANTINE for name in names)}
-    return [name for name in nodes.order if name in wanted]
+    all_names = {*names, *(name + QUARANTINE for name in names)}
+    return [name for name in nodes.order if name in all_names]
 
 
 def _at(tx: Tx, branch: str, target: str, names: Iterable[str], at: Moment) -> Chosen:
@@ -87,18 +87,18 @@ def _line(tx: Tx, branch: str, name: str, at: Moment) -> list[State]:
 
 def disagreement(states: Iterable[State]) -> tuple[str, str, str] | None:
     """Two datasets that reflect different states of a source, and that source; None if there are none."""
-    seen: dict[str, State] = {}
+    by_source: dict[str, State] = {}
     for state in states:
         for source, root in state.cut.items():
-            first = seen.setdefault(source, state)
+            first = by_source.setdefault(source, state)
             if first.cut[source] != root:
                 return first.dataset, state.dataset, source
     return None
 
 
-def last_agreeing(found: Chosen) -> float | None:
+def last_agreeing(chosen: Chosen) -> float | None:
     """The last time before at which these datasets reflected the same of each source; None if none is kept."""
-    for at, states in _before(found.lines):
+    for at, states in _before(chosen.lines):
         if disagreement(states) is None:
             return at
     return None

@@ -1,7 +1,6 @@
 """Feeds: which datasets are offered under a name, with which contract, and to whom.
 
-For administrators: what is granted leaves the dataflow, and perhaps the namespace. Does not belong here: following a
-feed (`operations.feeds.follow`).
+For administrators: what is granted leaves the dataflow, and perhaps the namespace.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from dataplane.contract.types import in_words
 
 
 def create(ctx: Context, name: str, dataset: str, columns: str | None = None) -> FeedEntry:
-    """Offer a dataset of main that has data; nobody may read it yet. `columns`: the contract as DDL, all that it has
-    now by default. Raises BadFeed, NameTaken, NotFound."""
+    """Offer a dataset of main that has data, granted to no namespace yet. `columns`: the contract as DDL, all
+    present columns by default. Raises BadFeed, NameTaken, NotFound."""
     if not FEED_NAME.fullmatch(name):
         raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
     with ctx.store.begin(ctx.namespace) as tx:
@@ -56,7 +55,7 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
     """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those who waited since
     it broke the contract of before. Raises NotFound, and BadFeed where the new contract takes something away."""
     with ctx.store.begin(ctx.namespace) as tx:
-        feed = _one(tx, name)
+        feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
         lost = broken_promises(feed.columns, contract)
@@ -75,64 +74,65 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
 
 
 def _require_declared(tx: Tx, dataset: str) -> None:
-    """Rows of a dataflow that was deleted are kept for a while, and nobody looks after them."""
+    """Rows of a deleted dataflow are kept for a while, without upkeep: they are no dataset to offer."""
     flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
     revision = tx.revisions(MAIN, [flow]).get(flow)
     if revision is None or name not in revision.uids:
         raise NotFound(f"main has no dataset {dataset}")
 
 
-def _contract(text: str, found: Schema, dataset: str) -> Schema:
+def _contract(text: str, schema: Schema, dataset: str) -> Schema:
     try:
-        wanted = parse_ddl(text)
+        contract = parse_ddl(text)
     except InvalidSchema as e:
         raise BadFeed(f"{e}; write columns and types, such as id BIGINT, name STRING") from e
-    broken = breaches(wanted, found)
+    broken = breaches(contract, schema)
     if broken:
         raise BadFeed(f"{dataset} does not keep this contract now: {'; '.join(broken)}; leave these columns out")
-    return wanted
+    return contract
 
 
 def delete(ctx: Context, name: str) -> None:
-    """Raises NotFound, and FeedInUse while somebody who may read it reads it."""
+    """Delete a feed without readers. Raises NotFound, FeedInUse."""
     with ctx.store.read(ctx.namespace) as tx:
-        grants = tx.feed_grants(_one(tx, name).name)
+        grants = tx.feed_grants(_feed_named(tx, name).name)
     _require_unread(ctx, name, grants)
     with ctx.store.begin(ctx.namespace) as tx:
-        feed = _one(tx, name)
-        granted = [_grant_entry(one) for one in tx.feed_grants(name)]
+        feed = _feed_named(tx, name)
+        granted = [_grant_entry(feed_grant) for feed_grant in tx.feed_grants(name)]
         tx.drop_feed(name)
         note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
     _wake(ctx, grants)
 
 
 def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
-    found = _told(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
-    if not found:
+    feed_readers = _shown_readers(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
+    if not feed_readers:
         return
-    shown = ", ".join(_reader_in_words(one) for one in found[:10])
-    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    shown = ", ".join(_reader_in_words(reader) for reader in feed_readers[:10])
+    rest = f" and {len(feed_readers) - 10} more" if len(feed_readers) > 10 else ""
     raise FeedInUse(
-        f"feed {name} is read by {shown}{more}; take it out of their blueprints first, or take their grants away "
+        f"feed {name} is read by {shown}{rest}; take it out of their blueprints first, or take their grants away "
         f"(headgate feed revoke {name} NAMESPACE): then they keep what they have, and get nothing new"
     )
 
 
-def _reader_in_words(one: FeedReader) -> str:
-    if one["dataset"] is None:
-        return f"namespace {one['namespace']}"
-    return one["dataset"] if one["branch"] == MAIN else f"{one['dataset']} (branch {one['branch']})"
+def _reader_in_words(reader: FeedReader) -> str:
+    if reader["dataset"] is None:
+        return f"namespace {reader['namespace']}"
+    return reader["dataset"] if reader["branch"] == MAIN else f"{reader['dataset']} (branch {reader['branch']})"
 
 
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
-    """Let dataflows of a namespace read it. Raises NotFound, BadFeed. Whether there is such a namespace is not told."""
+    """Let dataflows of a namespace read a feed. Raises NotFound, BadFeed. The answer does not reveal whether the
+    namespace exists."""
     with ctx.store.begin(ctx.namespace) as tx:
-        _one(tx, name)
+        _feed_named(tx, name)
         _check_grant(namespace, dataflows)
-        given = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
-        tx.put_feed_grant(given)
+        feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
+        tx.put_feed_grant(feed_grant)
         note_change(ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows})
-    _wake(ctx, [given])
+    _wake(ctx, [feed_grant])
     return show(ctx, name)
 
 
@@ -140,15 +140,17 @@ def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None
     """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what they have. Raises
     NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        _one(tx, name)
-        found = [one for one in tx.feed_grants(name) if one.namespace == namespace]
-        found = [one for one in found if dataflows in (None, one.dataflows)]
-        if not found:
+        _feed_named(tx, name)
+        feed_grants = [feed_grant for feed_grant in tx.feed_grants(name) if feed_grant.namespace == namespace]
+        feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
+        if not feed_grants:
             raise NotFound(f"feed {name} is not granted so; `headgate feed show {name}` has its grants")
-        for one in found:
-            tx.drop_feed_grant(one)
-            note_change(ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": one.dataflows})
-    _wake(ctx, found)
+        for feed_grant in feed_grants:
+            tx.drop_feed_grant(feed_grant)
+            note_change(
+                ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": feed_grant.dataflows}
+            )
+    _wake(ctx, feed_grants)
     return show(ctx, name)
 
 
@@ -163,39 +165,45 @@ def listing(ctx: Context) -> list[FeedEntry]:
     """All feeds of the namespace, by name."""
     with ctx.store.read(ctx.namespace) as tx:
         offers, granted = [offer(tx, feed) for feed in tx.feeds()], tx.feed_grants()
-    grants = {one.feed.name: [grant for grant in granted if grant.feed == one.feed.name] for one in offers}
-    found = readers.of_feeds(ctx.store, ctx.namespace, grants)
-    return [_shown(ctx, one, grants[one.feed.name], found[one.feed.name]) for one in offers]
+    grants = {
+        feed_offer.feed.name: [grant for grant in granted if grant.feed == feed_offer.feed.name]
+        for feed_offer in offers
+    }
+    readers_by_feed = readers.of_feeds(ctx.store, ctx.namespace, grants)
+    return [
+        _shown(ctx, feed_offer, grants[feed_offer.feed.name], readers_by_feed[feed_offer.feed.name])
+        for feed_offer in offers
+    ]
 
 
 def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        offered, grants = offer(tx, _one(tx, name)), tx.feed_grants(name)
+        offered, grants = offer(tx, _feed_named(tx, name)), tx.feed_grants(name)
     return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
 
 
 def offered(ctx: Context) -> list[OfferedFeed]:
     """Feeds that dataflows of this namespace may read, of all namespaces, by namespace and name."""
-    found: list[OfferedFeed] = []
+    feeds: list[OfferedFeed] = []
     for namespace in names(ctx.store):
         with ctx.store.read(namespace) as tx:
-            mine = [one for one in tx.feed_grants() if one.namespace == ctx.namespace]
-            for name in sorted({one.feed for one in mine}):
+            mine = [feed_grant for feed_grant in tx.feed_grants() if feed_grant.namespace == ctx.namespace]
+            for name in sorted({feed_grant.feed for feed_grant in mine}):
                 feed = tx.feed(name)
                 if feed is not None:
-                    patterns = [one.dataflows for one in mine if one.feed == name]
-                    found.append(_offered(namespace, offer(tx, feed), patterns))
-    return sorted(found, key=lambda one: (one["namespace"], one["feed"]))
+                    patterns = [feed_grant.dataflows for feed_grant in mine if feed_grant.feed == name]
+                    feeds.append(_offered(namespace, offer(tx, feed), patterns))
+    return sorted(feeds, key=lambda feed_grant: (feed_grant["namespace"], feed_grant["feed"]))
 
 
 def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Mapping[str, str]) -> None:
     """Raises InvalidBlueprint if a dataset of main would go that a feed offers. `before`, `after`: datasets of main.
     `files`: those of blueprints, by dataflow."""
-    gone = set(before) - set(after)
-    if not gone:
+    removed = set(before) - set(after)
+    if not removed:
         return
-    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in gone]
+    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in removed]
     if problems:
         raise InvalidBlueprint(tuple(problems))
 
@@ -209,7 +217,7 @@ def _offered_by(feed: Feed, files: Mapping[str, str]) -> Problem:
 # --- pieces ---------------------------------------------------------------------------------------
 
 
-def _one(tx: Tx, name: str) -> Feed:
+def _feed_named(tx: Tx, name: str) -> Feed:
     feed = tx.feed(name)
     if feed is None:
         raise NotFound(f"there is no feed {name[:100]}; `headgate feed list` has them")
@@ -218,23 +226,23 @@ def _one(tx: Tx, name: str) -> Feed:
 
 def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
     ctx.wake()
-    for namespace in {one.namespace for one in grants} - {ctx.namespace}:
+    for namespace in {feed_grant.namespace for feed_grant in grants} - {ctx.namespace}:
         ctx.wake_of(namespace)
 
 
-def _told(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
-    """Of another namespace its name alone: what it calls its datasets is its own business."""
-    found: list[FeedReader] = []
-    for one in reading:
-        is_own = one.namespace == ctx.namespace
+def _shown_readers(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
+    """The readers of a feed. Another namespace is shown by its name alone, without its datasets."""
+    shown_readers: list[FeedReader] = []
+    for reader in reading:
+        is_own = reader.namespace == ctx.namespace
         shown: FeedReader = {
-            "namespace": one.namespace,
-            "branch": one.branch if is_own else None,
-            "dataset": one.dataset if is_own else None,
+            "namespace": reader.namespace,
+            "branch": reader.branch if is_own else None,
+            "dataset": reader.dataset if is_own else None,
         }
-        if shown not in found:
-            found.append(shown)
-    return found
+        if shown not in shown_readers:
+            shown_readers.append(shown)
+    return shown_readers
 
 
 def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[Reader]) -> FeedEntry:
@@ -248,8 +256,8 @@ def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: I
         "generation": offered.state.generation if offered.state else None,
         "newest": offered.newest.generation if offered.newest else None,
         "breaches": list(offered.breaches),
-        "grants": [_grant_entry(one) for one in grants],
-        "readers": _told(ctx, reading),
+        "grants": [_grant_entry(feed_grant) for feed_grant in grants],
+        "readers": _shown_readers(ctx, reading),
     }
 
 
@@ -268,5 +276,10 @@ def _columns(schema: Schema) -> list[FeedColumn]:
     return [{"name": name, "type": in_words(kind)} for name, kind in types(schema).items()]
 
 
-def _grant_entry(one: FeedGrant) -> FeedGrantEntry:
-    return {"namespace": one.namespace, "dataflows": one.dataflows, "by": one.actor, "at": one.at}
+def _grant_entry(feed_grant: FeedGrant) -> FeedGrantEntry:
+    return {
+        "namespace": feed_grant.namespace,
+        "dataflows": feed_grant.dataflows,
+        "by": feed_grant.actor,
+        "at": feed_grant.at,
+    }

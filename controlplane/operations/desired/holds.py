@@ -1,7 +1,4 @@
-"""What ends a hold: an operator (`resume`), or an edit of the component itself.
-
-Does not belong here: how a hold begins (`rollback`).
-"""
+"""What ends a hold: an operator (`resume`), or an edit of the component itself."""
 
 from __future__ import annotations
 
@@ -41,6 +38,6 @@ def _own(tx: Tx, branch: str, nodes: Desired, namespace: str) -> frozenset[str]:
 
 
 def end_edited(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
-    """Whoever edits a component wants it to be computed. An edit upstream of it does not end its hold."""
+    """End the holds of components that were edited. An edit upstream does not end a hold."""
     held = tx.holds(branch)
     tx.drop_holds(branch, sorted(held.keys() - edited.holding_still(held, before, after).keys()))

@@ -2,7 +2,7 @@
 
 A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored: who
 has the database can neither make a link nor widen one. A link never reads more than its maker may, and ends with its
-maker's token. Does not belong here: reading the dataset.
+maker's token.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def signature(installation: bytes, namespace: str, link: Link) -> str:
     return namespaces.text_in(namespace, signed)
 
 
-def find(store: Store, installation: bytes, id: str, given: str) -> tuple[Link, Token]:
+def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tuple[Link, Token]:
     """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link
     or not, and LinkEnded, which only who has the address gets to know."""
-    namespace = namespaces.of_text(given)
+    namespace = namespaces.of_text(sent_signature)
     with store.read(namespace) as tx:
         link = tx.link(id)
         expected = "" if link is None else signature(installation, namespace, link)
-        is_right = hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+        is_right = hmac.compare_digest(expected.encode(), sent_signature.encode("utf-8", "replace"))
         if link is None or not is_right:
             raise WrongSignature("this is no link of this installation, or not all of its address")
         maker, ended = tokens.live(tx, tx.token_by_id(link.maker)), _ended(tx, link)
@@ -129,7 +129,7 @@ def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
 
 
 def revoke(ctx: Context, caller: Token, id: str) -> None:
-    """End a link now. Raises NotFound, also for a link of somebody else's unless the caller administers."""
+    """End a link now. Raises NotFound, also for another user's link unless the caller administers."""
     with ctx.store.begin(ctx.namespace) as tx:
         link = tx.link(id)
         if link is None or not _is_shown(link, caller):

@@ -1,8 +1,5 @@
-"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
-finds what the branch has computed.
-
-Does not belong here: how texts are merged (`core.merging`), how conflicts are told (`conflicts`).
-"""
+"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan,
+which finds what the branch has computed."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class _Brought:
     ended: list[str]
     taken: list[str]
     uids: dict[str, Mapping[str, str]]
-    conflicts: list[conflicts.Found]
+    conflicts: list[conflicts.ConflictSides]
 
 
 def merge_branch(
@@ -65,12 +62,12 @@ def merge_branch(
         branches.require_there(tx, source, into)
         brought, edit = _edit(ctx, tx, source, into, take or {})
         if dry_run:
-            found = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return _answer(source, into, brought, edit, found, dry_run=True)
-        seen = _texts(tx, source, into)
+            planned = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return _answer(source, into, brought, edit, planned, dry_run=True)
+        texts = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
         _hold(tx, source, into)
-        if _texts(tx, source, into) != seen:  # somebody else has edited one of them meanwhile
+        if _texts(tx, source, into) != texts:  # somebody else has edited one of them meanwhile
             brought, edit = _edit(ctx, tx, source, into, take or {})
         forces = tx.forces(into)
         _bring_pins(tx, source, into, edit)
@@ -78,8 +75,8 @@ def merge_branch(
         if when_ready or tx.is_protected(into):
             readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
-    with ctx.looking(into, edit.flows) as found:
-        answer = _answer(source, into, brought, edit, found, dry_run=False)
+    with ctx.looking(into, edit.flows) as planned:
+        answer = _answer(source, into, brought, edit, planned, dry_run=False)
     ctx.wake()
     return answer
 
@@ -101,24 +98,26 @@ def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
     brought = _brought(tx, source, into, take)
-    found = drafts.read(brought.sources)
-    return brought, blueprints.edit_of(ctx, tx, into, found, brought.sources, uids=brought.uids, without=brought.ended)
+    read_drafts = drafts.read(brought.sources)
+    return brought, blueprints.edit_of(
+        ctx, tx, into, read_drafts, brought.sources, uids=brought.uids, without=brought.ended
+    )
 
 
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
     """Raises MergeConflict."""
     ours, theirs = tx.revisions(into), tx.revisions(source)
-    found = _Brought([], [], [], {}, [])
+    merged = _Brought([], [], [], {}, [])
     for flow in sorted(tx.own_dataflows(source)):
         base = _base(tx, source, into, flow)
         mine, other = ours.get(flow), theirs.get(flow)
         if mine is not None and other is not None:
-            _merge(found, base, mine, other, take)
+            _merge(merged, base, mine, other, take)
         elif mine is not None or other is not None:
-            _of_one(found, flow, base, mine, other, take)
-    if found.conflicts:
-        raise conflicts.error(found.conflicts)
-    return found
+            _of_one(merged, flow, base, mine, other, take)
+    if merged.conflicts:
+        raise conflicts.error(merged.conflicts)
+    return merged
 
 
 def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
@@ -131,17 +130,17 @@ def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
         mine = [tx.revision(into, flow, n) for n in range(since + 1, last + 1)]
         for number in range(tx.last_number(source, flow), fork, -1):
             other = tx.revision(source, flow, number)
-            if other is not None and any(one is not None and _says_same(one, other) for one in mine):
+            if other is not None and any(revision is not None and _says_same(revision, other) for revision in mine):
                 return other
     return tx.revision(MAIN, flow, min(fork, mains_last))  # a pinned branch may have an older one of main's
 
 
-def _says_same(one: Revision, other: Revision) -> bool:
-    return (one.text, one.files, one.uids) == (other.text, other.files, other.uids)
+def _says_same(revision: Revision, other: Revision) -> bool:
+    return (revision.text, revision.files, revision.uids) == (other.text, other.files, other.uids)
 
 
 def _of_one(
-    found: _Brought,
+    merged: _Brought,
     flow: str,
     base: Revision | None,
     mine: Revision | None,
@@ -154,30 +153,32 @@ def _of_one(
     is_untouched = base is not None and _says_same(left, base)
     side = take.get(flow)
     if base is not None and not is_untouched and side is None:
-        texts = [None if one is None else Version(1, 1, one.text) for one in (base, mine, other)]
-        found.conflicts.append(conflicts.Found(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
+        texts = [None if revision is None else Version(1, 1, revision.text) for revision in (base, mine, other)]
+        merged.conflicts.append(conflicts.ConflictSides(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
         return
     is_theirs = side == "theirs" if base is not None and not is_untouched else mine is None or base is not None
     if mine is not None and is_theirs:
-        found.ended.append(flow)
+        merged.ended.append(flow)
     if mine is None and is_theirs and other is not None and not is_untouched:
-        found.sources.append(Source(other.file, other.text, other.files))
-        found.uids[flow] = other.uids
-        found.taken.append(flow)
+        merged.sources.append(Source(other.file, other.text, other.files))
+        merged.uids[flow] = other.uids
+        merged.taken.append(flow)
 
 
-def _merge(found: _Brought, base: Revision | None, mine: Revision, other: Revision, take: Mapping[str, Side]) -> None:
+def _merge(brought: _Brought, base: Revision | None, mine: Revision, other: Revision, take: Mapping[str, Side]) -> None:
     flow = mine.dataflow
     of_flow = {name.partition(".")[2]: side for name, side in take.items() if name.partition(".")[0] == flow}
     merged = merge_dataflow(base, mine, other, of_flow)
     if merged.conflicts:
-        found.conflicts.extend(conflicts.Found(one, base, mine, other) for one in merged.conflicts)
+        brought.conflicts.extend(conflicts.ConflictSides(conflict, base, mine, other) for conflict in merged.conflicts)
         return
     is_raised = identities.is_raised(mine.uids, merged.uids)
     if is_raised or (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
-        found.sources.append(Source(mine.file, merged.text, merged.files))  # the other's may be a checkout that is gone
-        found.uids[flow] = merged.uids
-        found.taken.extend(f"{flow}.{component}" for component in merged.taken)
+        brought.sources.append(
+            Source(mine.file, merged.text, merged.files)
+        )  # the other's may be a checkout that is gone
+        brought.uids[flow] = merged.uids
+        brought.taken.extend(f"{flow}.{component}" for component in merged.taken)
 
 
 def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: Edit) -> None:
@@ -200,8 +201,8 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
     """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
     beside what else it has."""
     merged = tx.revisions(into, flows)
-    sources = [Source(one.file, one.text, one.files) for one in merged.values()]
-    uids = {flow: one.uids for flow, one in merged.items()}
+    sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
+    uids = {flow: revision.uids for flow, revision in merged.items()}
     try:
         edit = blueprints.edit_of(ctx, tx, source, drafts.read(sources), sources, uids=uids)
     except InvalidBlueprint:
@@ -227,11 +228,11 @@ def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
 
 
 def _answer(
-    source: str, into: str, brought: _Brought, edit: Edit, found: tuple[Plan, StoreSnapshot], *, dry_run: bool
+    source: str, into: str, brought: _Brought, edit: Edit, planned: tuple[Plan, StoreSnapshot], *, dry_run: bool
 ) -> MergeAnswer:
-    whole, facts = found
-    plan = facts.owned(whole)
-    told = source_changes.of_plan(plan, facts, source_changes.ALL_SEEN)
+    full_plan, facts = planned
+    plan = facts.owned(full_plan)
+    sources = source_changes.of_plan(plan, facts, source_changes.ALL_SEEN)
     return {
         "source": source,
         "into": into,
@@ -239,5 +240,5 @@ def _answer(
         "revisions": {revision.dataflow: revision.number for revision in edit.revisions},
         "ended": brought.ended,
         "taken": brought.taken,
-        "plan": views.plan(into, plan, facts, told),
+        "plan": views.plan(into, plan, facts, sources),
     }

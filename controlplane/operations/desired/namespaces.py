@@ -1,7 +1,7 @@
 """Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
 
 A namespace begins with a token for its first administrator. The name of one that was deleted is not given again: what
-other processes and clients still have of it must not come to mean something else. Does not belong here: what is in one.
+other processes and clients still have of it must not come to mean something else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controlplane.ports.store import Store, Tx
 def names(store: Store) -> list[str]:
     """All there are, `default` first."""
     with store.read() as tx:
-        return [DEFAULT, *(one.name for one in tx.namespaces() if one.ended is None)]
+        return [DEFAULT, *(namespace.name for namespace in tx.namespaces() if namespace.ended is None)]
 
 
 def create(ctx: Context, name: str) -> NamespaceEntry:
@@ -38,10 +38,10 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
             "lower-case letters, digits and single hyphens, the first one a letter, such as team-a"
         )
     with ctx.store.begin() as tx:
-        found = _find(tx, name)
-        if found is not None and found.ended is not None:
+        namespace = _find(tx, name)
+        if namespace is not None and namespace.ended is not None:
             raise NameTaken(f"there was a namespace {name}, and names are not given again; choose another one")
-        if found is not None or name == DEFAULT:
+        if namespace is not None or name == DEFAULT:
             raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
         made = Namespace(name, ctx.actor, tx.now())
         tx.put_namespace(made)
@@ -54,15 +54,15 @@ def listing(ctx: Context) -> list[NamespaceEntry]:
     """All of them for administrators of the installation, `default` first. Raises NotAdministered."""
     _require(ctx)
     with ctx.store.read() as tx:
-        found = [one for one in tx.namespaces() if one.ended is None]
-    return [_entry(ctx.store, one) for one in (Namespace(DEFAULT, "", 0.0), *found)]
+        current = [namespace for namespace in tx.namespaces() if namespace.ended is None]
+    return [_entry(ctx.store, namespace) for namespace in (Namespace(DEFAULT, "", 0.0), *current)]
 
 
 def show(ctx: Context, name: str) -> NamespaceEntry:
     """One of them. Raises NotAdministered, NotFound."""
     _require(ctx)
     with ctx.store.read() as tx:
-        return _entry(ctx.store, _one(tx, name))
+        return _entry(ctx.store, _current_namespace(tx, name))
 
 
 def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
@@ -72,14 +72,14 @@ def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
     if name == DEFAULT:
         raise NamespaceInUse("default is the namespace of the installation itself, and stays")
     with ctx.store.begin() as tx:
-        found = _one(tx, name)
+        namespace = _current_namespace(tx, name)
         if tx.is_in_use(name):
             raise NamespaceInUse(
                 f"namespace {name} is in use: delete its dataflows and branches with a token of it (headgate delete, "
                 "headgate branch delete), and try again once no work is under way"
             )
         tx.empty_namespace(name)
-        tx.put_namespace(replace(found, ended=tx.now()))
+        tx.put_namespace(replace(namespace, ended=tx.now()))
         note_change(ctx, tx, "namespace.delete", name, before={"name": name})
     lake.delete_prefix(name)
     ctx.wake()
@@ -99,7 +99,7 @@ def create_token(
         return tokens.create(ctx, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     _require(ctx)
     with ctx.store.read() as tx:
-        _one(tx, namespace)
+        _current_namespace(tx, namespace)
     theirs = replace(ctx, namespace=namespace)
     text, token = tokens.create(theirs, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     with ctx.store.begin() as tx:
@@ -116,22 +116,22 @@ def _require(ctx: Context) -> None:
 
 
 def _find(tx: Tx, name: str) -> Namespace | None:
-    return next((one for one in tx.namespaces() if one.name == name), None)
+    return next((namespace for namespace in tx.namespaces() if namespace.name == name), None)
 
 
-def _one(tx: Tx, name: str) -> Namespace:
-    found = Namespace(DEFAULT, "", 0.0) if name == DEFAULT else _find(tx, name)
-    if found is None or found.ended is not None:
+def _current_namespace(tx: Tx, name: str) -> Namespace:
+    namespace = Namespace(DEFAULT, "", 0.0) if name == DEFAULT else _find(tx, name)
+    if namespace is None or namespace.ended is not None:
         raise NotFound(f"there is no namespace {name[:100]}; `headgate namespace list` has them")
-    return found
+    return namespace
 
 
-def _entry(store: Store, one: Namespace) -> NamespaceEntry:
-    with store.read(one.name) as tx:
+def _entry(store: Store, namespace: Namespace) -> NamespaceEntry:
+    with store.read(namespace.name) as tx:
         return {
-            "name": one.name,
-            "by": one.actor,
-            "at": one.at,
+            "name": namespace.name,
+            "by": namespace.actor,
+            "at": namespace.at,
             "dataflows": len(tx.revisions(MAIN)),
             "branches": len(tx.branches()),
             "tasks": sum(tx.backlog().values()),

@@ -1,7 +1,4 @@
-"""What of an edit its author may do: which dataflows it may change, and which it may read.
-
-Does not belong here: protected branches (`branches`).
-"""
+"""What of an edit its author may do: which dataflows it may change, and which it may read."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from controlplane.operations.planning.snapshot import compile_live
 
 
 def check(
-    ctx: Context, branch: str, found: Sequence[Draft], revisions: Sequence[Revision], live: Mapping[str, Revision]
+    ctx: Context, branch: str, read_drafts: Sequence[Draft], revisions: Sequence[Revision], live: Mapping[str, Revision]
 ) -> None:
     """Raises NotFound for a dataflow that the author may not edit, there or not. An edit that reads a dataflow that the
     author may not read raises InvalidBlueprint, in the words for a dataset that is not there."""
     if not ctx.principal.within:
         return
-    for draft in found:
+    for draft in read_drafts:
         if not may(ctx.principal, "edit", dataflow=draft.dataflow, branch=branch):
             raise NotFound(f"there is no dataflow {draft.dataflow[:200]} in branch {branch}")
     edited = {revision.dataflow for revision in revisions}
-    seen = {name: one for name, one in live.items() if may(ctx.principal, "data", dataflow=name)}
-    broken = compile_live(seen.values(), ctx.namespace).left_out
-    beside = [one for name, one in seen.items() if name not in broken and name not in edited]
-    parsed = {draft.dataflow: draft for draft in found}
+    visible = {name: live_revision for name, live_revision in live.items() if may(ctx.principal, "data", dataflow=name)}
+    broken = compile_live(visible.values(), ctx.namespace).left_out
+    beside = [live_revision for name, live_revision in visible.items() if name not in broken and name not in edited]
+    parsed = {draft.dataflow: draft for draft in read_drafts}
     compiler.compile_revisions([*beside, *revisions], namespace=ctx.namespace, parsed=parsed)

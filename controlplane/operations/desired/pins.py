@@ -1,7 +1,4 @@
-"""Pins that a blueprint may declare: only to logic that its component has had in this branch.
-
-Does not belong here: what a pin does (dataflow, plan).
-"""
+"""Pins that a blueprint may declare: only to logic that its component has had in this branch."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ def check(tx: Tx, live: Mapping[str, Revision], revisions: Sequence[Revision], p
 def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Desired) -> Iterator[Problem]:
     pinned = [n for n in proposed.nodes.values() if isinstance(n, Transform) and n.own and not n.output]
     own = [n for n in pinned if n.dataset.partition(".")[0] == revision.dataflow]
-    kept = _pins(before) if own else {}
+    earlier_pins = _pins(before) if own else {}
     for node in own:
         had = (s.logic for s in tx.history(revision.branch, node.dataset, STATES))
-        if kept.get(node.component.name) != node.component.pin and node.logic not in had:
+        if earlier_pins.get(node.component.name) != node.component.pin and node.logic not in had:
             place, pin = node.component.place, node.component.pin
             message = f"{node.component.name} has never had the logic {pin[:12]}..."
             hint = "`headgate why` tells the logic that it has"

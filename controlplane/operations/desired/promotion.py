@@ -1,7 +1,4 @@
-"""A query as a proposed transform, and a transform as a query. Nothing is stored: applying is `blueprints.apply`.
-
-Does not belong here: running queries; translating SQL, which nothing does.
-"""
+"""A query as a proposed transform, and a transform as a query. Nothing is stored: applying is `blueprints.apply`."""
 
 from __future__ import annotations
 
@@ -62,9 +59,9 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         raise _refused(0, 0, "query-refused", f"components of {flow} do not each begin a line", hint)
     file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
     sources = (drafts.Source(file, proposed, files),)
-    found = drafts.read(sources)
+    read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = blueprints.edit_of(ctx, tx, branch, found, sources)
+        edit = blueprints.edit_of(ctx, tx, branch, read_drafts, sources)
     node = edit.proposed.nodes[dataset]
     assert isinstance(node, Transform)
     answer: PromotionAnswer = {
@@ -82,17 +79,17 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
 
 def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> PromotionAnalysis:
     """What the transform would give, as far as Spark has been asked. `unanswered`: why answers of its are missing."""
-    dataset, found = proposal.answer["dataset"], drafts.read(proposal.sources)
+    dataset, change = proposal.answer["dataset"], drafts.read(proposal.sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = blueprints.edit_of(ctx, tx, branch, found, proposal.sources, is_look=True)
-        known = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
+        edit = blueprints.edit_of(ctx, tx, branch, change, proposal.sources, is_look=True)
+        columns_after = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
         changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
-    columns = None if known.schema is None else as_ddl(known.schema)
+    columns = None if columns_after.schema is None else as_ddl(columns_after.schema)
     return {
         "columns": None if columns is None else [{"name": name, "type": kind} for name, kind in columns.items()],
-        "schema_from": known.origin,
-        "schema_unknown": known.why or None,
-        "breaks": [one for found in changes for one in review_views.change(found)["breaks"]],
+        "schema_from": columns_after.origin,
+        "schema_unknown": columns_after.why or None,
+        "breaks": [broken for change in changes for broken in review_views.change(change)["breaks"]],
     }
 
 

@@ -38,7 +38,7 @@ def require(tx: Tx, namespace: str, source: str, edit: Edit, forces: Mapping[str
         return
     flows = sorted({dataset.partition(".")[0] for dataset in changed})
     plan, _ = plan_now(tx, into, flows, namespace=namespace, proposed=after)
-    left = [one for one in plan.decisions if one.dataset in changed and not _is_ready(one)]
+    left = [decision for decision in plan.decisions if decision.dataset in changed and not _is_ready(decision)]
     if left:
         raise MergeNotReady(source, into, list(_problems(after, left, HINT.format(source, into))))
 

@@ -1,7 +1,7 @@
 """Recipients: who reads shares. Each is a bearer token that can do nothing else.
 
 Its files are read through the S3 view, under URLs that we sign for it: there it is a key that reads the datasets of its
-shares, whose secret nobody gets. Does not belong here: what is in a share (`shares`).
+shares, whose secret nobody gets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
         now = tx.now()
         if any(token.name == name and tokens.live(tx, token) for token in _recipients(tx)):
             raise NameTaken(f"a live recipient has the name {name}; choose another, or revoke that one")
-        meant = dict.fromkeys(shares.one(tx, share).id for share in names)
+        meant = dict.fromkeys(shares.share_named(tx, share).id for share in names)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
             sha256(text.encode()).digest(),
@@ -69,17 +69,17 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
 def revoke(ctx: Context, recipient: str) -> None:
     """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _meant(tx, recipient)
-        tx.put_token(replace(found, revoked=True))
-        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-        note_change(ctx, tx, "recipient.revoke", found.id, before=before, after=after)
+        token = _meant(tx, recipient)
+        tx.put_token(replace(token, revoked=True))
+        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        note_change(ctx, tx, "recipient.revoke", token.id, before=before, after=after)
 
 
 def listing(ctx: Context) -> list[RecipientEntry]:
     """All recipients by name, without the texts of their tokens."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = sorted(_recipients(tx), key=lambda token: (token.name, token.at))
-        return [entry_of(tx, token) for token in found]
+        recipient_tokens = sorted(_recipients(tx), key=lambda token: (token.name, token.at))
+        return [entry_of(tx, token) for token in recipient_tokens]
 
 
 def shown(ctx: Context, token: Token) -> RecipientEntry:

@@ -1,7 +1,4 @@
-"""What goes with a component to its new name: how often it was forced, its inferred schema, and its pause.
-
-Does not belong here: what is a rename (`core.merging.identities`).
-"""
+"""What goes with a component to its new name: how often it was forced, its inferred schema, and its pause."""
 
 from __future__ import annotations
 

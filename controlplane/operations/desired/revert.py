@@ -1,7 +1,6 @@
 """Undoing edits: the text of an earlier revision of a dataflow becomes its newest revision.
 
-Data follows by the ordinary plan, which takes what was computed before. Does not belong here: data that is rolled back
-while the text stays (`rollback`).
+Data follows by the ordinary plan, which takes what was computed before.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ def revert(
     """Store the text of revision `to` again, as a new revision; also of a dataflow that was deleted. Components that
     come back have the identities that they had. Raises NotFound, and as `blueprints.apply`."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = revision_of(tx, branch, dataflow, to)
-    source = Source(found.file, found.text, found.files)
+        revision = revision_of(tx, branch, dataflow, to)
+    source = Source(revision.file, revision.text, revision.files)
     return blueprints.apply(ctx, branch, [source], dry_run=dry_run, expected=expected, action="revert")
 
 
 def revision_of(tx: Tx, branch: str, dataflow: str, number: int) -> Revision:
     """One revision, of a dataflow that may be deleted. Up to its fork, the revisions of a branch are those of main.
     Raises NotFound."""
-    found = tx.revision(branch, dataflow, number)
+    revision = tx.revision(branch, dataflow, number)
     last = tx.last_number(branch, dataflow)
-    if found is None and branch != MAIN and number <= tx.own_dataflows(branch).get(dataflow, last):
-        found = tx.revision(MAIN, dataflow, number)
-    if found is not None:
-        return found
+    if revision is None and branch != MAIN and number <= tx.own_dataflows(branch).get(dataflow, last):
+        revision = tx.revision(MAIN, dataflow, number)
+    if revision is not None:
+        return revision
     if not last:
         raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
     raise NotFound(f"dataflow {dataflow} has no revision {number} in branch {branch}: its last one is {last}")

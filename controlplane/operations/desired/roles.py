@@ -1,7 +1,6 @@
 """Roles of a namespace's own: a name for a set of permissions, which may be narrowed.
 
-Tokens and rules of trust keep the name alone, so a change counts from their next request on. Does not belong here: what
-a permission allows (`core.rights`, and the routes).
+Tokens and rules of trust keep the name alone, so a change counts from their next request on.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
         if tx.role(name) is not None:
             raise NameTaken(f"there is a role {name}; change it, or choose another name")
         tx.put_role(made)
-        note_change(ctx, tx, "role.create", name, after=_said(made))
+        note_change(ctx, tx, "role.create", name, after=_audit_entry(made))
         return _entry(tx, made)
 
 
@@ -36,22 +35,22 @@ def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within
     """What all who have it may do from now on. Raises NotFound, BadScope, and RoleInUse where somebody has it beside
     what the new one cannot stand beside."""
     with ctx.store.begin(ctx.namespace) as tx:
-        before = _one(tx, name)
+        before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)
         _require_fitting(tx, made)
         tx.put_role(made)
-        note_change(ctx, tx, "role.change", name, before=_said(before), after=_said(made))
+        note_change(ctx, tx, "role.change", name, before=_audit_entry(before), after=_audit_entry(made))
         return _entry(tx, made)
 
 
 def delete(ctx: Context, name: str) -> None:
     """Raises NotFound, and RoleInUse with those that have it."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _one(tx, name)
+        role = _role_named(tx, name)
         if users := _users(tx, name):
             raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
         tx.drop_role(name)
-        note_change(ctx, tx, "role.delete", name, before=_said(found))
+        note_change(ctx, tx, "role.delete", name, before=_audit_entry(role))
 
 
 def listing(ctx: Context) -> list[RoleEntry]:
@@ -63,27 +62,27 @@ def listing(ctx: Context) -> list[RoleEntry]:
 def show(ctx: Context, name: str) -> RoleEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _built_in(name) if name in ROLES else _entry(tx, _one(tx, name))
+        return _built_in(name) if name in ROLES else _entry(tx, _role_named(tx, name))
 
 
-def _one(tx: Tx, name: str) -> NamedRole:
+def _role_named(tx: Tx, name: str) -> NamedRole:
     if name in ROLES:
         raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
-    found = tx.role(name)
-    if found is None:
+    role = tx.role(name)
+    if role is None:
         raise NotFound(f"there is no role {name[:100]}; `headgate role list` has them")
-    return found
+    return role
 
 
 def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: Narrowing) -> NamedRole:
-    given = rights.whole(permissions) if permissions else frozenset[Permission]()
-    made = NamedRole(name, given, within, actor=ctx.actor, at=tx.now())
+    granted = rights.whole(permissions) if permissions else frozenset[Permission]()
+    made = NamedRole(name, granted, within, actor=ctx.actor, at=tx.now())
     rights.check_role(made)
     return made
 
 
 def _require_fitting(tx: Tx, role: NamedRole) -> None:
-    """Whoever has the role keeps what it has beside it, or within which names, under the new role too."""
+    """Require that holders of the role keep their other scopes and names valid under the new role."""
     named = {**{other.name: other for other in tx.roles()}, role.name: role}
     unfit: list[str] = []
     for user, roles, within in _holders(tx, role.name):
@@ -113,8 +112,8 @@ def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], Narrowin
 
 
 def _listed(users: Sequence[str]) -> str:
-    more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-    return ", ".join(users[:SHOWN]) + more
+    rest = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+    return ", ".join(users[:SHOWN]) + rest
 
 
 def _built_in(name: str) -> RoleEntry:
@@ -142,10 +141,10 @@ def _entry(tx: Tx, role: NamedRole) -> RoleEntry:
 
 
 def _in_order(permissions: frozenset[Permission]) -> list[str]:
-    return [one for one in PERMISSIONS if one in permissions]
+    return [permission for permission in PERMISSIONS if permission in permissions]
 
 
-def _said(role: NamedRole) -> JsonObject:
+def _audit_entry(role: NamedRole) -> JsonObject:
     """For the audit."""
     within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(role.within).items()}
     return {"permissions": [*_in_order(role.permissions)], **within}

@@ -3,7 +3,6 @@
 Of each dataset a state is written with the old root and schema, and a hold beside it, all in one transaction. Numbers
 go on, so tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of what the
 old one was made of may be gone by now. So the next plan after the hold looks at all of it, and takes what memory knows.
-Does not belong here: which earlier state it is (`earlier`), and what ends a hold (`holds`).
 """
 
 from __future__ import annotations
@@ -66,29 +65,29 @@ def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
         tx.collections()  # first: no collection begins before the old roots have a new state
         branches.require_editable(ctx, tx, wish.branch)
         nodes = desired(tx, wish.branch, namespace=ctx.namespace)
-        found = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
+        chosen = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
         if not force:
-            _require_agreeing(wish.target, found)
-        for state in found.states.values():
+            _require_agreeing(wish.target, chosen)
+        for state in chosen.states.values():
             _require_stored(tx, state)
-        entries = _write(ctx, tx, wish, found.states)
-        _stop(tx, wish.branch, nodes, found.states)
+        entries = _write(ctx, tx, wish, chosen.states)
+        _stop(tx, wish.branch, nodes, chosen.states)
         _note(ctx, tx, wish, entries, force=force)
     ctx.wake()
-    return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": found.left_out}
+    return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": chosen.left_out}
 
 
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def _require_agreeing(target: str, found: Chosen) -> None:
+def _require_agreeing(target: str, chosen: Chosen) -> None:
     """Raises CutsDisagree, with the last time before at which there is no such difference."""
-    differing = earlier.disagreement(found.states.values())
+    differing = earlier.disagreement(chosen.states.values())
     if differing is None:
         return
-    one, other, source = differing
-    agreed = earlier.last_agreeing(found)
-    raise CutsDisagree(target, one, other, source=source, agreed=None if agreed is None else str(Moment.of(agreed)))
+    dataset, other, source = differing
+    agreed = earlier.last_agreeing(chosen)
+    raise CutsDisagree(target, dataset, other, source=source, agreed=None if agreed is None else str(Moment.of(agreed)))
 
 
 def _require_stored(tx: Tx, state: State) -> None:
@@ -150,7 +149,7 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
 
 
 def _original(tx: Tx, branch: str, old: State) -> int:
-    """Of a state that a rollback wrote, the generation that it went back to, as far as that is known."""
+    """The generation that a rollback went back to, as far as it is recorded."""
     hold = tx.holds(branch).get(old.dataset)
     return hold.generation if hold is not None and hold.seq == old.seq else old.generation
 
@@ -158,9 +157,9 @@ def _original(tx: Tx, branch: str, old: State) -> int:
 def _keep_checks(tx: Tx, old: State, state: State) -> None:
     """What was found in the rows is found in them still."""
     before = record_key(old.branch, old.dataset, old.generation)
-    found = tx.memos([before])
-    if before in found:
-        tx.put_memo(record_key(state.branch, state.dataset, state.generation), found[before])
+    memos = tx.memos([before])
+    if before in memos:
+        tx.put_memo(record_key(state.branch, state.dataset, state.generation), memos[before])
 
 
 def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:

@@ -1,7 +1,4 @@
-"""Beginning a run: store blueprints, and ask for a listing of all that they read.
-
-Does not belong here: working on it (the loop), and how it stands (`inspect.run_progress`).
-"""
+"""Beginning a run: store blueprints, and ask for a listing of all that they read."""
 
 from __future__ import annotations
 

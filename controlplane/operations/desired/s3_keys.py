@@ -2,7 +2,7 @@
 
 A signature can only be verified by who knows the secret. So it is derived from the installation's secret and the access
 key each time, and not stored: who has the database cannot sign. Keys lie among the tokens, under a hash that no text
-has. Does not belong here: signatures.
+has.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
     """End the key with this access key, or else the live one with this name; of those that a token made (None: of all).
     Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _meant(tx, key, parent)
-        tx.put_token(replace(found, revoked=True))
-        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-        note_change(ctx, tx, "s3-key.revoke", found.id, before=before, after=after)
+        token = _meant(tx, key, parent)
+        tx.put_token(replace(token, revoked=True))
+        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        note_change(ctx, tx, "s3-key.revoke", token.id, before=before, after=after)
 
 
 def listing(ctx: Context, *, parent: str | None = None) -> list[S3KeyEntry]:

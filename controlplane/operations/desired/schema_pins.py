@@ -1,7 +1,6 @@
 """Inferred schemas that an operator takes back: the next listing is looked at as if it were the first.
 
 A component of an earlier edition is of the newest one from then on: what that reads otherwise is found anew, too.
-Does not belong here: inference, and pins of logic (`pins`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Shares: which datasets are given to others through Delta Sharing, and under which names.
-
-Does not belong here: who may read one (`recipients`), and reading (`operations.sharing`).
-"""
+"""Shares: which datasets are given to others through Delta Sharing, and under which names."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ def create(ctx: Context, name: str) -> ShareEntry:
 
 
 def delete(ctx: Context, name: str) -> None:
-    """Nobody reads it from now on. Raises NotFound."""
+    """Delete a share: its recipients read nothing from now on. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
+        share = share_named(tx, name)
         before = [_entry(table) for table in tx.shared_tables(share.id)]
         tx.drop_share(share)
         note_change(ctx, tx, "share.delete", share.name, before={"name": name, "tables": before})
@@ -48,13 +45,13 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
     _check(schema, "schema")
     _check(table, "table")
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
+        share = share_named(tx, name)
         state_of(tx, branch, dataset)
         added = SharedTable(share.id, schema, table, branch=branch, dataset=dataset, has_history=history, at=tx.now())
         before = _find(tx, share, f"{schema}.{table}")
         if before is not None and (before.branch, before.dataset) != (branch, dataset):
-            taken = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
-            raise NameTaken(f"{taken}; remove that one first, or choose another name")
+            conflict = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
+            raise NameTaken(f"{conflict}; remove that one first, or choose another name")
         tx.put_shared_table(added)
         note_change(ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added))
         return _shown(tx, share)
@@ -63,12 +60,12 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
 def remove(ctx: Context, name: str, table: str) -> ShareEntry:
     """Take a dataset out, by the name that recipients know, `schema.table`. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        share = one(tx, name)
-        found = _find(tx, share, table)
-        if found is None:
+        share = share_named(tx, name)
+        shared = _find(tx, share, table)
+        if shared is None:
             raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
-        tx.drop_shared_table(found)
-        note_change(ctx, tx, "share.remove", share.name, before=_entry(found))
+        tx.drop_shared_table(shared)
+        note_change(ctx, tx, "share.remove", share.name, before=_entry(shared))
         return _shown(tx, share)
 
 
@@ -81,10 +78,10 @@ def listing(ctx: Context) -> list[ShareEntry]:
 def show(ctx: Context, name: str) -> ShareEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _shown(tx, one(tx, name))
+        return _shown(tx, share_named(tx, name))
 
 
-def one(tx: Tx, name: str) -> Share:
+def share_named(tx: Tx, name: str) -> Share:
     """Raises NotFound."""
     for share in tx.shares():
         if share.name == name:
@@ -99,8 +96,8 @@ def readers(tx: Tx, share: Share) -> list[Token]:
 
 
 def _find(tx: Tx, share: Share, table: str) -> SharedTable | None:
-    found = (one for one in tx.shared_tables(share.id) if f"{one.schema}.{one.name}" == table)
-    return next(found, None)
+    tables = (shared for shared in tx.shared_tables(share.id) if f"{shared.schema}.{shared.name}" == table)
+    return next(tables, None)
 
 
 def _check(name: str, kind: str) -> None:

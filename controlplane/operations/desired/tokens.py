@@ -82,7 +82,7 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
 
 
 def new_text(namespace: str) -> str:
-    """A text that nobody guesses, for a token of this namespace."""
+    """An unguessable text for a token of this namespace."""
     return PREFIX + namespaces.text_in(namespace, secrets.token_urlsafe(32))
 
 
@@ -115,7 +115,7 @@ def authenticate(store: Store, text: str) -> Token | None:
 
 
 def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
-    """A database that cannot be written to now keeps nobody from reading."""
+    """A database that refuses writes blocks no reader."""
     if token.used is None or now - token.used >= USE_NOTED_S:
         with suppress(OSError), store.begin(namespace) as tx:
             tx.touch_token(token.id, now)
@@ -129,9 +129,15 @@ def is_live(store: Store, token: str) -> bool:
 def standing(store: Store, token: str) -> Principal | None:
     """What the token with this id may do now, or for an S3 key the token that made it; None where it has ended."""
     with store.read(namespaces.of_id(token)) as tx:
-        found = live(tx, tx.token_by_id(token))
-        maker = None if found is None else live(tx, tx.token_by_id(found.parent)) if found.parent else found
-    return None if found is None else (maker or found).principal
+        live_token = live(tx, tx.token_by_id(token))
+        maker = (
+            None
+            if live_token is None
+            else live(tx, tx.token_by_id(live_token.parent))
+            if live_token.parent
+            else live_token
+        )
+    return None if live_token is None else (maker or live_token).principal
 
 
 def live(tx: Tx, token: Token | None) -> Token | None:
@@ -143,8 +149,8 @@ def live(tx: Tx, token: Token | None) -> Token | None:
 
 def with_roles(tx: Tx, token: Token) -> Token:
     """With those roles of its namespace that it has, as they are now."""
-    found = (tx.role(scope) for scope in token.scopes if rights.is_role_name(scope))
-    return replace(token, roles=tuple(role for role in found if role is not None))
+    named_roles = (tx.role(scope) for scope in token.scopes if rights.is_role_name(scope))
+    return replace(token, roles=tuple(role for role in named_roles if role is not None))
 
 
 def _has_maker(tx: Tx, token: Token) -> bool:
@@ -161,29 +167,33 @@ def revoke(ctx: Context, token: str) -> None:
     """End the token with this id, or else the live one with this name, or all that one person or job got by rules of
     trust. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        for found in _meant(tx, token):
-            _revoke(ctx, tx, found)
+        for meant in _meant(tx, token):
+            _revoke(ctx, tx, meant)
 
 
-def _revoke(ctx: Context, tx: Tx, found: Token) -> None:
-    tx.put_token(replace(found, revoked=True))
-    before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
-    note_change(ctx, tx, "token.revoke", found.id, before=before, after=after)
+def _revoke(ctx: Context, tx: Tx, token: Token) -> None:
+    tx.put_token(replace(token, revoked=True))
+    before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+    note_change(ctx, tx, "token.revoke", token.id, before=before, after=after)
 
 
 def _meant(tx: Tx, token: str) -> list[Token]:
     """By its id, also if it is revoked; by a name only people's, and live ones."""
     every = tx.tokens()
-    for one in every:
-        if one.id == token:
-            return [one]
+    for candidate in every:
+        if candidate.id == token:
+            return [candidate]
     now = tx.now()
-    named = [one for one in every if one.name == token and _is_of_people(one) and _is_live(one, now)]
+    named = [
+        candidate
+        for candidate in every
+        if candidate.name == token and _is_of_people(candidate) and _is_live(candidate, now)
+    ]
     if not named:
         raise NotFound(f"there is no live token with the id or name {token}; `headgate token list` has them")
-    if len(named) == 1 or all(one.parent.startswith((LOGIN, TRUST)) for one in named):
+    if len(named) == 1 or all(candidate.parent.startswith((LOGIN, TRUST)) for candidate in named):
         return named
-    ids = ", ".join(one.id for one in named)
+    ids = ", ".join(candidate.id for candidate in named)
     raise AmbiguousName(f"{len(named)} live tokens have the name {token}; revoke one by its id: {ids}")
 
 
@@ -193,7 +203,7 @@ def _is_of_people(token: Token) -> bool:
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
-    """Of drivers that have ended: what is left of one claims nothing more."""
+    """Revoke the tokens of drivers that have ended: the rest of such a driver claims nothing more."""
     for token in tx.tokens():
         if "driver" in token.scopes and token.subject in drivers and not token.revoked:
             tx.put_token(replace(token, revoked=True))

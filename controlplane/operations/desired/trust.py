@@ -1,7 +1,6 @@
 """Trust in issuers of identity tokens: rules, and the tokens that are given to who fits one.
 
 What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
-Does not belong here: how identity tokens are checked (`ports.issuers`), which rule fits (`core.trust`), cookies.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def create(
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
         tx.put_trust_rule(made)
-        note_change(ctx, tx, "trust.create", made.id, after=_said(made))
+        note_change(ctx, tx, "trust.create", made.id, after=_audit_entry(made))
         return _shown(tx, made)
 
 
@@ -82,7 +81,7 @@ def delete(ctx: Context, name: str) -> None:
         tx.drop_trust_rule(rule)
         for token in _opened(tx, rule):
             tx.put_token(replace(token, revoked=True))
-        note_change(ctx, tx, "trust.delete", rule.id, before=_said(rule))
+        note_change(ctx, tx, "trust.delete", rule.id, before=_audit_entry(rule))
 
 
 # --- what rules open --------------------------------------------------------------------------------
@@ -100,8 +99,10 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
     if not of_issuer:
         raise NotTrusted(f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one")
     if not audiences:
-        given = ", ".join(repr(one[:200]) for one in sorted(named.audiences)[:5])
-        raise NotTrusted(f"this identity token of {named.issuer} is for {given}, and no rule is for that audience")
+        named_audiences = ", ".join(repr(audience[:200]) for audience in sorted(named.audiences)[:5])
+        raise NotTrusted(
+            f"this identity token of {named.issuer} is for {named_audiences}, and no rule is for that audience"
+        )
     return named.issuer, audiences
 
 
@@ -129,9 +130,9 @@ def _open(
     text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
-        asked = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
+        rules = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
         named = {role.name: role for role in tx.roles()}
-        rule = trust.best((rule for rule in asked if rule.audience in audiences), claims, named)
+        rule = trust.best((rule for rule in rules if rule.audience in audiences), claims, named)
         if rule is None:
             place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
             raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
@@ -151,8 +152,8 @@ def _open(
             raise NotTrusted(f"{name} {reason}")
         tx.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
-        known = replace(ctx, actor=name)
-        note_change(known, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
+        named_ctx = replace(ctx, actor=name)
+        note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
     return text, token, rule
 
 
@@ -160,9 +161,9 @@ def _opened(tx: Tx, rule: TrustRule) -> list[Token]:
     """Tokens that have not ended."""
     parent, now = PARENT[rule.use] + rule.id, tx.now()
     return [
-        one
-        for one in tx.tokens()
-        if one.parent == parent and not one.revoked and (one.expires is None or one.expires > now)
+        token
+        for token in tx.tokens()
+        if token.parent == parent and not token.revoked and (token.expires is None or token.expires > now)
     ]
 
 
@@ -182,7 +183,7 @@ def _shown(tx: Tx, rule: TrustRule) -> TrustEntry:
     }
 
 
-def _said(rule: TrustRule) -> JsonObject:
+def _audit_entry(rule: TrustRule) -> JsonObject:
     """For the audit."""
     within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(rule.within).items()}
     return {

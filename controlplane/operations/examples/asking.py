@@ -1,7 +1,4 @@
-"""Questions of tests that a client sends to a service: files of the client stand in for all paths.
-
-Does not belong here: who may ask, and what answers.
-"""
+"""Questions of tests that a client sends to a service: files of the client stand in for all paths."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class BadQuestion(HeadgateError):
 
 
 def paths_of(question: Question) -> list[str]:
-    """Of the files that it names, in order."""
+    """The files that a question names, in order."""
     return list(dict.fromkeys(file["path"] for file in _files(question)))
 
 
@@ -58,8 +55,8 @@ def answer(runner: ExampleRunner, question: Question, contents: Mapping[str, byt
         places = {path: _written(Path(folder), n, path, contents[path]) for n, path in enumerate(paths_of(question))}
         for file in _files(question):
             file["path"] = places[file["path"]]
-        found = runner.ask(question)
-    return _as_asked(found, places)
+        reply = runner.ask(question)
+    return _as_asked(reply, places)
 
 
 def _check(question: Question, contents: Mapping[str, bytes]) -> None:
@@ -90,11 +87,11 @@ def _written(folder: Path, number: int, path: str, content: bytes) -> str:
     return str(place)
 
 
-def _as_asked(found: Answer, places: Mapping[str, str]) -> Answer:
+def _as_asked(reply: Answer, places: Mapping[str, str]) -> Answer:
     """Errors name the files of the client."""
-    error = error_in(found)
+    error = error_in(reply)
     if error is None:
-        return found
+        return reply
     text = error["message"]
     for path, place in places.items():
         text = text.replace(place, path)

@@ -1,7 +1,4 @@
-"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test.
-
-Does not belong here: values.
-"""
+"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test."""
 
 from __future__ import annotations
 
@@ -41,10 +38,10 @@ class Columns:
     def of_dataset(self, dataset: str) -> Schema | None:
         """None where data would have to tell."""
         if dataset not in self.known:
-            self.known[dataset] = self._found(dataset)
+            self.known[dataset] = self._read_schema(dataset)
         return self.known[dataset]
 
-    def _found(self, dataset: str) -> Schema | None:
+    def _read_schema(self, dataset: str) -> Schema | None:
         node = self.desired.nodes[dataset]
         schema = declared(node)
         if schema is not None or not isinstance(node, Transform):
@@ -62,19 +59,19 @@ class Columns:
             return None
         return node.with_reason(schema_in(answer))
 
-    def of_input(self, slot: Slot, given: Given | None, file: FileOfRows | None) -> Schema:
-        """As a test gives it. Raises ExampleRefused where nothing tells."""
-        if given is not None and given.schema:
-            return parse_ddl(given.schema)
+    def of_input(self, slot: Slot, input_rows: Given | None, file: FileOfRows | None) -> Schema:
+        """The columns of an input as a test gives it. Raises ExampleRefused where no type is known."""
+        if input_rows is not None and input_rows.schema:
+            return parse_ddl(input_rows.schema)
         schema = self.of_dataset(slot.dataset)
         if schema is not None:
             return schema
         if file is not None:
             return self._of_file(file, slot)
-        if given is None or not given.rows:
+        if input_rows is None or not input_rows.rows:
             raise ExampleRefused(self._unknown(slot))
         try:
-            return inferred(given.rows).schema
+            return inferred(input_rows.rows).schema
         except MixedTypes as e:
             raise ExampleRefused(f"{slot.name}: {e}") from e
 
@@ -88,40 +85,46 @@ class Columns:
         return with_values(schema, file["source"]["format"])[0]
 
     def _unknown(self, slot: Slot) -> str:
-        known = self.errors.get(slot.dataset)
-        why = f" ({known['message'].splitlines()[0]})" if known else ""
+        error = self.errors.get(slot.dataset)
+        why = f" ({error['message'].splitlines()[0]})" if error else ""
         return f"the columns of {slot.name} are not known{why}: give it rows, or a `schema`"
 
 
-def notes(columns: Columns, slots: tuple[Slot, ...], given: Mapping[str, Given]) -> list[str]:
-    """Columns whose types nothing has told."""
-    found = []
+def notes(columns: Columns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]) -> list[str]:
+    """Columns without a known type."""
+    lines = []
     for slot in slots:
-        one = given.get(slot.name)
-        if one is None or one.schema or one.file or not one.rows or columns.of_dataset(slot.dataset) is not None:
+        input_rows = by_name.get(slot.name)
+        if (
+            input_rows is None
+            or input_rows.schema
+            or input_rows.file
+            or not input_rows.rows
+            or columns.of_dataset(slot.dataset) is not None
+        ):
             continue
-        untyped = inferred(one.rows).untyped
+        untyped = inferred(input_rows.rows).untyped
         if untyped:
-            found.append(
+            lines.append(
                 f"{slot.name}: {', '.join(untyped)} could not be typed, and are read as STRING; give a `schema`"
             )
-    return found
+    return lines
 
 
-def file_of(desired: Desired, node: Transform, slot: Slot | None, given: Given) -> FileOfRows | None:
+def file_of(desired: Desired, node: Transform, slot: Slot | None, input_rows: Given) -> FileOfRows | None:
     """The file of an input, read as its source reads files where the test says nothing else."""
-    if given.file is None:
+    if input_rows.file is None:
         return None
     source = desired.nodes.get(slot.dataset) if slot else None
     read = source.read if isinstance(source, Source) else None
-    path = absolute(given.file.path, node.component.place.file)
+    path = absolute(input_rows.file.path, node.component.place.file)
     if path is None:
-        raise ExampleRefused(f"{given.name}: {given.file.path} is relative to nothing")
+        raise ExampleRefused(f"{input_rows.name}: {input_rows.file.path} is relative to nothing")
     return {
         "path": path,
         "source": {
-            "format": given.file.format or _format(read, path),
-            "options": _options(given, read),
+            "format": input_rows.file.format or _format(read, path),
+            "options": _options(input_rows, read),
             "timezone": str(node.spark["timezone"]),
         },
         "schema": None,
@@ -135,9 +138,9 @@ def _format(read: Read | None, path: str) -> str:
     return suffix if suffix in ("csv", "json", "parquet", "orc") else "text"
 
 
-def _options(given: Given, read: Read | None) -> dict[str, str]:
-    assert given.file is not None
-    if given.file.options is not None:
-        return dict(given.file.options)
-    is_alike = read is not None and read.connector == "files" and given.file.format in (None, read.format)
+def _options(input_rows: Given, read: Read | None) -> dict[str, str]:
+    assert input_rows.file is not None
+    if input_rows.file.options is not None:
+        return dict(input_rows.file.options)
+    is_alike = read is not None and read.connector == "files" and input_rows.file.format in (None, read.format)
     return dict(read.options) if read is not None and is_alike else {}

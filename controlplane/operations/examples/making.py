@@ -1,7 +1,6 @@
 """Making a test from partitions that are there: rows that a task of the transform read, and what it makes of them.
 
-The result is that of the sampled rows, computed as tests are, so that the test passes. Does not belong here: how
-committed rows are reached, and how a test is written as YAML.
+The result is that of the sampled rows, computed as tests are, so that the test passes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Committed(Protocol):
     def has(self, dataset: str, partition: str) -> bool: ...
 
     def rows(self, dataset: str, partition: str | None) -> Iterator[dict[str, Json]]:
-        """Of one partition, or of all."""
+        """The rows of one partition, or of all."""
 
     def before(self, dataset: str, partition: str) -> str | None:
         """The partition before, in the order of keys."""
@@ -82,14 +81,14 @@ class Task:
 # --- the task -------------------------------------------------------------------------------------
 
 
-def task_like(desired: Desired, dataset: str, wanted: str, committed: Committed, most: int = ROWS) -> Task:
+def task_like(desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS) -> Task:
     """Raises NotFound for a dataset, partition or object that does not exist, and NoSample for what has no tests."""
     node = _transform(desired, dataset, committed)
-    keys = _keys(desired, node, wanted)
+    keys = _keys(desired, node, partition)
     own = next((key for key in keys if committed.has(dataset, key)), None)
     key = own if own is not None else next((key for key in keys if _is_read(node, key, committed)), None)
     if key is None:
-        raise NotFound(_unknown(node, wanted, committed))
+        raise NotFound(_unknown(node, partition, committed))
     inputs = [*_inputs(node, key, committed, most, is_own=own is not None), *_before(node, key, committed)]
     is_by_key = own is not None and any(slot.mode == "by" for slot in node.slots)
     return Task(node, key, key if is_by_key else None, tuple(inputs))
@@ -108,25 +107,25 @@ def _transform(desired: Desired, dataset: str, committed: Committed) -> Transfor
     return node
 
 
-def _keys(desired: Desired, node: Transform, wanted: str) -> list[str]:
+def _keys(desired: Desired, node: Transform, partition: str) -> list[str]:
     """What may be meant: a key itself, or the key of an object of this name in a source upstream."""
     upstream = (desired.nodes.get(dataset) for dataset in sorted(desired.graph.upstream([node.dataset])))
-    sources = (one for one in upstream if isinstance(one, Source))
-    named = (key_of(wanted, source.read.partition) for source in sources)
-    return list(dict.fromkeys([wanted, *filter(None, named)]))
+    sources = (node_above for node_above in upstream if isinstance(node_above, Source))
+    named = (key_of(partition, source.read.partition) for source in sources)
+    return list(dict.fromkeys([partition, *filter(None, named)]))
 
 
 def _is_read(node: Transform, key: str, committed: Committed) -> bool:
     return any(committed.has(slot.dataset, key) for slot in node.slots)
 
 
-def _unknown(node: Transform, wanted: str, committed: Committed) -> str:
+def _unknown(node: Transform, partition: str, committed: Committed) -> str:
     datasets = (node.dataset, *(slot.dataset for slot in node.slots))
-    known = dict.fromkeys(key for dataset in datasets for key in committed.some(dataset) if key)
-    there = f"; there is {', '.join([*known][:3])}" if known else ""
-    if not known and "" in committed.some(node.dataset):
+    present_keys = dict.fromkeys(key for dataset in datasets for key in committed.some(dataset) if key)
+    there = f"; there is {', '.join([*present_keys][:3])}" if present_keys else ""
+    if not present_keys and "" in committed.some(node.dataset):
         there = "; it has one partition, whose key is empty: --like ''"
-    return f"{shown(wanted)} is no partition of {node.dataset}, and none of what it reads{there}"
+    return f"{shown(partition)} is no partition of {node.dataset}, and none of what it reads{there}"
 
 
 def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_own: bool) -> Iterator[Input]:
@@ -141,7 +140,7 @@ def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_ow
 
 
 def _schema(slot: Slot, committed: Committed) -> Schema:
-    """Of an input that has data."""
+    """The schema of an input that has data."""
     schema = committed.schema(slot.dataset)
     assert schema is not None
     return schema
@@ -169,12 +168,12 @@ Values = Mapping[str, Set[str]]  # by column
 
 
 def _values_in(rows: Rows) -> Values:
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.items():
             if value is not None:
-                found.setdefault(name.lower(), set()).add(str(value))
-    return found
+                values.setdefault(name.lower(), set()).add(str(value))
+    return values
 
 
 def _alike(rows: Iterator[dict[str, Json]], values: Values, is_of_key: Callable[[Row], bool]) -> Rows:
@@ -226,35 +225,35 @@ def _before(node: Transform, key: str, committed: Committed) -> Iterator[Input]:
 def made(desired: Desired, task: Task, runner: ExampleRunner, most: int, now: float) -> Example:
     """The test. Raises NoSample where no rows of such a number give a row, or the transform fails."""
     attempts = _Attempts(desired, task, Columns(desired, runner), float(int(now)))
-    rows = {one.name: one.rows[:most] for one in task.inputs}
-    found = attempts.result(rows)
-    if not found["rows"]:
-        rows, found = _reduced(attempts, task, most)
-    if len(found["rows"]) > POOL:
+    rows = {task_input.name: task_input.rows[:most] for task_input in task.inputs}
+    answer = attempts.result(rows)
+    if not answer["rows"]:
+        rows, answer = _reduced(attempts, task, most)
+    if len(answer["rows"]) > POOL:
         raise NoSample(f"the result has more than {POOL:,} rows: make a test of fewer rows with --rows")
-    expect = ExpectedRows(tuple(_rows(_as_mappings(found))), False, 1e-9)
+    expect = ExpectedRows(tuple(_rows(_as_mappings(answer))), False, 1e-9)
     return replace(attempts.test(rows), expect=expect)
 
 
 def _reduced(attempts: _Attempts, task: Task, most: int) -> tuple[dict[str, Rows], RowsFound]:
     """A sample that gives a row: halves of more rows, as long as a half of them does."""
-    rows = {one.name: one.rows for one in task.inputs}
-    found = attempts.result(rows)
-    if not found["rows"]:
+    rows = {task_input.name: task_input.rows for task_input in task.inputs}
+    answer = attempts.result(rows)
+    if not answer["rows"]:
         raise NoSample(f"the first {POOL:,} rows of each input of {task.key} give no row of {task.node.dataset}")
     for name in rows:
         while len(rows[name]) > most:
-            rows, found = _halved(attempts, rows, name)
-    return rows, found
+            rows, answer = _halved(attempts, rows, name)
+    return rows, answer
 
 
 def _halved(attempts: _Attempts, rows: dict[str, Rows], name: str) -> tuple[dict[str, Rows], RowsFound]:
     middle = len(rows[name]) // 2
     for half in (rows[name][:middle], rows[name][middle:]):
         fewer = {**rows, name: half}
-        found = attempts.result(fewer)
-        if found["rows"]:
-            return fewer, found
+        answer = attempts.result(fewer)
+        if answer["rows"]:
+            return fewer, answer
     raise NoSample(f"no half of {len(rows[name])} rows of {name} gives a row: try --rows {len(rows[name])}")
 
 
@@ -269,8 +268,8 @@ class _Attempts:
 
     def result(self, rows: Mapping[str, Rows]) -> RowsFound:
         case = Case(self.desired, self.columns, self.task.node, self.test(rows), self.now)
-        asked, _ = question(case)
-        answer = self.columns.runner.ask({**asked, "limit": POOL + 1})
+        run, _ = question(case)
+        answer = self.columns.runner.ask({**run, "limit": POOL + 1})
         error = error_in(answer)
         if error is not None:
             raise NoSample(f"{self.task.node.dataset} fails on a sample of {self.task.key}: {error['message']}")
@@ -278,12 +277,12 @@ class _Attempts:
 
     def test(self, rows: Mapping[str, Rows]) -> Example:
         """What is given; nothing is expected yet."""
-        node, inputs = self.task.node, {one.name: one for one in self.task.inputs}
-        given = tuple(self._given(inputs[name], some) for name, some in rows.items())
+        node, inputs = self.task.node, {task_input.name: task_input for task_input in self.task.inputs}
+        given_inputs = tuple(self._input_rows(inputs[name], some) for name, some in rows.items())
         return Example(
             name=_free_name(node, self.task.key),
             place=NOWHERE,
-            given=given,
+            given=given_inputs,
             params=(),
             params_place=NOWHERE,
             partition=self.task.partition,
@@ -295,12 +294,12 @@ class _Attempts:
         place = zone(str(self.task.node.spark["timezone"]))
         return datetime.fromtimestamp(self.now, place).replace(tzinfo=None).isoformat(sep=" ")
 
-    def _given(self, one: Input, some: Rows) -> Given:
-        slot = next((slot for slot in self.task.node.slots if slot.name == one.name), None)
-        read = one.schema if slot is None else _read(self.task.node, slot, one.schema)
-        known = read if slot is None else self.columns.of_dataset(slot.dataset)
+    def _input_rows(self, task_input: Input, some: Rows) -> Given:
+        slot = next((slot for slot in self.task.node.slots if slot.name == task_input.name), None)
+        read = task_input.schema if slot is None else _read(self.task.node, slot, task_input.schema)
+        declared = read if slot is None else self.columns.of_dataset(slot.dataset)
         rows = tuple(_rows([_values(read, row, str(self.task.node.spark["timezone"])) for row in some]))
-        return Given(one.name, NOWHERE, rows, "" if _is_told(read, known, rows) else ddl(read))
+        return Given(task_input.name, NOWHERE, rows, "" if _is_told(read, declared, rows) else ddl(read))
 
 
 def _read(node: Transform, slot: Slot, schema: Schema) -> Schema:
@@ -310,8 +309,8 @@ def _read(node: Transform, slot: Slot, schema: Schema) -> Schema:
 
 
 def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str, Json]:
-    """As tests say them; NULL is not said."""
-    place, found = zone(timezone), dict[str, Json]()
+    """Values as tests write them, without NULLs."""
+    place, values = zone(timezone), dict[str, Json]()
     for field in schema["fields"]:
         name = field["name"]
         try:
@@ -319,29 +318,29 @@ def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str,
         except BadCell as e:
             raise NoSample(f"{name}: {e}") from e
         if value is not None:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
-def _is_told(read: Schema, known: Schema | None, rows: Sequence[ExampleRow]) -> bool:
+def _is_told(read: Schema, declared_schema: Schema | None, rows: Sequence[ExampleRow]) -> bool:
     """Whether a test knows the types without a `schema`: from the blueprint, or else from the rows."""
     types = {field["name"]: field["type"] for field in read["fields"]}
-    if known is not None:
-        declared = {field["name"]: field["type"] for field in known["fields"]}
+    if declared_schema is not None:
+        declared = {field["name"]: field["type"] for field in declared_schema["fields"]}
         return all(declared.get(name) == kind for name, kind in types.items())
     try:
-        told = inferred(rows).schema
+        schema = inferred(rows).schema
     except MixedTypes:
         return False
-    return {field["name"]: field["type"] for field in told["fields"]} == types
+    return {field["name"]: field["type"] for field in schema["fields"]} == types
 
 
-def _as_mappings(found: RowsFound) -> Rows:
-    """The rows of a result. NULL is said once for a column that has nothing else, so that it is compared."""
-    names = [field["name"] for field in found["schema"]["fields"]]
-    empty = {name for i, name in enumerate(names) if all(row[i] is None for row in found["rows"])}
+def _as_mappings(answer: RowsFound) -> Rows:
+    """The rows of a result. NULL is written once for a column that has nothing else, so that it is compared."""
+    names = [field["name"] for field in answer["schema"]["fields"]]
+    empty = {name for i, name in enumerate(names) if all(row[i] is None for row in answer["rows"])}
     rows = []
-    for number, row in enumerate(found["rows"]):
+    for number, row in enumerate(answer["rows"]):
         cells = zip(names, row, strict=True)
         rows.append({n: value for n, value in cells if value is not None or (n in empty and number == 0)})
     return rows
@@ -354,7 +353,7 @@ def _rows(rows: Sequence[Mapping[str, Json]]) -> Iterator[ExampleRow]:
 
 def _free_name(node: Transform, key: str) -> str:
     """A name that no test of the component has."""
-    taken = {test.name for test in node.component.tests}
+    used_names = {test.name for test in node.component.tests}
     name = f"like {key}" if key else "like real rows"
-    numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
-    return name if name not in taken else next(one for one in numbered if one not in taken)
+    numbered = (f"{name} ({number})" for number in range(2, len(used_names) + 3))
+    return name if name not in used_names else next(free for free in numbered if free not in used_names)

@@ -1,7 +1,4 @@
-"""Running tests of blueprints: each as one task of its transform, over the rows that it gives.
-
-Does not belong here: where tests are run, and how results are shown.
-"""
+"""Running tests of blueprints: each as one task of its transform, over the rows that it gives."""
 
 from __future__ import annotations
 
@@ -67,24 +64,24 @@ def named_tests(desired: Desired, pattern: str = "") -> list[Named]:
     """In the order of the data; those whose dataset or name holds the pattern."""
     nodes = (desired.nodes[dataset] for dataset in desired.order)
     transforms = [node for node in nodes if isinstance(node, Transform) and not node.output]
-    found = [Named(node, test) for node in transforms for test in node.component.tests]
-    return [one for one in found if pattern.lower() in one.title.lower()]
+    tests = [Named(node, test) for node in transforms for test in node.component.tests]
+    return [named for named in tests if pattern.lower() in named.title.lower()]
 
 
 def run(desired: Desired, tests: Sequence[Named], runner: ExampleRunner, now: float) -> Iterator[ExampleEntry]:
     """One after the other. `now`: the time that SQL reads where a test says none."""
     columns = Columns(desired, runner)
-    for one in tests:
+    for named in tests:
         began = time.monotonic()
-        verdict = _verdict(Case(desired, columns, one.node, one.test, now))
-        yield _entry(one, verdict, time.monotonic() - began)
+        verdict = _verdict(Case(desired, columns, named.node, named.test, now))
+        yield _entry(named, verdict, time.monotonic() - began)
 
 
-def _entry(one: Named, verdict: Verdict, seconds: float) -> ExampleEntry:
-    place = one.test.place
+def _entry(named: Named, verdict: Verdict, seconds: float) -> ExampleEntry:
+    place = named.test.place
     return {
-        "dataset": one.node.dataset,
-        "name": one.test.name,
+        "dataset": named.node.dataset,
+        "name": named.test.name,
         "file": place.file,
         "line": place.line,
         "column": place.column,
@@ -118,59 +115,71 @@ class Case:
     def as_of(self) -> float:
         if not self.test.as_of:
             return self.now
-        found = datetime.fromisoformat(self.test.as_of)
-        return (found if found.tzinfo else found.replace(tzinfo=zone(self.timezone))).timestamp()
+        moment = datetime.fromisoformat(self.test.as_of)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone(self.timezone))).timestamp()
 
 
 def _verdict(case: Case) -> Verdict:
     try:
-        asked, told = question(case)
-        answer = case.columns.runner.ask(asked)
+        request, remarks = question(case)
+        answer = case.columns.runner.ask(request)
     except ExampleRefused as e:
         return Verdict(str(e))
     except RunnerLost as e:
         return Verdict(f"{e.code}: {e}")
     error = error_in(answer)
-    found = _of_rows(case, rows_in(answer)) if error is None else _of_error(case, error)
-    return Verdict(found.message, found.error, found.difference, tuple(told) if found.message else ())
+    verdict = _of_rows(case, rows_in(answer)) if error is None else _of_error(case, error)
+    return Verdict(verdict.message, verdict.error, verdict.difference, tuple(remarks) if verdict.message else ())
 
 
 def question(case: Case) -> tuple[Run, list[str]]:
     """What is asked, and what is worth knowing of it. Raises ExampleRefused."""
     node, test = case.node, case.test
-    given = given_by_input(node, test.given)
+    by_input = given_by_input(node, test.given)
     slots = {slot.name: slot for slot in node.slots}
-    files = {name: f for name, one in given.items() if (f := file_of(case.desired, node, slots.get(name), one))}
-    whole = {name: case.columns.of_input(slot, given.get(name), files.get(name)) for name, slot in slots.items()}
-    read = {name: node.read_schema(slot, whole[name]) for name, slot in slots.items()}
+    files = {
+        name: f
+        for name, input_rows in by_input.items()
+        if (f := file_of(case.desired, node, slots.get(name), input_rows))
+    }
+    full_schemas = {
+        name: case.columns.of_input(slot, by_input.get(name), files.get(name)) for name, slot in slots.items()
+    }
+    read = {name: node.read_schema(slot, full_schemas[name]) for name, slot in slots.items()}
     if node.fold is not None:
-        whole[node.fold.name] = read[node.fold.name] = node.fold.schema
+        full_schemas[node.fold.name] = read[node.fold.name] = node.fold.schema
     job = logic_job(node, read, case.as_of)
-    asked: Run = {
+    request: Run = {
         "ask": "run",
         "job": {**job, "params": {**job["params"], **dict(test.params)}},  # type: ignore[typeddict-item]  # of both
-        "rows": {name: _rows(case, one, whole[name], read[name]) for name, one in given.items() if name not in files},
-        "files": {name: _with_schema(file, whole[name]) for name, file in files.items()},
+        "rows": {
+            name: _rows(case, input_rows, full_schemas[name], read[name])
+            for name, input_rows in by_input.items()
+            if name not in files
+        },
+        "files": {name: _with_schema(file, full_schemas[name]) for name, file in files.items()},
         "partition": test.partition,
         "limit": MOST_ROWS + 1,
     }
     if isinstance(test.expect, ExpectedCheck):
-        asked["check"] = test.expect.text
-        asked["limit"] = FAILING_ROWS
-    return asked, notes(case.columns, node.slots, given)
+        request["check"] = test.expect.text
+        request["limit"] = FAILING_ROWS
+    return request, notes(case.columns, node.slots, by_input)
 
 
 def _with_schema(file: FileOfRows, schema: Schema) -> FileOfRows:
     return {**file, "schema": schema}
 
 
-def _rows(case: Case, given: Given, whole: Schema, read: Schema) -> list[dict[str, Json]]:
+def _rows(case: Case, input_rows: Given, full_schema: Schema, read: Schema) -> list[dict[str, Json]]:
     """The columns that the code reads. Raises ExampleRefused for rows that cannot be such."""
-    faults = [fault for row in given.rows for fault in row_problems(row, whole, given.name, case.timezone)]
+    faults = [
+        fault for row in input_rows.rows for fault in row_problems(row, full_schema, input_rows.name, case.timezone)
+    ]
     if faults:
         raise ExampleRefused("\n".join(map(_problem_words, faults)))
     names = {field["name"] for field in read["fields"]}
-    return [{name: value for name, value in row.values.items() if name in names} for row in given.rows]
+    return [{name: value for name, value in row.values.items() if name in names} for row in input_rows.rows]
 
 
 def _problem_words(fault: Problem) -> str:
@@ -229,8 +238,8 @@ def _of_check(check: ExpectedCheck, answer: RowsFound) -> Verdict:
     if not answer["rows"]:
         return Verdict()
     names = [field["name"] for field in answer["schema"]["fields"]]
-    told = _told(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
-    return Verdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=told)
+    row_difference = _row_difference(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
+    return Verdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference)
 
 
 def _of_expected(case: Case, expect: ExpectedRows, answer: RowsFound) -> Verdict:
@@ -243,13 +252,13 @@ def _of_expected(case: Case, expect: ExpectedRows, answer: RowsFound) -> Verdict
         hint = did_you_mean(unknown[0], types) or f"its columns are {', '.join(types)}"
         return Verdict(f"the result has no column {shown(unknown[0])} ({hint})")
     try:
-        wanted = [_expected_row(row, names, answer["schema"], case.timezone) for row in expect.rows]
+        expected_rows = [_expected_row(row, names, answer["schema"], case.timezone) for row in expect.rows]
     except ExampleRefused as e:
         return Verdict(str(e))
     places = [list(types).index(name) for name in names]
-    found = [[row[i] for i in places] for row in answer["rows"]]
-    differs = difference(wanted, found, tolerance=expect.tolerance, is_ordered=expect.is_ordered)
-    return Verdict(_words(differs), difference=_told(names, differs)) if differs else Verdict()
+    rows = [[row[i] for i in places] for row in answer["rows"]]
+    differs = difference(expected_rows, rows, tolerance=expect.tolerance, is_ordered=expect.is_ordered)
+    return Verdict(_words(differs), difference=_row_difference(names, differs)) if differs else Verdict()
 
 
 def _compared(rows: Sequence[ExampleRow], types: dict[str, Json]) -> list[str]:
@@ -273,10 +282,10 @@ def _words(differs: Difference) -> str:
     return "rows differ: " + ", ".join(f"{len(rows)} {word}" for word, rows in counts if rows)
 
 
-def _told(names: Sequence[str], differs: Difference) -> RowDifference:
+def _row_difference(names: Sequence[str], differs: Difference) -> RowDifference:
     changed: list[ChangedRow] = [
-        {"expected": list(one.expected), "found": list(one.found), "columns": [names[i] for i in one.cells]}
-        for one in differs.changed
+        {"expected": list(change.expected), "found": list(change.found), "columns": [names[i] for i in change.cells]}
+        for change in differs.changed
     ]
     return {
         "columns": list(names),

@@ -1,7 +1,6 @@
 """A catalogue: datasets and copies by words and by what they have in common, with counts of what would be left.
 
-It is looked through what planning has at hand, as a search is. Changes nothing. Does not belong here: where words are
-found (`search`).
+It is looked through what planning has at hand, as a search is. Changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Fac
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.graph import kind_of
-from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits, seen
+from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits, visible_decisions
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 PAGE: Final = 100
@@ -28,17 +27,17 @@ def catalogue(
 ) -> Catalogue:
     """Those with all of the words and of the chosen values, the best first. `skip`: how many of them were shown."""
     with ctx.looking(branch) as (plan, facts):
-        found, notes = hits(ctx, plan, facts, query, as_shown=True)
-        values = {hit.facts.name: _values(hit, facts) for hit in found}
-        fitting = [hit for hit in found if _fits(values[hit.facts.name], chosen)]
+        all_hits, notes = hits(ctx, plan, facts, query, as_shown=True)
+        values = {hit.facts.name: _values(hit, facts) for hit in all_hits}
+        fitting = [hit for hit in all_hits if _fits(values[hit.facts.name], chosen)]
         page = fitting[skip : skip + limit]
         own = branches.own_datasets(facts.tx, branch)
         return {
             "query": query,
             "chosen": dict(chosen),
-            "total": len(seen(ctx, plan)),
+            "total": len(visible_decisions(ctx, plan)),
             "found": len(fitting),
-            "items": [_told(hit, facts, own) for hit in page],
+            "items": [_catalogue_hit(hit, facts, own) for hit in page],
             "facets": _facets(values.values(), chosen),
             "notes": notes,
             "next": skip + limit if len(fitting) > skip + limit else None,
@@ -47,14 +46,14 @@ def catalogue(
 
 def _values(hit: Hit, facts: StoreSnapshot) -> Mapping[FacetName, Sequence[str]]:
     """What a hit has of each facet."""
-    known = hit.facts
+    dataset_facts = hit.facts
     return {
         "state": (hit.decision.status,),
-        "is": known.marks,
-        "kind": (kind_of(facts.desired.nodes[known.name]),),
-        "flow": (known.name.partition(".")[0],),
-        "owner": (known.owner,) if known.owner else (),
-        "tag": known.tags,
+        "is": dataset_facts.marks,
+        "kind": (kind_of(facts.desired.nodes[dataset_facts.name]),),
+        "flow": (dataset_facts.name.partition(".")[0],),
+        "owner": (dataset_facts.owner,) if dataset_facts.owner else (),
+        "tag": dataset_facts.tags,
     }
 
 
@@ -83,24 +82,24 @@ def _told_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
     return [{"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown]
 
 
-def _told(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
-    known, state = hit.facts, facts.state(hit.facts.name)
-    node, shown = facts.desired.nodes[known.name], hit.matches[:SHOWN_MATCHES]
-    found: CatalogueHit = {
-        "name": known.name,
+def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
+    dataset_facts, state = hit.facts, facts.state(hit.facts.name)
+    node, shown = facts.desired.nodes[dataset_facts.name], hit.matches[:SHOWN_MATCHES]
+    shown_hit: CatalogueHit = {
+        "name": dataset_facts.name,
         "kind": kind_of(node),
         "state": hit.decision.status,
         "reason": hit.decision.reason or None,
-        "description": known.description,
-        "owner": known.owner,
-        "tags": list(known.tags),
+        "description": dataset_facts.description,
+        "owner": dataset_facts.owner,
+        "tags": list(dataset_facts.tags),
         "partitions": None if state is None else state.partitions,
         "rows": None if state is None else state.rows,
         "matches": [{"field": match.field, "text": match.text} for match in shown],
         "more": len(hit.matches) - len(shown),
     }
     if hit.freshness is not None:
-        found["freshness"] = hit.freshness
+        shown_hit["freshness"] = hit.freshness
     if own is not None and not isinstance(node, Sink):
-        found["own"] = known.name in own
-    return found
+        shown_hit["own"] = dataset_facts.name in own
+    return shown_hit

@@ -1,4 +1,4 @@
-"""How many partitions differ between two generations. Does not belong here: which ones (`partitions`)."""
+"""How many partitions differ between two generations."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Counting:
         """None where too much was read already, or a tree is damaged."""
         if self.nodes.reads >= self.most_reads:
             return None
-        found: dict[ChangeKind, int] = {"added": 0, "changed": 0, "removed": 0}
+        counts: dict[ChangeKind, int] = {"added": 0, "changed": 0, "removed": 0}
         try:
             for change in islice(tree.diff(self.nodes, before, after, window=WINDOW), MOST_CHANGES + 1):
-                found[kind_of(change)] += 1
+                counts[kind_of(change)] += 1
         except CorruptNode:
             return None
         return {
-            "added": found["added"],
-            "changed": found["changed"],
-            "removed": found["removed"],
-            "is_all": sum(found.values()) <= MOST_CHANGES,
+            "added": counts["added"],
+            "changed": counts["changed"],
+            "removed": counts["removed"],
+            "is_all": sum(counts.values()) <= MOST_CHANGES,
         }
 
 

@@ -1,4 +1,4 @@
-"""Tree nodes that are counted as they are read. Does not belong here: how many may be."""
+"""Tree nodes that are counted as they are read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Counted:
     reads: int = 0
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = self.nodes.get_nodes(digests)
-        self.reads += len(found)
-        return found
+        read_nodes = self.nodes.get_nodes(digests)
+        self.reads += len(read_nodes)
+        return read_nodes
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.nodes.put_nodes(nodes)

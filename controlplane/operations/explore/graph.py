@@ -1,7 +1,6 @@
 """Datasets and how they read each other, with how each stands. Changes nothing.
 
-Only so many are told of as a picture can show: the others are counted. Does not belong here: where they are drawn, and
-datasets drawn as one (`groups`).
+Only so many are told of as a picture can show: the others are counted.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ def graph(
     collapse: Collapse | None = None,
     most: int = MOST_NODES,
 ) -> GraphAnswer:
-    """Of a dataflow, with the direct inputs and readers that it has in others; of what is `up` and `down` steps
-    `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst.
-    Raises NotFound for a dataflow or dataset that is not declared."""
+    """The graph of a dataflow with its direct inputs and readers in others; or of the datasets `up` and `down` steps
+    `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst. Raises
+    NotFound for a dataflow or dataset that is not declared."""
     with ctx.looking(branch) as (plan, facts):
         every = list(_every_edge(facts.desired))
         distances = _distances(facts, every, dataflow, around, up=up, down=down)
@@ -64,10 +63,10 @@ def graph(
         }
         if collapse is not None:
             shares = Shares.of(facts, decisions.values())
-            found = groups.of(facts, decisions, every, shares=shares, by=collapse)
-            answer["groups"] = found.shown(most)
-            answer["group_edges"] = found.edges_among(answer["groups"])
-            answer["more"] = len(found.groups) - len(answer["groups"])
+            grouped = groups.of(facts, decisions, every, shares=shares, by=collapse)
+            answer["groups"] = grouped.shown(most)
+            answer["group_edges"] = grouped.edges_among(answer["groups"])
+            answer["more"] = len(grouped.groups) - len(answer["groups"])
         else:
             drawn = _drawn(decisions, distances, most)
             shares = Shares.of(facts, [decisions[name] for name in drawn])
@@ -103,7 +102,7 @@ def description_of(node: Node) -> str:
 
 
 def _every_edge(desired: Desired) -> Iterator[GraphEdge]:
-    """Of all datasets, in the order of those that read."""
+    """The edges of all datasets, in the order of their readers."""
     for name in desired.order:
         yield from edges_to(desired.nodes[name])
 
@@ -152,8 +151,8 @@ def _distances(
     above, below = _neighbours(edges)
     if around is not None:
         near = _around(facts, around, _steps(around, above, up), _steps(around, below, down))
-        kept = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
-        return {name: near[name] for name in order if name in kept}
+        near_names = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
+        return {name: near[name] for name in order if name in near_names}
     own = [name for name in order if _flow(name) == dataflow]
     if dataflow is not None and not own and not facts.tx.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
@@ -170,14 +169,14 @@ def _around(facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Ma
 
 def _steps(start: str, following: Neighbours, most: int) -> dict[str, int]:
     """How many steps away what follows is, up to so many."""
-    found, last = {start: 0}, [start]
+    distances, last = {start: 0}, [start]
     for step in range(1, most + 1):
-        last = [other for name in last for other in following.get(name, ()) if other not in found]
+        last = [other for name in last for other in following.get(name, ()) if other not in distances]
         if not last:
             break
-        found |= dict.fromkeys(last, step)
+        distances |= dict.fromkeys(last, step)
         last = list(dict.fromkeys(last))
-    return found
+    return distances
 
 
 def _flow(name: str) -> str:
@@ -188,12 +187,12 @@ def _is_outside(name: str, dataflow: str | None) -> bool:
     return dataflow is not None and _flow(name) != dataflow
 
 
-def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, wanted: Iterable[str]) -> dict[str, Decision]:
+def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterable[str]) -> dict[str, Decision]:
     """Inputs first; those that the actor may know of."""
-    names = {name for name in wanted if ctx.sees(name)}
+    names = {name for name in requested if ctx.sees(name)}
     chosen = (decision for decision in plan.decisions if decision.dataset in names)
-    known = {decision.dataset: decision for decision in as_known(ctx, facts.tx, facts, chosen)}
-    return {name: known[name] for name in wanted if name in known}
+    by_name = {decision.dataset: decision for decision in as_known(ctx, facts.tx, facts, chosen)}
+    return {name: by_name[name] for name in requested if name in by_name}
 
 
 def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: str | None) -> Status:
@@ -208,8 +207,8 @@ def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: st
 def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most: int) -> dict[str, None]:
     """The nearest, then the worst; inputs first."""
     ranked = sorted(decisions, key=lambda name: (distances[name], -SEVERITY.index(decisions[name].status)))
-    kept = set(ranked[:most])
-    return {name: None for name in decisions if name in kept}
+    drawn = set(ranked[:most])
+    return {name: None for name in decisions if name in drawn}
 
 
 # --- one of them ----------------------------------------------------------------------------------
@@ -237,8 +236,8 @@ def _node(facts: StoreSnapshot, decision: Decision, shares: Shares, *, is_outsid
 
 
 def _structure(answer: GraphAnswer) -> str:
-    """Of names, edges and modes: a picture of equal structure has its boxes in the same places."""
-    nodes = [one["name"] for one in answer["nodes"]] + [one["name"] for one in answer["groups"]]
-    edges = [(one["from"], one["to"], one["slot"], one["mode"]) for one in answer["edges"]]
-    between = [(one["from"], one["to"]) for one in answer["group_edges"]]
+    """A digest of names, edges and modes: pictures of equal structure have their boxes in the same places."""
+    nodes = [part["name"] for part in answer["nodes"]] + [part["name"] for part in answer["groups"]]
+    edges = [(part["from"], part["to"], part["slot"], part["mode"]) for part in answer["edges"]]
+    between = [(part["from"], part["to"]) for part in answer["group_edges"]]
     return digest("graph/1", nodes=nodes, edges=edges, between=between).hex()

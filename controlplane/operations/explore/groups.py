@@ -1,4 +1,4 @@
-"""Datasets that are drawn as one: those of a dataflow, or of a tag. Does not belong here: single datasets (`graph`)."""
+"""Datasets that are drawn as one: those of a dataflow, or of a tag."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Groups:
 
     def shown(self, most: int) -> list[GraphGroup]:
         """The worst ones, then the largest; in their order."""
-        ranked = sorted(self.groups, key=lambda one: (-SEVERITY.index(one["state"]), -one["members"], one["name"]))
-        kept = {one["name"] for one in ranked[:most]}
-        return [one for one in self.groups if one["name"] in kept]
+        ranked = sorted(
+            self.groups, key=lambda group: (-SEVERITY.index(group["state"]), -group["members"], group["name"])
+        )
+        names = {group["name"] for group in ranked[:most]}
+        return [group for group in self.groups if group["name"] in names]
 
-    def edges_among(self, kept: Iterable[GraphGroup]) -> list[GroupEdge]:
-        names = {one["name"] for one in kept}
+    def edges_among(self, groups: Iterable[GraphGroup]) -> list[GroupEdge]:
+        names = {group["name"] for group in groups}
         return [edge for edge in self.edges if edge["from"] in names and edge["to"] in names]
 
 
@@ -71,7 +73,7 @@ def _group(name: str, decisions: Sequence[Decision], shares: Shares) -> GraphGro
         "members": len(decisions),
         "state": views.state_of(decisions),
         "states": states,
-        "partitions": sum(one.partitions for one in totals),
-        "rows": sum(one.rows for one in totals),
+        "partitions": sum(total.partitions for total in totals),
+        "rows": sum(total.rows for total in totals),
         "share": added(shares.share(decision) for decision in decisions),
     }

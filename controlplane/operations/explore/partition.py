@@ -1,7 +1,4 @@
-"""One partition: what it holds, what wrote it and when, what it is made of, and what is made of it. Changes nothing.
-
-Does not belong here: why it is as it is (`inspect.causes`), the way further up and down (`inspect.lineage`).
-"""
+"""One partition: what it holds, what wrote it and when, what it is made of, and what is made of it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ SHOWN_READERS: Final = 100
 
 
 def partition(ctx: Context, branch: str, name: str, key: str, point: Point | None = None) -> PartitionAnswer:
-    """Of one generation, the newest by default. Raises NotFound, GenerationGone."""
+    """One partition in one generation, the newest by default. Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         nodes = NodeCache(CACHE_BYTES).over(tx)
@@ -78,7 +75,7 @@ def _task_seconds(attempt: PastAttempt) -> float | None:
 
 def _since(tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree.Entry) -> PartitionSince:
     """The oldest of the states before, without a gap, in which the partition is as it is now."""
-    found, is_exact = state, False
+    earliest, is_exact = state, False
     for before in islice(kept_states(tx, branch, state.dataset, state.seq), SINCE_STATES):
         try:
             then = tree.lookup(nodes, before.root, [entry.key]).get(entry.key)
@@ -87,12 +84,12 @@ def _since(tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree
         if then != entry:
             is_exact = True
             break
-        found = before
+        earliest = before
     return {
-        "generation": found.generation,
-        "at": views.instant(found.at),
-        "cause": found.cause,
-        "is_exact": is_exact or found.seq == 1,
+        "generation": earliest.generation,
+        "at": views.instant(earliest.at),
+        "cause": earliest.cause,
+        "is_exact": is_exact or earliest.seq == 1,
     }
 
 
@@ -101,7 +98,7 @@ def _inputs(
 ) -> Iterator[PartitionInput]:
     def kept(dataset: str, root: bytes) -> State | None:
         states = islice(kept_states(tx, branch, dataset), SEARCHED_STATES)
-        return next((one for one in states if one.root == root), None)
+        return next((input_state for input_state in states if input_state.root == root), None)
 
     for slot, parts in parts_of.inputs(code, nodes, kept, state, key):
         yield {**part_views.partitions(nodes, parts), "slot": slot}

@@ -1,7 +1,4 @@
-"""Some partitions of a dataset: by the beginning of their keys, by what is to be done, by what a generation changed.
-
-Does not belong here: all of them (`inspect.datasets`), ranges of them (`ranges`).
-"""
+"""Some partitions of a dataset: by the beginning of their keys, by what is to be done, by what a generation changed."""
 
 from __future__ import annotations
 
@@ -37,11 +34,11 @@ class Page:
         return self.prefix if self.after is None else max(self.prefix, tree.after(self.after))
 
     def of(self, keys: Iterable[str]) -> tuple[list[str], str | None]:
-        """Of sorted keys from `start` on: those of the page, and after which one to go on."""
+        """The page of these sorted keys, which start at `start`, and the key after which the next page begins."""
         fitting = takewhile(lambda key: key.startswith(self.prefix), keys)
-        found = list(islice(fitting, self.limit + 1))
-        shown = found[: self.limit]
-        return shown, shown[-1] if len(found) > self.limit else None
+        page = list(islice(fitting, self.limit + 1))
+        shown = page[: self.limit]
+        return shown, shown[-1] if len(page) > self.limit else None
 
 
 def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: Page) -> PartitionsAnswer:

@@ -1,4 +1,4 @@
-"""States of many datasets, newest first, read as far back as somebody has to look. Does not belong here: what for."""
+"""States of many datasets, newest first, read as far back as somebody has to look."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class PastStates:
         latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[: self.together]
         if not latest:
             return False
-        known = len(self.states[latest[0]])
-        depth = known * DEEPER if known > 1 else max(FEWEST, min(MOST, FIRST_STATES // len(latest)))
+        count = len(self.states[latest[0]])
+        depth = count * DEEPER if count > 1 else max(FEWEST, min(MOST, FIRST_STATES // len(latest)))
         room = MOST_STATES - sum(map(len, self.states.values()))
-        alike = [name for name in latest if len(self.states[name]) == known][: room // depth]
+        alike = [name for name in latest if len(self.states[name]) == count][: room // depth]
         if not alike:
             return False
-        found = self.tx.recent_states(self.branch, alike, depth)
+        recent = self.tx.recent_states(self.branch, alike, depth)
         for name in alike:
-            self.states[name] = found[name]
-            if len(found[name]) < depth:
+            self.states[name] = recent[name]
+            if len(recent[name]) < depth:
                 self.whole.add(name)
         self.together *= DEEPER
         return True

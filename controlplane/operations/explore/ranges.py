@@ -1,7 +1,4 @@
-"""The partitions of a dataset as ranges of their keys, however many there are. Changes nothing.
-
-Does not belong here: how ranges are read off a tree (`core.tree.ranges`), single partitions (`partition`).
-"""
+"""The partitions of a dataset as ranges of their keys, however many there are. Changes nothing."""
 
 from __future__ import annotations
 
@@ -28,31 +25,32 @@ def ranges(
     cells: int = CELLS,
     most_reads: int = MOST_READS,
 ) -> RangesAnswer:
-    """Of one generation, the newest by default; compared with that of `against`, if one is meant. `after` and `last`:
-    of a range that was told, to look into it. `most_reads`: tree nodes. Raises NotFound, GenerationGone."""
+    """Ranges of one generation, the newest by default, compared with generation `against` if there is one. `after`
+    and `last`: the ends of a range of an earlier answer, to divide it further. `most_reads`: tree nodes. Raises
+    NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = Counted(tx)
         root = None if other is None else other.root
-        found = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
+        key_ranges = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
     return {
         "dataset": name,
         "generation": state.generation,
         "against": None if other is None else other.generation,
         "partitions": state.partitions,
         "rows": state.rows,
-        "items": [_range(one) for one in found],
+        "items": [_range(key_range) for key_range in key_ranges],
         "reads": nodes.reads,
     }
 
 
-def _range(one: Range) -> PartitionRange:
+def _range(key_range: Range) -> PartitionRange:
     return {
-        "after": one.after,
-        "last": one.last,
-        "partitions": one.partitions,
-        "rows": one.rows,
-        "digest": one.id.hex(),
-        "differs": one.differs,
+        "after": key_range.after,
+        "last": key_range.last,
+        "partitions": key_range.partitions,
+        "rows": key_range.rows,
+        "digest": key_range.id.hex(),
+        "differs": key_range.differs,
     }

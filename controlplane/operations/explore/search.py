@@ -53,10 +53,10 @@ class Hit:
 def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAnswer:
     """Those with all of the words, the best first; all of them in order of their names without a word."""
     with ctx.looking(branch) as (plan, facts):
-        found, notes = hits(ctx, plan, facts, query)
-        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in found[:limit]])
-        items = [_told(hit, decision, facts) for hit, decision in zip(found, shown, strict=False)]
-    return {"query": query, "items": items, "total": len(found), "notes": notes}
+        all_hits, notes = hits(ctx, plan, facts, query)
+        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in all_hits[:limit]])
+        items = [_search_hit(hit, decision, facts) for hit, decision in zip(all_hits, shown, strict=False)]
+    return {"query": query, "items": items, "total": len(all_hits), "notes": notes}
 
 
 def hits(
@@ -65,23 +65,23 @@ def hits(
     """All of them, the best first, and what was not looked at. `as_shown`: with the states that pages show, not those
     that the plan alone knows."""
     words, notes = words_in.words_of(query), list[str]()
-    decisions: Sequence[Decision] = seen(ctx, plan)
+    decisions: Sequence[Decision] = visible_decisions(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
         decisions = as_known(ctx, facts.tx, facts, decisions)
     ages: Mapping[str, DatasetFreshness] = {}
     if as_shown or any(word.field == "is" for word in words):
-        ages = freshness.of_snapshot(facts, (one.dataset for one in decisions))
+        ages = freshness.of_snapshot(facts, (candidate.dataset for candidate in decisions))
     looked = [_looked_through(words, decision, facts, ages.get(decision.dataset)) for decision in decisions]
-    found = [hit for hit in looked if not hit.missing]
+    matching = [hit for hit in looked if not hit.missing]
     candidates = [hit for hit in looked if _may_be_partition(hit)]
-    found += _with_partitions(candidates, facts, notes)
-    found.sort(key=lambda hit: hit.rank)
-    return found, notes
+    matching += _with_partitions(candidates, facts, notes)
+    matching.sort(key=lambda hit: hit.rank)
+    return matching, notes
 
 
-def seen(ctx: Context, plan: Plan) -> list[Decision]:
-    """Of datasets and copies that the actor may know of."""
-    return [one for one in plan.decisions if ctx.sees(one.dataset)]
+def visible_decisions(ctx: Context, plan: Plan) -> list[Decision]:
+    """The decisions of datasets and copies that the actor may see."""
+    return [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
 
 
 def _looked_through(
@@ -133,12 +133,12 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
     roots = {hit.facts.name: state.root for hit in looked if (state := facts.state(hit.facts.name)) is not None}
     with suppress(CorruptNode):  # one tree that is damaged; the others are read one by one
         tree.warm(facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked))
-    found = []
+    matching = []
     for hit in looked:
         keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
         if keys:
-            found.append(replace(hit, matches=[*hit.matches, *keys], missing=[]))
-    return found
+            matching.append(replace(hit, matches=[*hit.matches, *keys], missing=[]))
+    return matching
 
 
 def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
@@ -150,7 +150,7 @@ def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]
     return [words_in.of_partition(entry.key) for entry in entries]
 
 
-def _told(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
+def _search_hit(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
     node = facts.desired.nodes[hit.facts.name]
     shown = hit.matches[:SHOWN_MATCHES]
     return {

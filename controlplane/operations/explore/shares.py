@@ -1,4 +1,4 @@
-"""How much of each dataset is as it shall be, is to do, or failed. Does not belong here: how that is drawn."""
+"""How much of each dataset is as it shall be, is to do, or failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of a dataset's newest state, or of what a copy elsewhere has."""
+    """Totals of a dataset's newest state, or of a copy elsewhere."""
 
     generation: int
     partitions: int
@@ -64,9 +64,9 @@ class Shares:
         """`done` are partitions of what is half-built, or else those of the newest state that nothing is to be done
         about."""
         name = decision.dataset
-        wanted = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
+        planned = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
         failed = self.tasks.get(name, {}).get("failed", 0)
-        to_do = max(0, wanted - failed)
+        to_do = max(0, planned - failed)
         half = self.facts.building(name)
         if half is not None:
             return {"done": self.trees[half.root].partitions, "to_do": to_do, "failed": failed}
@@ -74,9 +74,9 @@ class Shares:
 
 
 def _totals(facts: StoreSnapshot, roots: Sequence[bytes]) -> dict[bytes, tree.Totals]:
-    """A tree that is damaged counts as empty, and keeps no other from being told."""
+    """A damaged tree counts as empty, and hides no other."""
     try:
-        return {root: found.totals for root, found in tree.summaries(facts.nodes, roots).items()}
+        return {root: summary.totals for root, summary in tree.summaries(facts.nodes, roots).items()}
     except CorruptNode:
         return {root: _totals_of_one(facts, root) for root in roots}
 
@@ -95,7 +95,7 @@ def _of_state(state: State | None) -> Totals:
 def added(shares: Iterable[Share]) -> Share:
     every = list(shares)
     return {
-        "done": sum(one["done"] for one in every),
-        "to_do": sum(one["to_do"] for one in every),
-        "failed": sum(one["failed"] for one in every),
+        "done": sum(share["done"] for share in every),
+        "to_do": sum(share["to_do"] for share in every),
+        "failed": sum(share["failed"] for share in every),
     }

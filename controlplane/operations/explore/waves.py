@@ -1,7 +1,6 @@
 """Waves of commits: what one late file, edit or wish led to, and what it left alone. Changes nothing.
 
 Commits are put together by what they were made from, not by time (`core.runs`). Counts are those of the run.
-Does not belong here: what the work took, and work under way (`inspect.past_runs`).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class _World:
     @classmethod
     def of(cls, facts: StoreSnapshot, own: frozenset[str], principal: Principal) -> _World:
         nodes = facts.desired
-        known = frozenset(n for n in reach(nodes, own) if not isinstance(nodes.nodes.get(n), Sink))
+        reached = frozenset(n for n in reach(nodes, own) if not isinstance(nodes.nodes.get(n), Sink))
         by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
         return cls(
             facts.tx,
@@ -61,7 +60,7 @@ class _World:
             nodes,
             facts.states,
             own=own,
-            known=known,
+            known=reached,
             by_flow=by_flow,
             principal=principal,
         )
@@ -80,10 +79,10 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
     with ctx.looking(branch) as (_, facts):
         tx, world = facts.tx, _world(ctx, facts, dataflow)
         past = world.past()
-        found = _until(world, past, lambda some: len(_page(some, before)) > limit)
-        if before is not None and not any(run.id == before for run in found):
+        all_runs = _until(world, past, lambda some: len(_page(some, before)) > limit)
+        if before is not None and not any(run.id == before for run in all_runs):
             raise no_wave(branch, before)
-        page = _page(found, before)
+        page = _page(all_runs, before)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
         of_run = counts(ctx, facts, past.states, page[:limit])
         items = [_wave(run, world, past, audit, of_run(run)) for run in page[:limit]]
@@ -99,8 +98,8 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
             raise no_wave(branch, id)
         world = _downstream(_world(ctx, facts, flow), facts)
         past = world.past()
-        found = _until(world, past, lambda some: any(run.id == id for run in some))
-        run = next((run for run in found if run.id == id), None)
+        all_runs = _until(world, past, lambda some: any(run.id == id for run in some))
+        run = next((run for run in all_runs if run.id == id), None)
         if run is None:
             raise no_wave(branch, id)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
@@ -108,8 +107,8 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         steps = [_commit(state, past, counting) for state in _states(run, past)]
         beside = _beside(run, world)
         untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
-        told = _wave(run, world, past, audit, counts(ctx, facts, past.states, [run])(run))
-        return {**told, "steps": steps, "untouched": untouched}
+        shown_wave = _wave(run, world, past, audit, counts(ctx, facts, past.states, [run])(run))
+        return {**shown_wave, "steps": steps, "untouched": untouched}
 
 
 def no_wave(branch: str, id: str) -> NotFound:
@@ -137,27 +136,27 @@ def _downstream(world: _World, facts: StoreSnapshot) -> _World:
 
 def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
     """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
-    asked = wishes(world.tx, world.branch)
+    request_times = wishes(world.tx, world.branch)
     while True:
-        found = _certain(world, past, asked)
-        if is_enough(found) or not past.deepen():
-            return found
+        certain_runs = _certain(world, past, request_times)
+        if is_enough(certain_runs) or not past.deepen():
+            return certain_runs
 
 
-def _certain(world: _World, past: PastStates, asked: Sequence[float]) -> list[Run]:
+def _certain(world: _World, past: PastStates, request_times: Sequence[float]) -> list[Run]:
     horizon = past.horizon
     if all(states[0].at <= horizon for states in past.states.values()):
         return []  # as at first, where of each dataset the newest state is known alone
     order = {name: place for place, name in enumerate(world.desired.order)}
-    grouped = runs.runs(runs.commits_of(past.states, asked), order)
+    grouped = runs.runs(runs.commits_of(past.states, request_times), order)
     reaching = (run for run in grouped if run.datasets & world.own)
     certain = [run for run in reaching if run.commits[0].at > horizon]
     return sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
 
 
-def _page(found: Collection[Run], before: str | None) -> list[Run]:
+def _page(all_runs: Collection[Run], before: str | None) -> list[Run]:
     """Those behind the wave `before`."""
-    listed = list(found)
+    listed = list(all_runs)
     if before is None:
         return listed
     place = next((number for number, run in enumerate(listed) if run.id == before), len(listed))
@@ -199,23 +198,23 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunCount
 
 
 def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
-    """Of a source that changed, the first partitions that did, and one more; none where the tree is damaged."""
+    """The first partitions of a source that changed, and one more; none where the tree is damaged."""
     before = past.before(first.dataset, first.seq)
     node = world.desired.nodes.get(first.dataset)
     if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):
         return []
     try:
-        found = list(islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1))
+        differing = list(islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1))
     except CorruptNode:
         return []
-    return [{"partition": one.key, "change": kind_of(one)} for one in found]
+    return [{"partition": change.key, "change": kind_of(change)} for change in differing]
 
 
 def _states(run: Run, past: PastStates) -> list[State]:
     """Its commits, in order."""
-    wanted = {(commit.dataset, commit.seq): place for place, commit in enumerate(run.commits)}
-    found = (state for name in run.datasets for state in past.states[name] if (name, state.seq) in wanted)
-    return sorted(found, key=lambda state: wanted[state.dataset, state.seq])
+    places = {(commit.dataset, commit.seq): place for place, commit in enumerate(run.commits)}
+    states = (state for name in run.datasets for state in past.states[name] if (name, state.seq) in places)
+    return sorted(states, key=lambda state: places[state.dataset, state.seq])
 
 
 def _is_equal(name: str, states: Sequence[State], past: PastStates) -> bool:
@@ -243,7 +242,7 @@ def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:
 
 
 def _actor(run: Run, audit: Audit) -> str | None:
-    """Who wished it, where somebody did and that is still known."""
+    """The actor of the request that began a wave, if there is a record of one."""
     first = run.commits[0]
     if run.revision is not None:
         return audit.applied_by(*run.revision) or None

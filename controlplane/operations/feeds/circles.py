@@ -1,7 +1,6 @@
 """Circles of feeds: a dataset that would be made of itself, through feeds of any namespaces.
 
-Within a dataflow the compiler refuses them; across feeds they are found when one is followed. Does not belong here:
-what is done about one.
+Within a dataflow the compiler refuses them; across feeds they are found when one is followed.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from controlplane.ports.store import Store
 Place: TypeAlias = tuple[str, str]  # a namespace, and a dataset of its main
 
 
-def found(store: Store, namespace: str, dataset: str, reader: Place) -> tuple[str, ...]:
+def circle_of(store: Store, namespace: str, dataset: str, reader: Place) -> tuple[str, ...]:
     """The feeds on the way from the reader to itself, upstream of what it is offered; empty if there is no circle."""
     waiting: list[tuple[Place, tuple[str, ...]]] = [((namespace, dataset), ())]
-    seen: set[Place] = set()
+    visited: set[Place] = set()
     while waiting:
         place, way = waiting.pop()
-        if place in seen:
+        if place in visited:
             continue
-        seen.add(place)
+        visited.add(place)
         upstream, feeds = _above(store, place)
         if reader in upstream:
             return (*way, reader[1])

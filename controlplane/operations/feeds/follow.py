@@ -3,7 +3,7 @@
 Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed again. In the namespace
 of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): what
 the reader has taken over it keeps, whatever the producer collects, revokes or deletes. What is known stands where
-other read components have their listing. Does not belong here: deciding about the reader (`core.plan.source.feed`).
+other read components have their listing.
 """
 
 from __future__ import annotations
@@ -43,17 +43,21 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
     when nothing has moved costs two small reads."""
     assert node.feed is not None
     with store.read(node.feed.namespace) as theirs, store.read(namespace) as ours:
-        known = ours.listings([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
+        listing = ours.listings([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
         try:
-            found = _looked_up(store, theirs, namespace, branch, node, known)
+            offered = _looked_up(store, theirs, namespace, branch, node, listing)
         except FeedNotGranted as e:
-            found = _Found(None, user_error(e.code, str(e)))
-        lost = _given_up(ours, branch, node, known) if node.feed.namespace != namespace else []
-        if lost and known.root is not None:
-            again = {one.id: one for some in _pieces(lost, FRAGMENTS) for one in theirs.fragments(some).values()}
-            step: _Fragments | _Known | None = _again(ours, namespace, node, known, again)
+            offered = _Offered(None, user_error(e.code, str(e)))
+        lost = _given_up(ours, branch, node, listing) if node.feed.namespace != namespace else []
+        if lost and listing.root is not None:
+            again = {
+                fragment.id: fragment
+                for some in _pieces(lost, FRAGMENTS)
+                for fragment in theirs.fragments(some).values()
+            }
+            step: _Fragments | _Update | None = _again(ours, namespace, node, listing, again)
         else:
-            step = _step(theirs, ours, namespace, node, known, found)
+            step = _step(theirs, ours, namespace, node, listing, offered)
     if isinstance(step, _Fragments):
         return step.taken_over(store, lake, namespace)
     if step is None:
@@ -62,23 +66,23 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Offered:
     """What is to be known from now on: a state (None: what is known stays), and what is wrong."""
 
     state: State | None
     error: TaskError | None = None
 
 
-def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, known: Listing) -> _Found:
+def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, listing: Listing) -> _Offered:
     address = node.feed
     assert address is not None
     feed = granted(theirs, address, namespace, node.dataset.partition(".")[0])
     offered = offer(theirs, feed)
-    if offered.state is not None and offered.state.root != known.root and branch == MAIN:
-        circle = circles.found(store, address.namespace, feed.dataset, (namespace, node.dataset))
+    if offered.state is not None and offered.state.root != listing.root and branch == MAIN:
+        circle = circles.circle_of(store, address.namespace, feed.dataset, (namespace, node.dataset))
         if circle:
-            return _Found(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
-    return _Found(offered.state, _breach(address, offered))
+            return _Offered(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
+    return _Offered(offered.state, _breach(address, offered))
 
 
 def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
@@ -95,67 +99,70 @@ def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
 
 
 def _step(
-    theirs: Tx, ours: Tx, namespace: str, node: Source, known: Listing, found: _Found
-) -> _Fragments | _Known | None:
+    theirs: Tx, ours: Tx, namespace: str, node: Source, before: Listing, offered: _Offered
+) -> _Fragments | _Update | None:
     key = ids.feed_columns_key(node.listing)
-    if found.state is None or _is_known(ours, known, key, found.state):
-        if known.error == found.error:
+    if offered.state is None or _is_known(ours, before, key, offered.state):
+        if before.error == offered.error:
             return None
-        return _Known(known, replace(known, error=found.error))
-    state, old = found.state, known.root or tree.EMPTY_ROOT
+        return _Update(before, replace(before, error=offered.error))
+    state, old = offered.state, before.root or tree.EMPTY_ROOT
     changes = list(tree.diff(_Both(theirs, ours), old, state.root))
     missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
     if missing:
-        few = (one for some in _pieces(missing, FRAGMENTS) for one in theirs.fragments(some).values())
+        few = (fragment for some in _pieces(missing, FRAGMENTS) for fragment in theirs.fragments(some).values())
         return _Fragments(namespace, node.dataset, tuple(few), theirs.profiles(missing))
-    kept = set(tree.reachable(ours, old)) if old != tree.EMPTY_ROOT else set()
-    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs, state.root, kept))
+    old_digests = set(tree.reachable(ours, old)) if old != tree.EMPTY_ROOT else set()
+    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs, state.root, old_digests))
     nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.get_nodes(some).items()}
     parts = tuple(_partitions(theirs, node, changes, state))
-    gone = tuple(change.key for change in changes if change.after is None)
-    size = known.size_bytes + sum(part.objects[0]["size"] for part in parts) - _size_of_old(ours, changes)
+    removed_keys = tuple(change.key for change in changes if change.after is None)
+    size = before.size_bytes + sum(part.objects[0]["size"] for part in parts) - _size_of_old(ours, changes)
     totals = tree.totals(_Both(theirs, ours), state.root)
     listing = replace(
-        known, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=found.error, held=None
+        before, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=offered.error, held=None
     )
-    return _Known(known, listing, nodes, parts, gone, {key: {"schema": state.schema}})
+    return _Update(before, listing, nodes, parts, removed_keys, {key: {"schema": state.schema}})
 
 
-def _is_known(ours: Tx, known: Listing, key: bytes, state: State) -> bool:
-    if known.root != state.root:
+def _is_known(ours: Tx, listing: Listing, key: bytes, state: State) -> bool:
+    if listing.root != state.root:
         return False
     return ours.memos([key]).get(key) == {"schema": state.schema}
 
 
 def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
     """The first fragments that the reader has not got yet."""
-    wanted = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
+    fragment_ids = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
     missing: list[bytes] = []
-    for some in _pieces(wanted, FRAGMENTS):
-        there = {id for id, one in ours.stored(some).items() if one.status == "stored"}
+    for some in _pieces(fragment_ids, FRAGMENTS):
+        there = {id for id, stored in ours.stored(some).items() if stored.status == "stored"}
         missing += (id for id in some if id not in there)
         if len(missing) >= STEP:
             break
     return missing[:STEP]
 
 
-def _given_up(ours: Tx, branch: str, node: Source, known: Listing) -> list[bytes]:
+def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[bytes]:
     """Fragments of what was taken over that a repair has given up, as their files were lost."""
     state = ours.states(branch, [node.dataset]).get(node.dataset)
-    if state is None or state.logic != LOST or known.root is None:
+    if state is None or state.logic != LOST or listing.root is None:
         return []
-    wanted = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours, known.root)))
+    fragment_ids = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours, listing.root)))
     return [
-        id for some in _pieces(wanted, FRAGMENTS) for id, one in ours.stored(some).items() if one.status != "stored"
+        id
+        for some in _pieces(fragment_ids, FRAGMENTS)
+        for id, stored in ours.stored(some).items()
+        if stored.status != "stored"
     ]
 
 
 def _again(
-    ours: Tx, namespace: str, node: Source, known: Listing, theirs: Mapping[bytes, Fragment]
+    ours: Tx, namespace: str, node: Source, listing: Listing, theirs: Mapping[bytes, Fragment]
 ) -> _Fragments | None:
     """What was given up, once more; None where the producer has not got it either."""
-    sound = tuple(one for one in theirs.values() if one.status == "stored")
-    return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=known) if sound else None
+    sound = tuple(fragment for fragment in theirs.values() if fragment.status == "stored")
+    return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=listing) if sound else None
 
 
 def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
@@ -217,7 +224,13 @@ class _Fragments:
                     lake.link(before["path"], after["path"])
             with store.begin(namespace) as tx:
                 tx.put_traces([], own)
-                tx.put_profiles({one.id: self.profiles[one.id] for one in own if one.id in self.profiles})
+                tx.put_profiles(
+                    {
+                        own_fragment.id: self.profiles[own_fragment.id]
+                        for own_fragment in own
+                        if own_fragment.id in self.profiles
+                    }
+                )
                 if self.again is not None:
                     tx.put_listing(self.again)
         return 1
@@ -242,7 +255,7 @@ def _below(path: str, fragment: Fragment) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Update:
     """What is known from now on, in place of `before`."""
 
     before: Listing
@@ -275,11 +288,11 @@ class _Both:
     ours: Tx
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = dict(self.theirs.get_nodes(digests))
-        missing = [digest for digest in digests if digest not in found]
+        node_bytes = dict(self.theirs.get_nodes(digests))
+        missing = [digest for digest in digests if digest not in node_bytes]
         if missing:
-            found |= self.ours.get_nodes(missing)
-        return found
+            node_bytes |= self.ours.get_nodes(missing)
+        return node_bytes
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         raise NotImplementedError("two snapshots are only read")

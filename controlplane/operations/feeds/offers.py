@@ -1,7 +1,6 @@
 """What a feed offers: the newest kept state of its dataset that keeps the contract.
 
-A state that breaks the contract is passed over, so readers stay with the last good one. Does not belong here: taking
-it over (`follow`).
+A state that breaks the contract is passed over, so readers stay with the last good one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MOST = 1_000  # states that are looked at for one that keeps the contract
 
 
 class FeedNotGranted(HeadgateError):
-    """There is no such feed for who asks. Whether there is one for others is not told."""
+    """There is no such feed for the caller. The error does not reveal whether others have one."""
 
     code = "feed-not-granted"
 
@@ -51,7 +50,7 @@ def granted(tx: Tx, address: FeedAddress, reader: str, dataflow: str) -> Feed:
 
 
 def is_granted(grants: Iterable[FeedGrant], reader: str, dataflow: str) -> bool:
-    return any(one.namespace == reader and fnmatchcase(dataflow, one.dataflows) for one in grants)
+    return any(feed_grant.namespace == reader and fnmatchcase(dataflow, feed_grant.dataflows) for feed_grant in grants)
 
 
 def offer(tx: Tx, feed: Feed) -> Offer:

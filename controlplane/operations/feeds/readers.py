@@ -1,4 +1,4 @@
-"""Who reads a feed. Does not belong here: who may."""
+"""Who reads a feed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,20 @@ def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> 
 def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[Reader]]:
     """The same of all of these feeds of a namespace, with their grants: each branch is looked at once."""
     granted = {grant.namespace for grants in feeds.values() for grant in grants}
-    reading = [(reader, feed) for one in granted for reader, feed in _in(store, one) if feed.namespace == namespace]
-    found: dict[str, list[Reader]] = {name: [] for name in feeds}
+    reading = [
+        (reader, feed)
+        for feed_grant in granted
+        for reader, feed in _in(store, feed_grant)
+        if feed.namespace == namespace
+    ]
+    by_feed: dict[str, list[Reader]] = {name: [] for name in feeds}
     for reader, feed in reading:
         grants = feeds.get(feed.name, ())
         if is_granted(grants, reader.namespace, reader.dataset.partition(".")[0]):
-            found[feed.name].append(reader)
-    for readers in found.values():
-        readers.sort(key=lambda one: (one.namespace, one.branch != MAIN, one))
-    return found
+            by_feed[feed.name].append(reader)
+    for readers in by_feed.values():
+        readers.sort(key=lambda feed_grant: (feed_grant.namespace, feed_grant.branch != MAIN, feed_grant))
+    return by_feed
 
 
 def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:

@@ -1,4 +1,1 @@
-"""Read models: what users are shown, as JSON. Nothing here changes anything.
-
-Does not belong here: HTTP, terminals.
-"""
+"""Read models: what users are shown, as JSON. Nothing here changes anything."""

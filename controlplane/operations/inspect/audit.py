@@ -1,7 +1,4 @@
-"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent.
-
-Does not belong here: reads through the S3 view, which are counted (`operations.s3.reads`).
-"""
+"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ def changes(
     """Changes of what is wanted in a branch or installation-wide (all with None), the last ones first: who, when,
     before and after."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = tx.changes(branch, limit, since=since, until=until)
-    return {"items": [_change(change) for change in found], "next": None}
+        entries = tx.changes(branch, limit, since=since, until=until)
+    return {"items": [_change(change) for change in entries], "next": None}
 
 
 def reads(
@@ -31,8 +28,8 @@ def reads(
 ) -> ReadsAnswer:
     """Reads of data in a branch, or in all with None, the last ones first."""
     with ctx.store.read(ctx.namespace) as tx:
-        found = tx.reads(branch, limit, since=since, until=until)
-    return {"items": [_read(read) for read in found], "next": None}
+        entries = tx.reads(branch, limit, since=since, until=until)
+    return {"items": [_read(read) for read in entries], "next": None}
 
 
 def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]) -> None:

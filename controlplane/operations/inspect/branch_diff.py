@@ -1,7 +1,6 @@
 """How two branches differ: texts of components, and datasets by partitions. Changes nothing.
 
 Partitions are compared by content, so a partition with the same rows is the same, wherever it is, and no file is read.
-Does not belong here: columns and rows of a dataset (`data_diff`).
 """
 
 from __future__ import annotations
@@ -27,34 +26,40 @@ SHOWN_PARTITIONS = 100
 SHOWN_LINES = 200  # of a component's text
 
 
-def difference(ctx: Context, one: str, other: str, *, after: str | None = None, limit: int = 100) -> BranchDifference:
+def difference(
+    ctx: Context, branch_before: str, other: str, *, after: str | None = None, limit: int = 100
+) -> BranchDifference:
     """From `one` to `other`: up to `limit` names of components and datasets after a name, in order."""
     with ctx.store.read(ctx.namespace) as tx:
-        has_moved = one != other and (is_pinned(tx, one) or is_pinned(tx, other))  # on one side alone, also in main
-        edited = {flow for branch in (one, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
+        has_moved = branch_before != other and (
+            is_pinned(tx, branch_before) or is_pinned(tx, other)
+        )  # on one side alone, also in main
+        edited = {flow for branch in (branch_before, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
         if has_moved:
-            edited |= _moved_texts(tx, one, other)
-        before, now = tx.revisions(one, edited), tx.revisions(other, edited)
-        texts = [found for flow in sorted(edited) for found in _components(flow, before.get(flow), now.get(flow))]
-        components = {_name(found): found for found in texts}
-        own = _own(tx, one) | _own(tx, other)
+            edited |= _moved_texts(tx, branch_before, other)
+        before, now = tx.revisions(branch_before, edited), tx.revisions(other, edited)
+        texts = [
+            component for flow in sorted(edited) for component in _components(flow, before.get(flow), now.get(flow))
+        ]
+        components = {_name(component): component for component in texts}
+        own = _own(tx, branch_before) | _own(tx, other)
         if has_moved:
-            own |= _moved_data(tx, one, other)
-        known = _declared(ctx, tx, one) | _declared(ctx, tx, other)
-        seen = {name for name in components.keys() | known if _sees(ctx, name)}
-        names = sorted(name for name in seen & (components.keys() | own) if after is None or name > after)
+            own |= _moved_data(tx, branch_before, other)
+        declared = _declared(ctx, tx, branch_before) | _declared(ctx, tx, other)
+        visible = {name for name in components.keys() | declared if _sees(ctx, name)}
+        names = sorted(name for name in visible & (components.keys() | own) if after is None or name > after)
         page = names[:limit]
-        shown = [name for name in page if name in own and name in known]
-        states, others = tx.states(one, shown), tx.states(other, shown)
+        shown = [name for name in page if name in own and name in declared]
+        states, others = tx.states(branch_before, shown), tx.states(other, shown)
         return {
-            "one": one,
+            "one": branch_before,
             "other": other,
             "components": [components[name] for name in page if name in components],
             "datasets": [
-                _dataset(tx, name, data_diff.comparable(tx, one, other, states.get(name), others.get(name)))
+                _dataset(tx, name, data_diff.comparable(tx, branch_before, other, states.get(name), others.get(name)))
                 for name in shown
             ],
-            "shared": len(known & seen - own),
+            "shared": len(declared & visible - own),
             "next": page[-1] if len(names) > limit else None,
         }
 
@@ -64,17 +69,17 @@ def _sees(ctx: Context, name: str) -> bool:
     return ctx.sees(name) if "." in name else may(ctx.principal, "view", dataflow=name)
 
 
-def _name(found: ComponentDifference) -> str:
-    return f"{found['dataflow']}.{found['component']}" if found["component"] else found["dataflow"]
+def _name(component: ComponentDifference) -> str:
+    return f"{component['dataflow']}.{component['component']}" if component["component"] else component["dataflow"]
 
 
 def _own(tx: Tx, branch: str) -> frozenset[str]:
     return frozenset() if branch == MAIN else tx.own_datasets(branch)
 
 
-def _moved_texts(tx: Tx, one: str, other: str) -> set[str]:
+def _moved_texts(tx: Tx, branch: str, other: str) -> set[str]:
     """Dataflows that are other in main than in a branch that was pinned before, though no branch edited them."""
-    before, now = tx.revisions(one), tx.revisions(other)
+    before, now = tx.revisions(branch), tx.revisions(other)
     return {flow for flow in before.keys() | now.keys() if _text(before.get(flow)) != _text(now.get(flow))}
 
 
@@ -82,8 +87,8 @@ def _text(revision: Revision | None) -> str | None:
     return None if revision is None else revision.text
 
 
-def _moved_data(tx: Tx, one: str, other: str) -> frozenset[str]:
-    before, now = tx.states(one), tx.states(other)
+def _moved_data(tx: Tx, branch: str, other: str) -> frozenset[str]:
+    before, now = tx.states(branch), tx.states(other)
     return frozenset(name for name in before.keys() | now.keys() if _root(before.get(name)) != _root(now.get(name)))
 
 
@@ -96,9 +101,9 @@ def _declared(ctx: Context, tx: Tx, branch: str) -> frozenset[str]:
     return frozenset(name for name, node in nodes.items() if not isinstance(node, Sink))
 
 
-def _components(flow: str, one: Revision | None, other: Revision | None) -> Iterator[ComponentDifference]:
+def _components(flow: str, revision: Revision | None, other: Revision | None) -> Iterator[ComponentDifference]:
     """Where a text cannot be taken apart, it differs as a whole."""
-    before, after = _parts(one), _parts(other)
+    before, after = _parts(revision), _parts(other)
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old is not None and new is not None and old.rstrip() == new.rstrip():
@@ -124,12 +129,12 @@ def _parts(revision: Revision | None) -> Mapping[str, str]:
 
 
 def _dataset(tx: Tx, name: str, sides: tuple[State | None, State | None]) -> DatasetDifference:
-    one, other = sides
-    changes = data_diff.changes_of(tx, one, other)
+    state_before, other = sides
+    changes = data_diff.changes_of(tx, state_before, other)
     kinds = [change.kind for change in changes]
-    rows = (other.rows if other else 0) - (one.rows if one else 0)
+    rows = (other.rows if other else 0) - (state_before.rows if state_before else 0)
     state: Literal["added", "removed", "changed", "equal"] = "changed" if changes else "equal"
-    if one is None:
+    if state_before is None:
         state = "added"
     if other is None:
         state = "removed"
@@ -141,6 +146,6 @@ def _dataset(tx: Tx, name: str, sides: tuple[State | None, State | None]) -> Dat
         "changed": kinds.count("changed"),
         "moved": kinds.count("moved"),
         "rows": rows,
-        "same_inputs": one is not None and other is not None and one.cut == other.cut,
+        "same_inputs": state_before is not None and other is not None and state_before.cut == other.cut,
         "partitions": [change.key for change in changes[:SHOWN_PARTITIONS]],
     }

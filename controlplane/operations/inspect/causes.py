@@ -1,7 +1,4 @@
-"""Why something will run, ran, or did not. Changes nothing.
-
-Does not belong here: how causes are read off plans and states (`core.explain`).
-"""
+"""Why something will run, ran, or did not. Changes nothing."""
 
 from __future__ import annotations
 
@@ -143,8 +140,8 @@ def _past_work(tx: Tx, branch: str, state: State, step: Change | None, partition
         return _work(tx, branch, state.dataset, state, partition)
     if step is None:
         return None
-    known = [step.newer] if step.older is None else [step.newer, step.older]
-    return work.of_states(tx, branch, state.dataset, [step.newer], known)[step.newer.seq]
+    states = [step.newer] if step.older is None else [step.newer, step.older]
+    return work.of_states(tx, branch, state.dataset, [step.newer], states)[step.newer.seq]
 
 
 def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:
@@ -153,7 +150,7 @@ def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str 
         return work.of_last_commits(tx, branch, [target])[target]
     entry = tree.lookup(tx, state.root, [partition]).get(partition) if state else None
     fragments = tx.fragments([entry.fragment]) if entry else {}
-    attempts = tx.find_past_attempts([one.attempt for one in fragments.values()])
+    attempts = tx.find_past_attempts([fragment.attempt for fragment in fragments.values()])
     return work.summary(list(attempts.values()), tx.past_costs(branch, [target]).get(target))
 
 
@@ -206,7 +203,7 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
 
 
 def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
-    """Of the present generation; where that is not known any more, of the last time that there was anything to do."""
+    """The cause of the present generation; where it is not kept, that of the last pass with work."""
     if top is not None:
         return top.cause
     return state.cause if state else None
@@ -225,7 +222,7 @@ def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) 
 
 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
-    """The demanded task that tells most: the partition's, or the first that failed."""
+    """The most telling demanded task: the partition's, or the first that failed."""
     match decision.step:
         case Compute() | Learn() | RunChecks() | Sync():
             demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)

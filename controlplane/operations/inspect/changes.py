@@ -1,7 +1,7 @@
 """Rows that were added to a dataset and removed from it between two generations. Changes nothing.
 
 Only files of partitions that differ are read. A partition whose rows are in another one now has moved, and is not read
-either. Does not belong here: comparing rows (the data plane); counting them for people (`data_diff`).
+either.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ ALL_ROWS = ChangesWish()
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """From generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the answer.
-    `wanted` is None where whoever asks has the answer already."""
+    """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the
+    answer. `wanted` is None where the caller has the answer already."""
 
     since: int
     until: int
@@ -91,12 +91,12 @@ def changes(
         )
         if is_known(content):
             return Changes(first, after.generation, content, None)
-        found = data_diff.changes_of(tx, before, after)
+        partitions = data_diff.changes_of(tx, before, after)
         is_read = partial(_is_read, condition, schema)
-        one = _files(tx, (c.before for c in found if c.reads_before), is_read)
-        other = _files(tx, (c.after for c in found if c.reads_after), is_read)
-    wanted = WantedChanges(
-        one,
+        files_before = _files(tx, (c.before for c in partitions if c.reads_before), is_read)
+        other = _files(tx, (c.after for c in partitions if c.reads_after), is_read)
+    request = WantedChanges(
+        files_before,
         other,
         schema,
         columns=chosen,
@@ -104,13 +104,13 @@ def changes(
         generation=after.generation,
         rendering=rendering,
     )
-    return Changes(first, after.generation, content, wanted)
+    return Changes(first, after.generation, content, request)
 
 
 def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:
-    kept = [entry for entry in entries if entry is not None]
-    fragments = known_fragments.of(tx, kept)
-    return tuple(file["path"] for entry in kept for file in fragments[entry.fragment].files if is_read(file))
+    present = [entry for entry in entries if entry is not None]
+    fragments = known_fragments.of(tx, present)
+    return tuple(file["path"] for entry in present for file in fragments[entry.fragment].files if is_read(file))
 
 
 def _is_read(condition: Condition | None, schema: Schema, file: FileEntry) -> bool:
@@ -120,8 +120,8 @@ def _is_read(condition: Condition | None, schema: Schema, file: FileEntry) -> bo
 
 def _schema(name: str, before: State | None, after: State) -> Schema:
     """The columns of now, of types that hold the values of both: rows of before are read as those of now."""
-    if taken := [column for column in COLUMNS if column in column_names(after.schema)]:
-        raise NotCompared(f"{name} has a column {taken[0]}, which changes are told by; read its records")
+    if reserved := [column for column in COLUMNS if column in column_names(after.schema)]:
+        raise NotCompared(f"{name} has a column {reserved[0]}, which changes are told by; read its records")
     if before is None:
         return after.schema
     common = common_columns(before.schema, after.schema)

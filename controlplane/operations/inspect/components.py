@@ -1,6 +1,6 @@
 """What components are and how they hang together, as pages show it: kinds, edges with modes, texts with places.
 
-Changes nothing. Does not belong here: how they stand (`overview`), and pictures.
+Changes nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from controlplane.operations.explore import graph
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """All that is declared in a branch, as compiled. `principal`: who is told of what it sees, and of no other."""
+class BranchComponents:
+    """All that is declared in a branch, as compiled. `principal`: answers contain what it may see, and nothing else."""
 
     desired: Desired
     principal: Principal = EVERYTHING
@@ -48,10 +48,10 @@ class Whole:
 
     def text_of(self, flow: str) -> DataflowText:
         """What a blueprint says of the whole; empty where it does not compile, and where not all of it is seen."""
-        found = self.desired.texts.get(flow)
-        if found is None or not may(self.principal, "view", dataflow=flow):
+        node_text = self.desired.texts.get(flow)
+        if node_text is None or not may(self.principal, "view", dataflow=flow):
             return {"description": "", "timezone": ""}
-        return {"description": found.blueprint.description, "timezone": found.blueprint.timezone}
+        return {"description": node_text.blueprint.description, "timezone": node_text.blueprint.timezone}
 
     def entries(self) -> list[ComponentEntry]:
         """All components, in order of their names."""
@@ -79,9 +79,9 @@ class Whole:
         }
 
 
-def whole(ctx: Context, branch: str) -> Whole:
+def of_branch(ctx: Context, branch: str) -> BranchComponents:
     with ctx.looking(branch) as (_, facts):
-        return Whole(facts.desired, ctx.principal)
+        return BranchComponents(facts.desired, ctx.principal)
 
 
 def _edges(node: Node) -> list[ComponentEdge]:

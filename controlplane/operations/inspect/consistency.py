@@ -1,7 +1,4 @@
-"""Which generations of a dataflow's datasets go together at a time. Changes nothing.
-
-Does not belong here: how they are found (`core.explain.consistency`), and reading their rows.
-"""
+"""Which generations of a dataflow's datasets go together at a time. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,20 +23,21 @@ from controlplane.ports.store import Tx
 def generations(
     ctx: Context, branch: str, dataflow: str, at: Moment | None = None, *, is_consistent: bool = False
 ) -> GenerationsAnswer:
-    """Of the datasets that the dataflow declares now. `at`: by then; now by default. `is_consistent`: the newest by
-    then that were made of the same sources. Raises NotFound, GenerationGone, NotConsistent."""
+    """Generations of the datasets that the dataflow declares now. `at`: the newest by then; by now by default.
+    `is_consistent`: the newest by then that were made of the same sources. Raises NotFound, GenerationGone,
+    NotConsistent."""
     with ctx.store.read(ctx.namespace) as tx:
         names = _datasets(ctx, tx, branch, dataflow)
-        found: Mapping[str, State | GenerationGone | None]
+        by_dataset: Mapping[str, State | GenerationGone | None]
         if is_consistent:
-            found = consistent(names, partial(_until, tx, branch, at))
+            by_dataset = consistent(names, partial(_until, tx, branch, at))
         else:
-            found = {name: _one(tx, branch, name, at) for name in names}
+            by_dataset = {name: _state_or_gone(tx, branch, name, at) for name in names}
         return {
             "dataflow": dataflow,
             "at": views.instant(tx.now() if at is None else at.milliseconds / 1000),
-            "consistent": agree(state for state in found.values() if isinstance(state, State)),
-            "items": [_item(name, state) for name, state in found.items()],
+            "consistent": agree(state for state in by_dataset.values() if isinstance(state, State)),
+            "items": [_item(name, state) for name, state in by_dataset.items()],
         }
 
 
@@ -52,18 +50,18 @@ def _datasets(ctx: Context, tx: Tx, branch: str, dataflow: str) -> list[str]:
     return [name for name in nodes.order if name.startswith(is_of) and not isinstance(nodes.nodes[name], Sink)]
 
 
-def _one(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:
+def _state_or_gone(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:
     try:
         return state_of(tx, branch, name, at)
     except NotFound:
         return None
-    except GenerationGone as gone:
-        return gone
+    except GenerationGone as error:
+        return error
 
 
 def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]:
     """The states of a dataset by then, newest first."""
-    newest = _one(tx, branch, name, at)
+    newest = _state_or_gone(tx, branch, name, at)
     if isinstance(newest, GenerationGone):
         raise newest
     if newest is not None:
@@ -73,10 +71,10 @@ def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]
 
 def _item(name: str, state: State | GenerationGone | None) -> DatasetGeneration:
     if not isinstance(state, State):
-        found: Literal["none", "gone"] = "none" if state is None else "gone"
+        presence: Literal["none", "gone"] = "none" if state is None else "gone"
         nothing: DatasetGeneration = {
             "dataset": name,
-            "found": found,
+            "found": presence,
             "generation": None,
             "at": None,
             "partitions": None,

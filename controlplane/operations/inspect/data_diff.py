@@ -1,7 +1,6 @@
 """How the data of one dataset differ between branches or generations: columns, partitions, rows. Changes nothing.
 
-Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended. Does not belong here:
-several datasets at once (`branch_diff`); reading files.
+Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended.
 """
 
 from __future__ import annotations
@@ -66,42 +65,49 @@ class _Sides:
     after: State | None
 
 
-def of_branches(ctx: Context, compare: CompareRows, one: str, other: str, dataset: str, wish: Wish) -> DataDifference:
+def of_branches(
+    ctx: Context, compare: CompareRows, first_branch: str, other: str, dataset: str, wish: Wish
+) -> DataDifference:
     """From `one` to `other`, at the newest states of both that were made from the same sources, where there are such.
 
     Raises NotFound where neither has the dataset, and NotCompared where rows cannot be compared.
     """
     with ctx.store.read(ctx.namespace) as tx:
-        before, after = (tx.states(branch, [dataset]).get(dataset) for branch in (one, other))
+        before, after = (tx.states(branch, [dataset]).get(dataset) for branch in (first_branch, other))
         if before is None and after is None:
-            raise NotFound(f"dataset {dataset} has no committed data in {one} or in {other}")
-        sides = _Sides(one, other, *comparable(tx, one, other, before, after))
-        found, files = _difference(tx, dataset, sides, wish)
-    return _with_rows(found, files, compare, wish)
+            raise NotFound(f"dataset {dataset} has no committed data in {first_branch} or in {other}")
+        sides = _Sides(first_branch, other, *comparable(tx, first_branch, other, before, after))
+        difference, files = _difference(tx, dataset, sides, wish)
+    return _with_rows(difference, files, compare, wish)
 
 
 def of_points(
-    ctx: Context, compare: CompareRows, branch: str, dataset: str, one: Point | None, other: Point | None, wish: Wish
+    ctx: Context,
+    compare: CompareRows,
+    branch: str,
+    dataset: str,
+    first_point: Point | None,
+    other: Point | None,
+    wish: Wish,
 ) -> DataDifference:
     """From one generation or time to another, by default the newest. Raises NotFound, GenerationGone, NotCompared."""
     with ctx.store.read(ctx.namespace) as tx:
-        before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (one, other))
-        found, files = _difference(tx, dataset, _Sides(branch, branch, before, after), wish)
-    return _with_rows(found, files, compare, wish)
+        before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other))
+        difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), wish)
+    return _with_rows(difference, files, compare, wish)
 
 
 def comparable(
-    tx: Tx, one: str, other: str, before: State | None, after: State | None
+    tx: Tx, branch: str, other: str, before: State | None, after: State | None
 ) -> tuple[State | None, State | None]:
-    """Of the newest states in two branches, or of recent ones of the same logic, the newest that were made from the
-    same sources; the newest of all where no such are kept. What arrived on one side alone so far is then no
-    difference."""
+    """Among the newest states in two branches, or recent ones of the same logic, the newest that were made from the
+    same sources; the newest of all where no such are kept. Arrivals on one side alone are then no difference."""
     if before is None or after is None or before.cut == after.cut:
         return before, after
-    by_cut = {_cut(state): state for state in reversed(list(_recent(tx, one, before)))}
+    by_cut = {_cut(state): state for state in reversed(list(_recent(tx, branch, before)))}
     for state in _recent(tx, other, after):
-        if (found := by_cut.get(_cut(state))) is not None:
-            return found, state
+        if (state_before := by_cut.get(_cut(state))) is not None:
+            return state_before, state
     return before, after
 
 
@@ -115,9 +121,9 @@ def _recent(tx: Tx, branch: str, newest: State) -> Iterator[State]:
     return (state for state in states if state.lineage == newest.lineage)
 
 
-def changes_of(tx: Tx, one: State | None, other: State | None) -> list[PartitionChange]:
+def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[PartitionChange]:
     """Partitions that differ, in order of their keys."""
-    before, after = (tree.EMPTY_ROOT if state is None else state.root for state in (one, other))
+    before, after = (tree.EMPTY_ROOT if state is None else state.root for state in (state_before, other))
     return [] if before == after else partition_changes(tree.diff(tx, before, after))
 
 
@@ -131,13 +137,13 @@ def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDi
     later = (change for change in changes if wish.after is None or change.key > wish.after)
     page = list(islice(later, wish.limit + 1))
     kinds = [change.kind for change in changes]
-    found: DataDifference = {
+    answer: DataDifference = {
         "dataset": dataset,
         "one": _side(sides.one, before),
         "other": _side(sides.other, after),
         "state": _state(before, after, is_equal=not changes and not _differ(columns)),
         "same_inputs": before is not None and after is not None and before.cut == after.cut,
-        "columns": _told(columns),
+        "columns": _columns_difference(columns),
         "added": kinds.count("added"),
         "removed": kinds.count("removed"),
         "changed": kinds.count("changed"),
@@ -148,7 +154,7 @@ def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDi
         "next": page[wish.limit - 1].key if len(page) > wish.limit else None,
     }
     files = None if wish.timeout_s is None else _files(tx, dataset, changes, columns, wish)
-    return found, files
+    return answer, files
 
 
 def _state(before: State | None, after: State | None, *, is_equal: bool) -> Kind:
@@ -161,10 +167,10 @@ def _state(before: State | None, after: State | None, *, is_equal: bool) -> Kind
 
 def _columns(before: State | None, after: State | None) -> CommonColumns:
     """A side without data has the columns of the other one."""
-    one, other = before or after, after or before
-    assert one is not None
+    first, other = before or after, after or before
+    assert first is not None
     assert other is not None
-    return common_columns(one.schema, other.schema)
+    return common_columns(first.schema, other.schema)
 
 
 def _differ(columns: CommonColumns) -> bool:
@@ -172,9 +178,11 @@ def _differ(columns: CommonColumns) -> bool:
 
 
 def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: CommonColumns, wish: Wish) -> ComparedFiles:
-    known = [field["name"] for field in columns.schema["fields"]]
-    if unknown := [name for name in wish.key if name not in known]:
-        raise NotCompared(f"{dataset} has no column {', '.join(unknown)} on both sides; they share {', '.join(known)}")
+    shared_names = [field["name"] for field in columns.schema["fields"]]
+    if unknown := [name for name in wish.key if name not in shared_names]:
+        raise NotCompared(
+            f"{dataset} has no column {', '.join(unknown)} on both sides; they share {', '.join(shared_names)}"
+        )
     before = [c.before for c in changes if c.before is not None and c.reads_before]
     after = [c.after for c in changes if c.after is not None and c.reads_after]
     rows = sum(entry.content.rows for entry in (*before, *after))
@@ -183,18 +191,20 @@ def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: Common
             f"{rows:,} rows are in partitions that differ, more than {MOST_ROWS:,}; compare one partition"
         )
     fragments = known_fragments.of(tx, (*before, *after))
-    one, other = (
+    files_before, other = (
         [file["path"] for entry in entries for file in fragments[entry.fragment].files] for entries in (before, after)
     )
-    return ComparedFiles(one, other, columns.schema, wish.key)
+    return ComparedFiles(files_before, other, columns.schema, wish.key)
 
 
-def _with_rows(found: DataDifference, files: ComparedFiles | None, compare: CompareRows, wish: Wish) -> DataDifference:
+def _with_rows(
+    difference: DataDifference, files: ComparedFiles | None, compare: CompareRows, wish: Wish
+) -> DataDifference:
     if files is None or wish.timeout_s is None:
-        return found
+        return difference
     if not files.before and not files.after:
-        return {**found, "row_changes": NO_ROWS}
-    return {**found, "row_changes": compare(files, timeout_s=wish.timeout_s)}
+        return {**difference, "row_changes": NO_ROWS}
+    return {**difference, "row_changes": compare(files, timeout_s=wish.timeout_s)}
 
 
 def _side(branch: str, state: State | None) -> DataSide:
@@ -209,7 +219,7 @@ def _side(branch: str, state: State | None) -> DataSide:
     }
 
 
-def _told(columns: CommonColumns) -> ColumnsDifference:
+def _columns_difference(columns: CommonColumns) -> ColumnsDifference:
     return {
         "added": list(columns.added),
         "removed": list(columns.removed),

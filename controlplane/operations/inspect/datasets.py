@@ -1,7 +1,4 @@
-"""One dataset: its state, partitions, generations and checks. Changes nothing.
-
-Does not belong here: why it is as it is (`causes`); its rows (`records`).
-"""
+"""One dataset: its state, partitions, generations and checks. Changes nothing."""
 
 from __future__ import annotations
 
@@ -57,16 +54,16 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         if isinstance(node, Sink):
             return views.target(decision, facts.target(name), node)
         published = SeenTables.of_branch(tx, branch, [name]).of(state)
-        found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+        answer = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
         if (held := facts.holds().get(name)) is not None:
-            found["hold"] = views.hold(held)
+            answer["hold"] = views.hold(held)
         if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
-            found["freshness"] = fresh
-        add_feeds(found, node, state, offers_of(facts))
+            answer["freshness"] = fresh
+        add_feeds(answer, node, state, offers_of(facts))
         if (own := branches.own_datasets(tx, branch)) is not None:
-            found["own"] = name in own
+            answer["own"] = name in own
         return {
-            **found,
+            **answer,
             "namespace": ctx.namespace,
             "schema": cast("SparkSchema", state.schema) if state else None,
             "description": description_of(node),
@@ -143,7 +140,7 @@ def history(
         took = work.of_states(facts.tx, branch, name, shown, states)
         counting = Counting(Counted(facts.nodes), most_reads)  # neighbours have roots in common: planning keeps them
         of_past = generations.Earlier.of(facts.tx, counting, branch, name, states, is_all=is_all)
-        told = {s.seq: of_past.told(s) for s in shown}
+        accounts = {s.seq: of_past.account_of(s) for s in shown}
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,
@@ -153,9 +150,9 @@ def history(
             "partitions": s.partitions,
             "rows": s.rows,
             "root": s.root.hex(),
-            "same_as": told[s.seq].same_as,
-            "changes": told[s.seq].changes,
-            "actor": told[s.seq].actor,
+            "same_as": accounts[s.seq].same_as,
+            "changes": accounts[s.seq].changes,
+            "actor": accounts[s.seq].actor,
             "work": took[s.seq],
         }
         for s in shown
@@ -180,21 +177,21 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
     rows that did not become one, because an expectation failed."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
-        found = facts.state(name) if point is None else state_of(tx, branch, name, point)
-        key = _record_key(branch, name, found)
+        state = facts.state(name) if point is None else state_of(tx, branch, name, point)
+        key = _record_key(branch, name, state)
         memos = tx.memos([key])
-    answer = _checks(decision, found, memos.get(key))
+    answer = _checks(decision, state, memos.get(key))
     return answer if point is None else {**answer, "rejected": []}
 
 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
     """The same of the newest generation of each dataset, where there is something to tell, in order of names."""
     with ctx.looking(branch) as (plan, facts):
-        seen = [d for d in plan.decisions if ctx.sees(d.dataset)]
-        states = {d.dataset: facts.state(d.dataset) for d in seen}
+        visible = [d for d in plan.decisions if ctx.sees(d.dataset)]
+        states = {d.dataset: facts.state(d.dataset) for d in visible}
         keys = {name: _record_key(branch, name, state) for name, state in states.items()}
         memos = facts.tx.memos(keys.values())
-    decisions = sorted(seen, key=lambda d: d.dataset)
+    decisions = sorted(visible, key=lambda d: d.dataset)
     every = [_checks(d, states[d.dataset], memos.get(keys[d.dataset])) for d in decisions]
     return [answer for answer in every if answer["items"] or answer["rejected"]]
 

@@ -1,8 +1,4 @@
-"""Read components of a branch that follow feeds, and how they stand. Changes nothing.
-
-Does not belong here: who reads a feed that we offer (`operations.feeds.readers`), and what is offered to us
-(`operations.desired.feeds`).
-"""
+"""Read components of a branch that follow feeds, and how they stand. Changes nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +13,13 @@ def reading(ctx: Context, branch: str) -> list[FeedReading]:
     with ctx.looking(branch) as (plan, facts):
         nodes = facts.desired.nodes
         following = {d.dataset: node.feed for d in plan.decisions if isinstance(node := nodes[d.dataset], Source)}
-        seen = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}
-        decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in seen))
-        found: list[FeedReading] = []
+        visible_feeds = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}
+        decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in visible_feeds))
+        readings: list[FeedReading] = []
         for decision in decisions:
-            feed, state = seen[decision.dataset], facts.state(decision.dataset)
+            feed, state = visible_feeds[decision.dataset], facts.state(decision.dataset)
             error = decision.error
-            found.append(
+            readings.append(
                 {
                     "dataset": decision.dataset,
                     "namespace": feed.namespace,
@@ -33,4 +29,4 @@ def reading(ctx: Context, branch: str) -> list[FeedReading]:
                     "reason": error["message"] if error else decision.reason or None,
                 }
             )
-    return sorted(found, key=lambda one: one["dataset"])
+    return sorted(readings, key=lambda reading_entry: reading_entry["dataset"])

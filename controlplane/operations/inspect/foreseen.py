@@ -1,7 +1,4 @@
-"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing.
-
-Does not belong here: doing it (`desired.controls`), and the plan of an edit (`overview`).
-"""
+"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing."""
 
 from __future__ import annotations
 
@@ -25,20 +22,23 @@ UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
 
 
 def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> ForeseenWish:
-    """Of datasets, copies and dataflows by their names. Raises NotFound."""
+    """The expected effect of a request on datasets, copies and dataflows, by their names. Raises NotFound."""
     with ctx.looking(branch) as (plan, facts):
         look = _Look.of(ctx, plan, facts, wish, names)
         items = [look.item(name) for name in names]
         meant = set(look.members)
         behind = facts.desired.graph.downstream(meant) - meant
         readers = [name for name in behind if ctx.sees(name)]
-    tasks, seconds = sum(one["tasks"] for one in items), [one["seconds"] for one in items]
-    known = [one for one in seconds if one is not None]
+    tasks, seconds = (
+        sum(foreseen_item["tasks"] for foreseen_item in items),
+        [foreseen_item["seconds"] for foreseen_item in items],
+    )
+    known_seconds = [foreseen_item for foreseen_item in seconds if foreseen_item is not None]
     return {
         "wish": wish,
         "items": items,
         "tasks": tasks,
-        "seconds": round(sum(known), 1) if known else None,
+        "seconds": round(sum(known_seconds), 1) if known_seconds else None,
         "readers": len(readers),
     }
 
@@ -57,22 +57,22 @@ class _Look:
 
     @classmethod
     def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, wish: Wish, names: Sequence[str]) -> _Look:
-        wanted = {member for name in names for member in _members(facts, name)}
-        chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in wanted))
+        members = {member for name in names for member in _members(facts, name)}
+        chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in members))
         tasks = facts.tx.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
-        costs = facts.tx.past_costs(facts.branch, sorted(wanted)) if wish == "compute-again" else {}
+        costs = facts.tx.past_costs(facts.branch, sorted(members)) if wish == "compute-again" else {}
         paused = facts.tx.paused(facts.branch)
         return cls(
             facts, wish, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
         )
 
     def item(self, name: str) -> ForeseenItem:
-        own = [self.members[one] for one in _members(self.facts, name) if one in self.members]
+        own = [self.members[member] for member in _members(self.facts, name) if member in self.members]
         state = own[0].status if len(own) == 1 else None
-        tasks, seconds, sentence = self._told(name, own)
+        tasks, seconds, sentence = self._forecast(name, own)
         return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
 
-    def _told(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
+    def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         """Tasks, what they took before, and in words; no tasks and nothing is to be done go together."""
         match self.wish:
             case "pause":
@@ -87,36 +87,36 @@ class _Look:
                 assert_never(self.wish)
 
     def _pause(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        if own and all(one.status == "paused" for one in own):
+        if own and all(decision.status == "paused" for decision in own):
             return 0, None, "it is paused already"
-        count = sum(self._count(one.dataset, UNDER_WAY) for one in own)
+        count = sum(self._count(decision.dataset, UNDER_WAY) for decision in own)
         what = f"; {_tasks(count)} of it {'is' if count == 1 else 'are'} taken back" if count else ""
         return count, None, f"nothing more of it is begun{what}; what is committed stays readable"
 
     def _resume(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        resting = [one for one in own if one.status in ("paused", "held")]
+        resting = [decision for decision in own if decision.status in ("paused", "held")]
         if not resting:
             return 0, None, "it is not paused: nothing changes"
-        still = {by for one in resting if (by := self._still(one.dataset, name)) is not None}
+        still = {by for decision in resting if (by := self._still(decision.dataset, name)) is not None}
         if still:
             return 0, None, f"some or all of it stays paused, by {', '.join(sorted(still))}"
-        held = sum(one.status == "held" for one in resting)
+        held = sum(decision.status == "held" for decision in resting)
         if held:
             return 0, None, "it leaves the rows that it was rolled back to, and follows its inputs again"
         return 0, None, "it goes on from where it was"
 
     def _still(self, dataset: str, name: str) -> str | None:
         """What else than a pause of `name` keeps it paused."""
-        lifted = {one for one in self.paused if name in (one, one.partition(".")[0])}
+        lifted = {name_paused for name_paused in self.paused if name in (name_paused, name_paused.partition(".")[0])}
         if self.facts.desired.nodes[dataset].component.paused:
             return "its blueprint"
         return min(paused_by(dataset) & (self.paused - lifted), default=None)
 
     def _retry(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        names = {one.dataset for one in own}
+        names = {decision.dataset for decision in own}
         above = self.facts.desired.graph.upstream(names) - names
-        seen = [one for one in above if may(self.principal, "view", dataset=one)]
-        count, upstream = (sum(self._count(one, ("failed",)) for one in some) for some in (names, seen))
+        visible = [decision for decision in above if may(self.principal, "view", dataset=decision)]
+        count, upstream = (sum(self._count(decision, ("failed",)) for decision in some) for some in (names, visible))
         if not count + upstream:
             return 0, None, "no task of it, or of what it reads, failed: only listings that failed are made again"
         beside = f", {upstream} of them of what it reads" if upstream else ""
@@ -127,7 +127,9 @@ class _Look:
         )
 
     def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        made = [one.dataset for one in own if not isinstance(self.facts.desired.nodes[one.dataset], Sink)]
+        made = [
+            decision.dataset for decision in own if not isinstance(self.facts.desired.nodes[decision.dataset], Sink)
+        ]
         if not made:
             return 0, None, "a copy is not computed: it follows its dataset"
         states = [(name, state) for name in made if (state := self.facts.state(name)) is not None]
@@ -144,7 +146,7 @@ class _Look:
 
 
 def _members(facts: StoreSnapshot, name: str) -> list[str]:
-    """Of a dataflow all that it has. Raises NotFound."""
+    """The datasets and copies of a name; for a dataflow all of its own. Raises NotFound."""
     try:
         return targeted(facts.desired, name)
     except NotFound:

@@ -1,7 +1,7 @@
 """How old the newest data of datasets is, where their components expect something of it (`freshness`).
 
 The age is the time since the commit of the first state with the present root: states that changed nothing make no data
-newer. Does not belong here: listings that are behind (`lateness`), who is told (alerts).
+newer.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
 def expecting(nodes: Desired, datasets: Iterable[str]) -> dict[str, float]:
     """Those of these datasets that are to be fresh, with the age that they may have. Rows that are taken out of a
     dataset are not expected to come at all."""
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for name in datasets:
         node = nodes.nodes[name]
         if isinstance(node, Sink) or node.output:
             continue
         if node.component.freshness_s is not None:
-            found[name] = node.component.freshness_s
-    return found
+            limits[name] = node.component.freshness_s
+    return limits
 
 
 def of_datasets(
@@ -76,9 +76,9 @@ def of_datasets(
     """By dataset. One without data is measured from when its dataflow was last applied."""
     if not limits:
         return {}
-    known, now = {name: states[name] for name in limits if name in states}, tx.now()
-    times = changes.times(tx, branch, known)
-    empty = {name.partition(".")[0] for name in limits if name not in known}
+    committed, now = {name: states[name] for name in limits if name in states}, tx.now()
+    times = changes.times(tx, branch, committed)
+    empty = {name.partition(".")[0] for name in limits if name not in committed}
     declared = {flow: revision.at for flow, revision in tx.revisions(branch, empty).items()} if empty else {}
     return {
         name: _freshness(limit, times[name], now) if name in times else _empty(limit, declared, name, now)
@@ -87,12 +87,12 @@ def of_datasets(
 
 
 def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, DatasetFreshness]:
-    """Of those of these datasets that are to be fresh."""
+    """The freshness of these datasets, where they declare a limit."""
     return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, Changes())
 
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
-    """Of all datasets that the actor sees and that are to be fresh, in order of names."""
+    """The freshness of all datasets with a limit that the actor sees, in order of names."""
     with ctx.looking(branch) as (plan, facts):
         ages = of_snapshot(facts, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
     return [{"dataset": name, **ages[name]} for name in sorted(ages)]
@@ -116,8 +116,8 @@ def _freshness(limit: float, at: float, now: float) -> DatasetFreshness:
 def _empty(limit: float, declared: Mapping[str, float], name: str, now: float) -> DatasetFreshness:
     waited = max(0.0, now - declared.get(name.partition(".")[0], now))
     is_late = waited > limit
-    told = f"it has no data, {in_words(waited)} after its dataflow was applied, which is more than {in_words(limit)}"
-    return {"limit_s": limit, "age_s": None, "at": None, "late": is_late, "reason": told if is_late else None}
+    reason = f"it has no data, {in_words(waited)} after its dataflow was applied, which is more than {in_words(limit)}"
+    return {"limit_s": limit, "age_s": None, "at": None, "late": is_late, "reason": reason if is_late else None}
 
 
 def in_words(seconds: float) -> str:
@@ -128,6 +128,6 @@ def in_words(seconds: float) -> str:
         (MINUTE_S, "min", 1, "s"),
     ):
         if seconds >= (2 * DAY_S if size == DAY_S else size):
-            whole, rest = divmod(ceil(seconds / part), size // part)
-            return f"{whole} {name}" + (f" {rest} {part_name}" if rest else "")
+            count, rest = divmod(ceil(seconds / part), size // part)
+            return f"{count} {name}" + (f" {rest} {part_name}" if rest else "")
     return f"{ceil(seconds)} s"

@@ -1,7 +1,4 @@
-"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it.
-
-Does not belong here: pages of generations (`datasets`), and what their work took (`work`).
-"""
+"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ CHANGES_READ: Final = 1_000  # audited ones
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Account:
     """`same_as`: a generation. None: nothing is known, or there is none."""
 
     same_as: int | None
@@ -42,20 +39,20 @@ class Earlier:
         cls, tx: Tx, counting: Counting, branch: str, name: str, states: Sequence[State], *, is_all: bool
     ) -> Earlier:
         """`states`: of a page. `is_all`: no earlier ones are kept."""
-        more = () if is_all or not states else tx.history(branch, name, SEARCHED_STATES, states[-1].seq)
+        older = () if is_all or not states else tx.history(branch, name, SEARCHED_STATES, states[-1].seq)
         flow = name.partition(".")[0]
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch, [flow]))
-        return cls([*states, *more], counting, audit)
+        return cls([*states, *older], counting, audit)
 
-    def told(self, state: State) -> Told:
-        """Of the first state of a generation."""
-        earlier = [one for one in self.states if one.seq < state.seq]
+    def account_of(self, state: State) -> Account:
+        """The account of the first state of a generation."""
+        earlier = [other for other in self.states if other.seq < state.seq]
         before = earlier[0] if earlier else None
-        same = (one.generation for one in earlier if (one.root, one.schema) == (state.root, state.schema))
+        same = (other.generation for other in earlier if (other.root, other.schema) == (state.root, state.schema))
         changes = None
         if before is not None or state.seq == 1:
             changes = self.counting.between(tree.EMPTY_ROOT if before is None else before.root, state.root)
-        return Told(next(same, None), changes, self._actor(state, before))
+        return Account(next(same, None), changes, self._actor(state, before))
 
     def _actor(self, state: State, before: State | None) -> str | None:
         """Who applied its code, where that is what made it; or who asked for it."""

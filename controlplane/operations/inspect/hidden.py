@@ -1,4 +1,4 @@
-"""Which names there are that somebody must not see. Does not belong here: taking them out of answers (`core.veil`)."""
+"""Which names there are that somebody must not see."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
 
 
 def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
-    """Of dataflows and of their components."""
-    found = set[str]()
+    """The names of dataflows and of their components."""
+    hidden_names = set[str]()
     for branch in branches:
-        found |= {*tx.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
-    return found
+        hidden_names |= {*tx.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
+    return hidden_names
 
 
 def veiled(ctx: Context, branches: Iterable[str]) -> Context:
@@ -49,21 +49,21 @@ def veiled(ctx: Context, branches: Iterable[str]) -> Context:
     return replace(ctx, veil=veil_of(ctx, branches)) if ctx.principal.within else ctx
 
 
-def seen(ctx: Context, answer: T) -> T:
+def visible(ctx: Context, answer: T) -> T:
     """An answer as the actor may see it. Raises NotFound for what is about something hidden."""
     if ctx.veil is None:
         return answer
-    found = ctx.veil.over(cast("JsonValue", answer))
-    if found is None and answer is not None:
+    redacted = ctx.veil.over(cast("JsonValue", answer))
+    if redacted is None and answer is not None:
         raise NotFound("there is nothing of this name")
-    return cast("T", found)
+    return cast("T", redacted)
 
 
-def problem(ctx: Context, found: ProblemDetail, sent: str) -> ProblemDetail:
+def problem(ctx: Context, detail: ProblemDetail, sent: str) -> ProblemDetail:
     """In words that the actor may see. `sent`: the text that it is a problem of, whose names the actor knows."""
     if ctx.veil is None:
-        return found
-    return cast("ProblemDetail", problem_over(ctx.veil, cast("JsonObject", found), sent))
+        return detail
+    return cast("ProblemDetail", problem_over(ctx.veil, cast("JsonObject", detail), sent))
 
 
 def words(ctx: Context, text: str, sent: str = "") -> str:

@@ -1,7 +1,4 @@
-"""How late listings are: behind the period that their component asks for, or never done since it was declared.
-
-Does not belong here: when to list (listings).
-"""
+"""How late listings are: behind the period that their component asks for, or never done since it was declared."""
 
 from __future__ import annotations
 
@@ -24,21 +21,21 @@ def of_sources(
     sources = list(nodes)
     if not sources:
         return {}
-    known, paused, now = tx.listings(n.listing for n in sources), tx.paused(branch), tx.now()
+    listings, paused, now = tx.listings(n.listing for n in sources), tx.paused(branch), tx.now()
     is_listed = not is_pinned(tx, branch)
     began = {a.dataset: a.at for a in tx.attempts().values() if a.kind == "list"}
-    found: dict[str, ListingLateness] = {}
+    by_dataset: dict[str, ListingLateness] = {}
     for node in sources:
         is_expected = is_listed and not node.output and not is_paused(node, paused)
-        due = _due(node, known.get(node.listing), declared) if is_expected else None
-        found[node.dataset] = {
-            "at": views.when(known[node.listing].at) if node.listing in known else None,
+        due = _due(node, listings.get(node.listing), declared) if is_expected else None
+        by_dataset[node.dataset] = {
+            "at": views.when(listings[node.listing].at) if node.listing in listings else None,
             "due": views.when(due),
             "since": views.when(began.get(node.dataset)),
             "refresh_s": node.read.refresh_s,
             "behind_s": 0.0 if due is None else round(max(0.0, now - due), 3),
         }
-    return found
+    return by_dataset
 
 
 def _due(node: Source, listing: Listing | None, declared: Mapping[str, float]) -> float | None:

@@ -1,7 +1,6 @@
 """Where the columns and partitions of a dataset come from, and what depends on them. Changes nothing.
 
-Column lineage is that of present code; for a generation of earlier code, of that code. Does not belong here: how it is
-found (`core.lineage`), why something was computed (`causes`).
+Column lineage is that of present code; for a generation of earlier code, of that code.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ _PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Of a dataset: a column (all of them by default), a partition, a generation or time (the newest state by default).
-    `object`: a source object of a read component, in place of a partition."""
+class LineageRequest:
+    """The lineage of a dataset: a column (all of them by default), a partition, a generation or time (the newest
+    state by default). `object`: a source object of a read component, in place of a partition."""
 
     dataset: str
     column: str | None = None
@@ -66,14 +65,14 @@ class Asked:
     limit: int = SHOWN_LINKS
 
 
-def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = None) -> LineageAnswer:
+def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStore | None = None) -> LineageAnswer:
     """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
     with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
         present = desired(tx, branch, namespace=ctx.namespace)
-        if asked.dataset not in present.nodes:
-            raise no_dataset(branch, asked.dataset, filter(ctx.sees, present.nodes))
+        if request.dataset not in present.nodes:
+            raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx)
-        return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
+        return _Telling(ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -94,37 +93,37 @@ class _Telling:
     namespace: str
     tx: Tx
     branch: str
-    asked: Asked
+    request: LineageRequest
     present: Desired
     nodes: tree.NodeStore
     lake: ObjectStore | None
 
     def answer(self) -> LineageAnswer:
-        asked, notes = self.asked, list[str]()
+        request, notes = self.request, list[str]()
         state = self._state()
         code = self._code(state, notes)
         readers = self._readers(code, notes)
-        known = stored_facts(self.tx, self.branch, code, [asked.dataset, *readers])
-        lineages = Lineages(code, known)
-        lineages.prepare([asked.dataset, *readers])
+        facts = stored_facts(self.tx, self.branch, code, [request.dataset, *readers])
+        lineages = Lineages(code, facts)
+        lineages.prepare([request.dataset, *readers])
         chosen = self._columns(lineages)
-        found = self._links(lineages, chosen, readers)
-        parts = list(self._parts(code, known, state, notes))
-        left = max(len(found.datasets), len(parts)) - asked.limit
+        link_set = self._links(lineages, chosen, readers)
+        parts = list(self._parts(code, facts, state, notes))
+        left = max(len(link_set.datasets), len(parts)) - request.limit
         if left > 0:
             notes.append(f"{left} more components are on the way")
         return {
-            "dataset": asked.dataset,
-            "partition": asked.partition,
+            "dataset": request.dataset,
+            "partition": request.partition,
             "columns": chosen,
-            "direction": asked.direction,
+            "direction": request.direction,
             "provenance": None if state is None else self._provenance(state),
-            "components": [self._component(lineages, name) for name in islice(found.datasets, asked.limit)],
-            "links": [_link(one) for one in found.links],
-            "more": found.more,
-            "partitions": [self._shown(one) for one in parts[: asked.limit]],
-            "objects": list(self._objects(code, parts)) if asked.direction == "upstream" else [],
-            "facet": facet(lineages.of(asked.dataset), f"headgate://{self.namespace}/{self.branch}"),
+            "components": [self._component(lineages, name) for name in islice(link_set.datasets, request.limit)],
+            "links": [_link(shown_part) for shown_part in link_set.links],
+            "more": link_set.more,
+            "partitions": [self._shown(shown_part) for shown_part in parts[: request.limit]],
+            "objects": list(self._objects(code, parts)) if request.direction == "upstream" else [],
+            "facet": facet(lineages.of(request.dataset), f"headgate://{self.namespace}/{self.branch}"),
             "notes": notes,
         }
 
@@ -132,44 +131,44 @@ class _Telling:
 
     def _state(self) -> State | None:
         """None where nothing was committed, or for a write component."""
-        asked = self.asked
-        if asked.point is not None:
-            return state_of(self.tx, self.branch, asked.dataset, asked.point)
-        state = self.tx.states(self.branch, [asked.dataset]).get(asked.dataset)
-        if state is None and asked.partition is not None:
-            raise NotFound(f"dataset {asked.dataset} has no committed data yet")
+        request = self.request
+        if request.point is not None:
+            return state_of(self.tx, self.branch, request.dataset, request.point)
+        state = self.tx.states(self.branch, [request.dataset]).get(request.dataset)
+        if state is None and request.partition is not None:
+            raise NotFound(f"dataset {request.dataset} has no committed data yet")
         return state
 
     def _code(self, state: State | None, notes: list[str]) -> Desired:
         """Present code; with the dataflow as it was where the generation is of other code."""
-        if state is None or self.asked.point is None:
+        if state is None or self.request.point is None:
             return self.present
         return part_views.code_of(self.tx, self.namespace, self.branch, self.present, state, notes)
 
     def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
-        if self.asked.direction == "upstream":
+        if self.request.direction == "upstream":
             return []
-        below = code.graph.downstream({self.asked.dataset})
+        below = code.graph.downstream({self.request.dataset})
         if len(below) > MOST_COMPONENTS:
             notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
         return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
 
     def _columns(self, lineages: Lineages) -> list[str]:
-        wanted, own = self.asked.column, lineages.of(self.asked.dataset)
-        if wanted is None:
+        name, own = self.request.column, lineages.of(self.request.dataset)
+        if name is None:
             return list(own.fields)
-        column = own.column(wanted)
+        column = own.column(name)
         if column is None:
             there = ", ".join(list(own.fields)[:12]) or "none that is known yet"
-            raise NotFound(f"dataset {self.asked.dataset} has no column {wanted!r}; there is {there}")
+            raise NotFound(f"dataset {self.request.dataset} has no column {name!r}; there is {there}")
         return [column]
 
     def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> Links:
-        asked = self.asked
-        if asked.direction == "upstream":
-            return links_of.upstream(lineages, asked.dataset, chosen, asked.limit)
-        return links_of.downstream(lineages, readers, asked.dataset, chosen, asked.limit)
+        request = self.request
+        if request.direction == "upstream":
+            return links_of.upstream(lineages, request.dataset, chosen, request.limit)
+        return links_of.downstream(lineages, readers, request.dataset, chosen, request.limit)
 
     def _component(self, lineages: Lineages, dataset: str) -> LineageComponent:
         of, node = lineages.of(dataset), lineages.desired.nodes[dataset]
@@ -184,48 +183,50 @@ class _Telling:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def _parts(self, code: Desired, known: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
-        asked, nodes = self.asked, self.nodes
+    def _parts(self, code: Desired, facts: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
+        request, nodes = self.request, self.nodes
         if state is None:
             return
-        if asked.partition is not None and asked.partition not in tree.lookup(nodes, state.root, [asked.partition]):
-            raise NotFound(f"dataset {asked.dataset} has no partition {asked.partition!r}")
-        if asked.direction == "upstream":
-            yield from parts_of.upstream(code, nodes, self._kept, state, asked.partition)
+        if request.partition is not None and request.partition not in tree.lookup(
+            nodes, state.root, [request.partition]
+        ):
+            raise NotFound(f"dataset {request.dataset} has no partition {request.partition!r}")
+        if request.direction == "upstream":
+            yield from parts_of.upstream(code, nodes, self._kept, state, request.partition)
             return
-        keys = None if asked.partition is None else frozenset((asked.partition,))
-        if asked.object is not None:
-            keys = self._holding(code, known, asked.object)
-            notes.append(f"{asked.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
-        yield from parts_of.downstream(code, nodes, known.states, asked.dataset, keys)
+        keys = None if request.partition is None else frozenset((request.partition,))
+        if request.object is not None:
+            keys = self._holding(code, facts, request.object)
+            notes.append(f"{request.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
+        yield from parts_of.downstream(code, nodes, facts.states, request.dataset, keys)
 
     def _kept(self, dataset: str, root: bytes) -> State | None:
         states = islice(kept_states(self.tx, self.branch, dataset), SEARCHED_STATES)
         return next((state for state in states if state.root == root), None)
 
-    def _holding(self, code: Desired, known: StoredFacts, uri: str) -> frozenset[str]:
+    def _holding(self, code: Desired, facts: StoredFacts, uri: str) -> frozenset[str]:
         """The partitions of the read component that an object is in."""
-        node = code.nodes[self.asked.dataset]
-        listing = known.listing(node.listing) if isinstance(node, Source) else None
+        node = code.nodes[self.request.dataset]
+        listing = facts.listing(node.listing) if isinstance(node, Source) else None
         if not isinstance(node, Source) or listing is None or listing.root is None:
-            raise NotFound(f"{self.asked.dataset} is no read component with a listing: only such have source objects")
+            raise NotFound(f"{self.request.dataset} is no read component with a listing: only such have source objects")
         keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
         while page := list(islice(searched, _PAGE)):
             there = self.tx.partitions_of({node.listing: page})[node.listing]
-            found = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
-            if found:
-                return frozenset(found)
+            holding = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
+            if holding:
+                return frozenset(holding)
         raise NotFound(f"the last listing of {node.location} has no object {uri!r}")
 
     def _shown(self, parts: Parts) -> LineagePartitions:
         return part_views.partitions(self.nodes, parts)
 
     def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
-        for one in parts:
-            node = code.nodes.get(one.dataset)
-            if isinstance(node, Source) and one.state is not None and OBJECTS in one.state.inputs:
-                yield part_views.objects(self.tx, self.nodes, node, one.keys, one.state.inputs[OBJECTS].root)
+        for part in parts:
+            node = code.nodes.get(part.dataset)
+            if isinstance(node, Source) and part.state is not None and OBJECTS in part.state.inputs:
+                yield part_views.objects(self.tx, self.nodes, node, part.keys, part.state.inputs[OBJECTS].root)
 
     # --- provenance -------------------------------------------------------------------------------
 
@@ -233,8 +234,8 @@ class _Telling:
         tx, flow = self.tx, state.dataset.partition(".")[0]
         audit = Audit(tx.changes(self.branch, CHANGES_READ), tx.revisions(self.branch))
         attempt, versions = None, None
-        if self.asked.partition is not None:
-            entry = tree.lookup(self.nodes, state.root, [self.asked.partition]).get(self.asked.partition)
+        if self.request.partition is not None:
+            entry = tree.lookup(self.nodes, state.root, [self.request.partition]).get(self.request.partition)
             fragment = tx.fragments([entry.fragment]).get(entry.fragment) if entry else None
             if fragment is not None:
                 attempt = fragment.attempt
@@ -255,20 +256,20 @@ class _Telling:
             return None
         prefix = files[0].partition(f"/{attempt}/")[0]
         try:
-            found = json.loads(self.lake.read(f"{prefix}/{attempt}/{MANIFEST}"))
+            manifest = json.loads(self.lake.read(f"{prefix}/{attempt}/{MANIFEST}"))
         except (NotFound, OSError, ValueError, RecursionError):
             return None
-        versions = found.get("versions") if isinstance(found, Mapping) else None
+        versions = manifest.get("versions") if isinstance(manifest, Mapping) else None
         if not isinstance(versions, Mapping):
             return None
-        return {str(name)[:100]: str(one)[:100] for name, one in islice(versions.items(), 10)}
+        return {str(name)[:100]: str(version)[:100] for name, version in islice(versions.items(), 10)}
 
 
-def _link(one: Link) -> ColumnLink:
+def _link(column_link: Link) -> ColumnLink:
     return {
-        "dataset": one.dataset,
-        "column": one.column,
-        "of_dataset": one.of_dataset,
-        "of_column": one.of_column,
-        "steps": list(one.steps),
+        "dataset": column_link.dataset,
+        "column": column_link.column,
+        "of_dataset": column_link.of_dataset,
+        "of_column": column_link.of_column,
+        "steps": list(column_link.steps),
     }

@@ -1,7 +1,4 @@
-"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing.
-
-Does not belong here: one dataset (`datasets`), reasons (`causes`).
-"""
+"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing."""
 
 from __future__ import annotations
 
@@ -74,21 +71,21 @@ def plan(
     """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
     at for it. `looked`: under which id sources were listed for it. Raises NotFound for one that is not declared."""
     if flows is None and ctx.principal.within:
-        flows = _seen(ctx, branch)
-    with ctx.looking(branch, flows) as (whole, facts):
+        flows = _visible_flows(ctx, branch)
+    with ctx.looking(branch, flows) as (full_plan, facts):
         _require_declared(facts.tx, branch, flows)
         nodes = facts.desired
         sources = listings.sources(nodes, nodes.order if flows is None else nodes.scope(flows)) if looked else []
         facts.looked = plan_listings.of_plan(facts.tx, looked, sources)
-        plan = facts.owned(whole)
+        plan = facts.owned(full_plan)
         if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
             plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
-        found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
-        found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or (), looked=looked)
-        return found
+        answer = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        answer["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or (), looked=looked)
+        return answer
 
 
-def _seen(ctx: Context, branch: str) -> list[str]:
+def _visible_flows(ctx: Context, branch: str) -> list[str]:
     with ctx.store.read(ctx.namespace) as tx:
         return [name for name in sorted(tx.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
 
@@ -104,8 +101,8 @@ def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, targe
 
 def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
     """Raises NotFound for a dataflow that is not declared."""
-    known = tx.revisions(branch, flows) if flows else {}
-    if missing := sorted({*(flows or ())} - {*known}):
+    declared = tx.revisions(branch, flows) if flows else {}
+    if missing := sorted({*(flows or ())} - {*declared}):
         raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
@@ -114,8 +111,8 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
     the loop. `long`: also what their last commits took, and what runs."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
-        wanted = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
-        chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
+        chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
+        chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in chosen_names))
         revisions = tx.revisions(branch)
         listed, own = _listed(tx, facts, chosen, revisions), branches.own_datasets(tx, branch)
         there = [name for name in sorted(revisions) if may_see_part(ctx.principal, name)]
@@ -141,18 +138,18 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         export = _export(ctx, tx)
     is_broken = any("problem" in flow for flow in flows)
     state = "failed" if is_broken else views.state_of(chosen)
-    found: StatusAnswer = {
+    answer: StatusAnswer = {
         "state": state,
         "dataflows": flows,
         "drivers": drivers,
         "leader": leader,
         "standstill": still,
     }
-    return found if export is None else {**found, "openlineage": export}
+    return answer if export is None else {**answer, "openlineage": export}
 
 
 def states(ctx: Context, branch: str) -> dict[str, Status]:
-    """Of every dataset and copy that the actor sees, as their status has them."""
+    """The state of every dataset and copy that the actor sees, as in the status."""
     with ctx.looking(branch) as (plan, facts):
         visible = (d for d in plan.decisions if ctx.sees(d.dataset))
         return {d.dataset: d.status for d in as_known(ctx, facts.tx, facts, visible)}
@@ -262,10 +259,10 @@ def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Map
 
 def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
     """Feeds by what they offer. Branches offer nothing."""
-    found: dict[str, list[Feed]] = {}
+    feeds: dict[str, list[Feed]] = {}
     for feed in facts.tx.feeds() if facts.branch == MAIN else ():
-        found.setdefault(feed.dataset, []).append(feed)
-    return found
+        feeds.setdefault(feed.dataset, []).append(feed)
+    return feeds
 
 
 def _offered(feed: Feed, state: State | None) -> OfferedAs:
@@ -310,8 +307,8 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
     names = [decision.dataset for decision in decisions]
     tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)
     failing = ctx.troubles.units
-    known = (_with_table(d, facts.state(d.dataset), tables) for d in decisions)
-    return [_with_trouble(d, failing) for d in known] if failing else list(known)
+    decided = (_with_table(d, facts.state(d.dataset), tables) for d in decisions)
+    return [_with_trouble(d, failing) for d in decided] if failing else list(decided)
 
 
 def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
@@ -344,7 +341,7 @@ def newest_event(ctx: Context) -> int:
 
 
 def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
-    """Of a branch, with those of no branch; or all."""
+    """Events of a branch and of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
         return [_event(e) for e in tx.events(branch, after, limit)]
 

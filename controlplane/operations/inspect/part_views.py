@@ -1,7 +1,4 @@
-"""Partitions on the way of data, and source objects behind them, as they are told; and the code of then.
-
-Does not belong here: which partitions they are (`core.lineage`).
-"""
+"""Partitions on the way of data, and source objects behind them, as they are told; and the code of then."""
 
 from __future__ import annotations
 
@@ -45,11 +42,11 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
         count = len(keys)
     now = tx.partitions_of({node.listing: list(then)})[node.listing]
     same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
-    found = [o["uri"] for key in same for o in now[key].objects]
+    uris = [o["uri"] for key in same for o in now[key].objects]
     return {
         "dataset": node.dataset,
         "location": node.location,
-        "objects": found[:SHOWN_KEYS],
+        "objects": uris[:SHOWN_KEYS],
         "partitions": count,
         "shown": len(then),
         "changed": len(then) - len(same),

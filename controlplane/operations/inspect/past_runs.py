@@ -1,7 +1,4 @@
-"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing.
-
-Does not belong here: which commits are one run (`core.runs`).
-"""
+"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing."""
 
 from __future__ import annotations
 
@@ -81,8 +78,8 @@ class Past:
 def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRunsAnswer:
     """The last runs that reached a dataflow, or any; the last ones first."""
     with ctx.looking(branch) as (plan, facts):
-        past, found = _read(ctx, plan, facts, target)
-    newest = sorted(found, key=lambda run: _began(run, past), reverse=True)
+        past, visible_runs = _read(ctx, plan, facts, target)
+    newest = sorted(visible_runs, key=lambda run: _began(run, past), reverse=True)
     return {"items": [_run(run, past) for run in newest[:limit]], "next": None}
 
 
@@ -91,12 +88,12 @@ def no_run(branch: str, id: str) -> NotFound:
     return NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
 
 
-def one(ctx: Context, branch: str, id: str) -> PastRunAnswer:
+def past_run(ctx: Context, branch: str, id: str) -> PastRunAnswer:
     """A run with its steps and attempts. Raises NotFound."""
     flow = id.partition(".")[0]
     with ctx.looking(branch) as (plan, facts):
-        past, found = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
-    run = next((run for run in found if run.id == id), None)
+        past, visible_runs = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
+    run = next((run for run in visible_runs if run.id == id), None)
     if run is None:
         raise no_run(branch, id)
     steps = _steps(run, past)
@@ -114,15 +111,15 @@ def _is_known(facts: StoreSnapshot, flow: str) -> bool:
 def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) -> tuple[Past, list[Run]]:
     """With all datasets that the target's runs may have reached."""
     tx, branch = facts.tx, facts.branch
-    wanted = set(targeted(facts.desired, target))
-    names = reach(facts.desired, wanted) if target else None
-    kept = tx.recent_states(branch, names, STATES_SHOWN)
-    commits = runs.commits_of(kept, wishes(tx, branch)) + list(_under_way(plan, facts, kept, names))
+    datasets = set(targeted(facts.desired, target))
+    names = reach(facts.desired, datasets) if target else None
+    states = tx.recent_states(branch, names, STATES_SHOWN)
+    commits = runs.commits_of(states, wishes(tx, branch)) + list(_under_way(plan, facts, states, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
-    every = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
-    found = [_seen(ctx, run) for run in every if _sees_start(ctx, run)]
-    past = _past(ctx, facts, kept, [run for run in found if run.commits], plan.decisions)
-    return past, [run for run in found if run.commits]
+    every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
+    visible_runs = [_visible_part(ctx, run) for run in every if _sees_start(ctx, run)]
+    past = _past(ctx, facts, states, [run for run in visible_runs if run.commits], plan.decisions)
+    return past, [run for run in visible_runs if run.commits]
 
 
 def reach(desired: Desired, names: Iterable[str]) -> frozenset[str]:
@@ -137,12 +134,12 @@ def _sees_start(ctx: Context, run: Run) -> bool:
     return is_of_seen and (not run.commits or ctx.sees(run.commits[0].dataset))
 
 
-def _seen(ctx: Context, run: Run) -> Run:
+def _visible_part(ctx: Context, run: Run) -> Run:
     """As much of it as the actor sees: its numbers are of this part."""
     if not ctx.principal.within:
         return run
-    commits = [one for one in run.commits if ctx.sees(one.dataset)]
-    return replace(run, commits=commits, datasets={one.dataset for one in commits})
+    commits = [commit for commit in run.commits if ctx.sees(commit.dataset)]
+    return replace(run, commits=commits, datasets={commit.dataset for commit in commits})
 
 
 def wishes(tx: Tx, branch: str) -> list[float]:
@@ -152,7 +149,7 @@ def wishes(tx: Tx, branch: str) -> list[float]:
 
 
 def _under_way(
-    plan: Plan, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], names: Iterable[str] | None
+    plan: Plan, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], names: Iterable[str] | None
 ) -> Iterator[Commit]:
     """Work that has not come to a commit, or failed, as the next commits of its datasets."""
     chosen = None if names is None else set(names)
@@ -161,14 +158,14 @@ def _under_way(
         node = facts.desired.nodes[name]
         if isinstance(node, Sink) or (chosen is not None and name not in chosen):
             continue
-        yield from _next_commits(decision, node, facts, kept, moving.keys())
+        yield from _next_commits(decision, node, facts, past_states, moving.keys())
 
 
 def _next_commits(
     decision: Decision,
     node: Source | Transform,
     facts: StoreSnapshot,
-    kept: Mapping[str, Sequence[State]],
+    past_states: Mapping[str, Sequence[State]],
     moving: Collection[str],
 ) -> Iterator[Commit]:
     """One of the inputs that its work has begun with, and one of those that are there since."""
@@ -176,7 +173,7 @@ def _next_commits(
     seq = state.seq + 1 if state else 1
     reads = [slot.dataset for slot in getattr(node, "slots", ())]
     newest = [(read, PENDING) for read in reads if read in moving]
-    newest += [(read, found.root) for read in reads if (found := facts.state(read))]
+    newest += [(read, read_state.root) for read in reads if (read_state := facts.state(read))]
     next_one = Commit(
         dataset=name,
         seq=seq,
@@ -188,10 +185,10 @@ def _next_commits(
         changed=(),
         inputs=tuple(newest) or _listed(node, facts),
     )
-    first = _begun_with(begun, node, kept) if begun else []
-    known = {(c.dataset, c.root) for c in state.inputs.values()} if state else set(newest)
-    started = tuple(one for one in first if one not in known)
-    since = tuple(one for one in newest if one not in known and one not in first)
+    first = _begun_with(begun, node, past_states) if begun else []
+    consumed = {(c.dataset, c.root) for c in state.inputs.values()} if state else set(newest)
+    started = tuple(output for output in first if output not in consumed)
+    since = tuple(output for output in newest if output not in consumed and output not in first)
     if started and since:
         yield replace(next_one, changed=started)
         yield replace(next_one, seq=seq + 1, changed=since, has_new_code=False)
@@ -205,22 +202,24 @@ def _listed(node: Source | Transform, facts: StoreSnapshot) -> tuple[Output, ...
     return (("", PENDING if listing is None or listing.root is None else listing.root),)
 
 
-def _begun_with(begun: UnfinishedRun, node: Source | Transform, kept: Mapping[str, Sequence[State]]) -> list[Output]:
+def _begun_with(
+    begun: UnfinishedRun, node: Source | Transform, past_states: Mapping[str, Sequence[State]]
+) -> list[Output]:
     """The outputs that a run under way reads."""
     read = {slot.name: slot.dataset for slot in getattr(node, "slots", ())}
-    wanted = {(read[slot], seq) for slot, seq in begun.states.items() if slot in read}
-    states = (state for name in read.values() for state in kept.get(name, ()))
-    return [(state.dataset, state.root) for state in states if (state.dataset, state.seq) in wanted]
+    consumed = {(read[slot], seq) for slot, seq in begun.states.items() if slot in read}
+    states = (state for name in read.values() for state in past_states.get(name, ()))
+    return [(state.dataset, state.root) for state in states if (state.dataset, state.seq) in consumed]
 
 
 def counts(
-    ctx: Context, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], found: Sequence[Run]
+    ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
 ) -> Callable[[Run], RunCounts]:
     """What runs did, of the states of their datasets: one look for all of them."""
-    past = _past(ctx, facts, kept, [_seen(ctx, run) for run in found], None)
+    past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
     def of(run: Run) -> RunCounts:
-        as_seen = _seen(ctx, run)
+        as_seen = _visible_part(ctx, run)
         steps = _steps(as_seen, past)
         exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
         return RunCounts(_tasks(steps, _attempts_of(as_seen, past)), exported)
@@ -231,8 +230,8 @@ def counts(
 def _past(
     ctx: Context,
     facts: StoreSnapshot,
-    kept: Mapping[str, Sequence[State]],
-    found: Sequence[Run],
+    past_states: Mapping[str, Sequence[State]],
+    visible_runs: Sequence[Run],
     decisions: Sequence[Decision] | None,
 ) -> Past:
     """`decisions`: None where neither these nor costs are asked for."""
@@ -241,19 +240,19 @@ def _past(
     for name, node in facts.desired.nodes.items():
         if isinstance(node, Sink) and ctx.sees(name):
             copies.setdefault(node.source, []).append(name)
-    names = {name for run in found for name in run.datasets}
+    names = {name for run in visible_runs for name in run.datasets}
     names |= {copy for name in names for copy in copies.get(name, ())}
-    pairs = [(newer, older) for states in kept.values() for newer, older in pairwise(states)]
+    pairs = [(newer, older) for states in past_states.values() for newer, older in pairwise(states)]
     before = {(newer.dataset, newer.seq): older.at for newer, older in pairs}
-    earliest = min((before.get((c.dataset, c.seq), 0.0) for run in found for c in run.commits), default=0.0)
+    earliest = min((before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits), default=0.0)
     attempts: dict[str, list[PastAttempt]] = {}
-    for one in tx.past_attempts(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
-        attempts.setdefault(one.dataset, []).append(one)
+    for attempt in tx.past_attempts(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
+        attempts.setdefault(attempt.dataset, []).append(attempt)
     return Past(
-        states={(s.dataset, s.seq): s for states in kept.values() for s in states},
+        states={(s.dataset, s.seq): s for states in past_states.values() for s in states},
         before=before,
         attempts={name: work.own(theirs) for name, theirs in attempts.items()},
-        adopted=_adopted(tx, branch, earliest, kept),
+        adopted=_adopted(tx, branch, earliest, past_states),
         costs={} if decisions is None else tx.past_costs(branch, names),
         decisions={d.dataset: d for d in as_known(ctx, tx, facts, decisions or ())},
         copies=copies,
@@ -261,20 +260,22 @@ def _past(
     )
 
 
-def _adopted(tx: Tx, branch: str, since: float, kept: Mapping[str, Sequence[State]]) -> dict[tuple[str, int], int]:
+def _adopted(
+    tx: Tx, branch: str, since: float, past_states: Mapping[str, Sequence[State]]
+) -> dict[tuple[str, int], int]:
     """Partitions that were known already, by the commit that they entered with: the next one that was told of. A
     commit is told of in its own transaction, a moment after the time of its plan."""
-    told: dict[str, list[float]] = {}
+    commit_times: dict[str, list[float]] = {}
     for event in tx.events_of(branch, "dataset.committed", since):
-        told.setdefault(event.dataset, []).append(event.at)
-    found: dict[tuple[str, int], int] = {}
+        commit_times.setdefault(event.dataset, []).append(event.at)
+    adopted: dict[tuple[str, int], int] = {}
     for event in tx.events_of(branch, "partitions.adopted", since):
-        at = next((at for at in told.get(event.dataset, ()) if at >= event.at), math.inf)
-        states = kept.get(event.dataset, ())
+        at = next((at for at in commit_times.get(event.dataset, ()) if at >= event.at), math.inf)
+        states = past_states.get(event.dataset, ())
         committed = next((state.seq for state in states if state.at <= at), 0)
         seq = committed if at < math.inf else committed + 1
-        found[event.dataset, seq] = found.get((event.dataset, seq), 0) + event.n
-    return found
+        adopted[event.dataset, seq] = adopted.get((event.dataset, seq), 0) + event.n
+    return adopted
 
 
 # --- one run ----------------------------------------------------------------------------------------
@@ -314,11 +315,11 @@ def reason(run: Run) -> str:
 
 def causes(run: Run) -> list[RunCause]:
     """What started it, each once: a source that changed, an edit, an operator's act."""
-    found: dict[str, RunCause] = {}
+    by_reason: dict[str, RunCause] = {}
     for commit in run.started_by or run.commits[:1]:
         cause: RunCause = {"dataset": commit.maker, "cause": commit.cause, "reason": _reason(commit)}
-        found.setdefault(cause["reason"], cause)
-    return list(found.values())
+        by_reason.setdefault(cause["reason"], cause)
+    return list(by_reason.values())
 
 
 def _reason(commit: Commit) -> str:
@@ -341,10 +342,10 @@ def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRun
 
 
 def _worst(states: Iterable[RunState]) -> RunState:
-    found = set(states)
-    if "running" in found:
+    run_states = set(states)
+    if "running" in run_states:
         return "running"
-    return "failed" if "failed" in found else "done"
+    return "failed" if "failed" in run_states else "done"
 
 
 # --- its steps --------------------------------------------------------------------------------------
@@ -352,14 +353,14 @@ def _worst(states: Iterable[RunState]) -> RunState:
 
 def _steps(run: Run, past: Past) -> list[RunStep]:
     """Datasets in the order of their commits, each followed by copies of it that were written."""
-    found: list[RunStep] = []
+    steps: list[RunStep] = []
     for commit in run.commits:
-        found.append(_step(commit, past))
+        steps.append(_step(commit, past))
         for copy in past.copies.get(commit.dataset, ()):
             written = _written(commit, copy, past)
             if written:
-                found.append(_copied(copy, written, past))
-    return found
+                steps.append(_copied(copy, written, past))
+    return steps
 
 
 def _step(commit: Commit, past: Past) -> RunStep:
@@ -397,10 +398,10 @@ def _pending(decision: Decision | None) -> RunState:
 
 
 def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
-    """Of its datasets, and of copies of them."""
-    made = [one for commit in run.commits for one in _made_by(commit, past)]
+    """Attempts at the datasets of a run, and at copies of them."""
+    made = [attempt for commit in run.commits for attempt in _made_by(commit, past)]
     copies = [(commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())]
-    return made + [one for commit, copy in copies for one in _written(commit, copy, past)]
+    return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]
 
 
 def _made_by(commit: Commit, past: Past) -> list[PastAttempt]:

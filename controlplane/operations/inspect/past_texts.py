@@ -1,7 +1,4 @@
-"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes nothing.
-
-Does not belong here: storing one of them again (`desired.revert`).
-"""
+"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ def revisions(ctx: Context, branch: str, dataflow: str, limit: int) -> list[Revi
         if not last:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
         numbers = range(last, max(0, last - limit), -1)
-        found = [revision_of(tx, branch, dataflow, number) for number in numbers]
-    return [{"revision": one.number, "actor": one.actor, "at": one.at} for one in found]
+        past = [revision_of(tx, branch, dataflow, number) for number in numbers]
+    return [{"revision": revision.number, "actor": revision.actor, "at": revision.at} for revision in past]
 
 
 def difference(ctx: Context, branch: str, dataflow: str, number: int) -> list[str]:
@@ -51,5 +48,5 @@ def _texts(revision: Revision) -> dict[str, str]:
 
 
 def _lines(name: str, before: str | None, after: str | None) -> list[str]:
-    one, other = (before or "").splitlines(), (after or "").splitlines()
-    return list(unified_diff(one, other, name, name, lineterm=""))
+    first, other = (before or "").splitlines(), (after or "").splitlines()
+    return list(unified_diff(first, other, name, name, lineterm=""))

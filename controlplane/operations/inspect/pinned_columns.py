@@ -3,7 +3,6 @@
 A column is told if no object has it any more, or if its type became wider for objects that are gone. Others that came
 later may need the type; whether they do is found by inferring it anew. Types of the first listing have no such cause,
 and those of a batch of more partitions than are planned at once have none that is known.
-Does not belong here: changing a pin (desired.schema_pins).
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[s
         return {}
     pins = tx.pinned_schemas(branch, [node.dataset for node in inferred])
     listings = tx.listings(node.listing for node in inferred)
-    found: dict[str, list[str]] = {}
+    by_source: dict[str, list[str]] = {}
     for node in inferred:
         pin, listing = pins.get(node.dataset), listings.get(node.listing)
         if pin is not None and listing is not None and listing.root is not None:
-            told = [*_vanished(node, pin, listing), *_widened(tx, pin, listing), *_empty(pin, listing)]
-            if told:
-                found[node.dataset] = told
-    return found
+            problems = [*_vanished(node, pin, listing), *_widened(tx, pin, listing), *_empty(pin, listing)]
+            if problems:
+                by_source[node.dataset] = problems
+    return by_source
 
 
 def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
@@ -49,12 +48,12 @@ def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
 
 
 def _widened(tx: Tx, pin: Pin, listing: Listing) -> Iterable[str]:
-    keys = sorted({key for one in pin.widened for key, _ in one.causes})
+    keys = sorted({key for widening in pin.widened for key, _ in widening.causes})
     present = tx.source_partitions(listing.id, keys) if keys else {}
-    for one in pin.widened:
-        if not any(_is_there(key, source, present) for key, source in one.causes):
-            cause = f"because of {_named(one)}, which {_verb(one)} gone"
-            yield f"{one.column} is {one.after} {cause}; it was {one.before}; {_REMEDY}"
+    for widening in pin.widened:
+        if not any(_is_there(key, source, present) for key, source in widening.causes):
+            cause = f"because of {_named(widening)}, which {_verb(widening)} gone"
+            yield f"{widening.column} is {widening.after} {cause}; it was {widening.before}; {_REMEDY}"
 
 
 def _empty(pin: Pin, listing: Listing) -> Iterable[str]:
@@ -71,9 +70,9 @@ def _is_there(key: str, source: bytes, present: Mapping[str, SourcePartition]) -
     return key in present and present[key].source == source
 
 
-def _named(one: Widening) -> str:
-    return ", ".join(key or "the source" for key, _ in one.causes)
+def _named(widening: Widening) -> str:
+    return ", ".join(key or "the source" for key, _ in widening.causes)
 
 
-def _verb(one: Widening) -> str:
-    return "is" if len(one.causes) == 1 else "are"
+def _verb(widening: Widening) -> str:
+    return "is" if len(widening.causes) == 1 else "are"

@@ -1,7 +1,6 @@
 """What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
 
-Two plans with equal bases ask for the same tasks: planning is a function of these facts. Does not belong here: planning
-(core), and storing what was planned (`blueprints`).
+Two plans with equal bases ask for the same tasks: planning is a function of these facts.
 """
 
 from __future__ import annotations
@@ -69,28 +68,28 @@ def _work(items: Sequence[PlanItem]) -> dict[str, str]:
 # --- what has moved ---------------------------------------------------------------------------------
 
 
-def check(planned: PlanBasis, found: PlanBasis) -> None:
+def check(planned: PlanBasis, current: PlanBasis) -> None:
     """Raises PlanMoved with all that is not as it was when the plan was made."""
-    moved = list(_moved(planned, found))
+    moved = list(_moved(planned, current))
     if moved:
         raise PlanMoved(moved)
 
 
-def _moved(planned: PlanBasis, found: PlanBasis) -> Iterator[str]:
-    if planned["blueprints"] != found["blueprints"]:
+def _moved(planned: PlanBasis, current: PlanBasis) -> Iterator[str]:
+    if planned["blueprints"] != current["blueprints"]:
         yield "the blueprints are not the planned ones"
-    yield from _revisions(planned["revisions"], found["revisions"])
-    yield from _sources(planned["sources"], found["sources"])
-    yield from _datasets(planned["datasets"], found["datasets"])
-    as_now: PlanBasis = {**found, "dataflows": planned["dataflows"], "work": planned["work"]}
+    yield from _revisions(planned["revisions"], current["revisions"])
+    yield from _sources(planned["sources"], current["sources"])
+    yield from _datasets(planned["datasets"], current["datasets"])
+    as_now: PlanBasis = {**current, "dataflows": planned["dataflows"], "work": planned["work"]}
     as_now["looked"] = planned.get("looked", "")
     if planned == as_now:  # else the work moved with the facts
-        yield from _of_work(planned["work"], found["work"])
+        yield from _of_work(planned["work"], current["work"])
 
 
-def _revisions(planned: Mapping[str, int], found: Mapping[str, int]) -> Iterator[str]:
-    for name in _differing(planned, found):
-        before, now = planned.get(name, 0), found.get(name, 0)
+def _revisions(planned: Mapping[str, int], current: Mapping[str, int]) -> Iterator[str]:
+    for name in _differing(planned, current):
+        before, now = planned.get(name, 0), current.get(name, 0)
         yield f"dataflow {name} went from {_revision(before)} to {_revision(now)}"
 
 
@@ -98,14 +97,14 @@ def _revision(number: int) -> str:
     return f"revision {number}" if number else "not being there"
 
 
-def _sources(planned: Mapping[str, str | None], found: Mapping[str, str | None]) -> Iterator[str]:
-    for name in _differing(planned, found):
-        yield f"source {name} went from listing {_short(planned.get(name))} to {_short(found.get(name))}"
+def _sources(planned: Mapping[str, str | None], current: Mapping[str, str | None]) -> Iterator[str]:
+    for name in _differing(planned, current):
+        yield f"source {name} went from listing {_short(planned.get(name))} to {_short(current.get(name))}"
 
 
-def _datasets(planned: Mapping[str, DatasetBasis], found: Mapping[str, DatasetBasis]) -> Iterator[str]:
-    for name in _differing(planned, found):
-        yield f"dataset {name} went from {_state(planned.get(name))} to {_state(found.get(name))}"
+def _datasets(planned: Mapping[str, DatasetBasis], current: Mapping[str, DatasetBasis]) -> Iterator[str]:
+    for name in _differing(planned, current):
+        yield f"dataset {name} went from {_state(planned.get(name))} to {_state(current.get(name))}"
 
 
 def _state(basis: DatasetBasis | None) -> str:
@@ -114,14 +113,14 @@ def _state(basis: DatasetBasis | None) -> str:
     return f"generation {basis['generation']} (root {_short(basis['root'])}, commit {basis['commit']})"
 
 
-def _of_work(planned: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+def _of_work(planned: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
     """Pauses, checks, the time, or what results are known."""
-    for name in _differing(planned, found):
-        yield f"the work on {name} went from {_short(planned.get(name))} to {_short(found.get(name))}"
+    for name in _differing(planned, current):
+        yield f"the work on {name} went from {_short(planned.get(name))} to {_short(current.get(name))}"
 
 
-def _differing(planned: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
-    return [name for name in sorted({*planned, *found}) if planned.get(name) != found.get(name)]
+def _differing(planned: Mapping[str, object], current: Mapping[str, object]) -> list[str]:
+    return [name for name in sorted({*planned, *current}) if planned.get(name) != current.get(name)]
 
 
 def _short(root: str | None) -> str:

@@ -1,8 +1,7 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
 What a tree node comes to is kept beside the node, so a second look reads what changed since the first one. One look
-reads a bounded number of leaves; the next one goes on from there. Does not belong here: what a profile tells
-(`core.profiles`), rights.
+reads a bounded number of leaves; the next one goes on from there.
 """
 
 from __future__ import annotations
@@ -64,22 +63,23 @@ def profile(
     column: str | None = None,
     with_values: bool,
 ) -> ProfileAnswer:
-    """Of one generation, the newest by default, or of one of its partitions. Raises NotFound, GenerationGone."""
+    """The profile of one generation, the newest by default, or of one of its partitions. Raises NotFound,
+    GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         look = Look(tx)
-        found = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
+        content = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
     _keep(ctx, look)
     return {
         "dataset": name,
         "generation": state.generation,
         "partition": partition,
         "partitions": state.partitions if partition is None else 1,
-        "rows": found["rows"],
-        "unprofiled_rows": found.get("unprofiled", 0),
+        "rows": content["rows"],
+        "unprofiled_rows": content.get("unprofiled", 0),
         "is_partial": look.is_partial,
-        "sample": {"rows": len(found["sample"]["marks"]), "of": found["sample"]["of"]},
-        "columns": _columns(found, state, column, with_values=with_values),
+        "sample": {"rows": len(content["sample"]["marks"]), "of": content["sample"]["of"]},
+        "columns": _columns(content, state, column, with_values=with_values),
         "values_need": None if with_values else "data",
     }
 
@@ -87,22 +87,22 @@ def profile(
 def history(
     ctx: Context, branch: str, name: str, *, column: str | None = None, with_values: bool
 ) -> ProfileHistoryAnswer:
-    """Of the last generations, oldest first: what each column was like, and where it moved. Raises NotFound."""
+    """The profiles of the last generations, oldest first, and the columns that moved. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state_of(tx, branch, name)
         look = Look(tx)
-        seen: list[tuple[State, Profile]] = []
+        profiled: list[tuple[State, Profile]] = []
         states = _generations(tx, branch, name)[:GENERATIONS]
-        look.kept = tx.profiles(state.root for state in states)
+        look.stored_profiles = tx.profiles(state.root for state in states)
         for state in states:
             try:
-                seen.append((state, look.at(state.root, state.rows)))
+                profiled.append((state, look.at(state.root, state.rows)))
             except CorruptNode:  # a tree that only an older state has may have been collected
                 break
     _keep(ctx, look)
-    seen.reverse()
-    columns = _histories(seen, with_values=with_values)
-    chosen = [one for one in columns if column in (None, one["name"])]
+    profiled.reverse()
+    columns = _histories(profiled, with_values=with_values)
+    chosen = [column_history for column_history in columns if column in (None, column_history["name"])]
     if column is not None and not chosen:
         raise NotFound(f"dataset {name} has no column {column!r} in its last {GENERATIONS} generations")
     return {"dataset": name, "is_partial": look.is_partial, "columns": chosen}
@@ -110,45 +110,47 @@ def history(
 
 def _generations(tx: Tx, branch: str, name: str) -> list[State]:
     """The newest state of each generation, the last one first."""
-    found: dict[int, State] = {}
+    by_generation: dict[int, State] = {}
     for state in islice(kept_states(tx, branch, name), 5 * GENERATIONS):
-        found.setdefault(state.generation, state)
-    return list(found.values())
+        by_generation.setdefault(state.generation, state)
+    return list(by_generation.values())
 
 
-def _columns(found: Profile, state: State, column: str | None, *, with_values: bool) -> list[ColumnProfile]:
+def _columns(content: Profile, state: State, column: str | None, *, with_values: bool) -> list[ColumnProfile]:
     fields = [f for f in state.schema["fields"] if column in (None, f["name"])]
     if column is not None and not fields:
         raise NotFound(f"dataset {state.dataset} has no column {column!r} in generation {state.generation}")
-    return [told.column(found, f, with_values=with_values) for f in fields]
+    return [told.column(content, f, with_values=with_values) for f in fields]
 
 
-def _histories(seen: Sequence[tuple[State, Profile]], *, with_values: bool) -> list[ColumnHistory]:
+def _histories(profiled: Sequence[tuple[State, Profile]], *, with_values: bool) -> list[ColumnHistory]:
     points: dict[str, list[ProfilePoint]] = {}
-    if seen:
-        points = {f["name"]: [] for f in seen[-1][0].schema["fields"]}
+    if profiled:
+        points = {f["name"]: [] for f in profiled[-1][0].schema["fields"]}
     before: Mapping[str, ColumnProfile] = {}
     size = 0
-    for i, (state, found) in enumerate(seen):
-        columns = {c["name"]: c for c in _columns(found, state, None, with_values=True)}
-        few, size = min(size, len(found["sample"]["marks"])), len(found["sample"]["marks"])
-        for name, one in columns.items():
-            moved = told.moved(before.get(name), one, few) if i else []
-            point = _point(state, found, one, moved, with_values=with_values)
+    for i, (state, content) in enumerate(profiled):
+        columns = {c["name"]: c for c in _columns(content, state, None, with_values=True)}
+        few, size = min(size, len(content["sample"]["marks"])), len(content["sample"]["marks"])
+        for name, column in columns.items():
+            moved = told.moved(before.get(name), column, few) if i else []
+            point = _point(state, content, column, moved, with_values=with_values)
             points.setdefault(name, []).append(point)
         before = columns
     return [{"name": name, "points": of} for name, of in points.items()]
 
 
-def _point(state: State, found: Profile, column: ColumnProfile, moved: list[str], *, with_values: bool) -> ProfilePoint:
+def _point(
+    state: State, content: Profile, column: ColumnProfile, moved: list[str], *, with_values: bool
+) -> ProfilePoint:
     return {
         "generation": state.generation,
         "at": views.instant(state.at),
-        "rows": found["rows"],
+        "rows": content["rows"],
         "null_share": column["null_share"],
         "distinct": column["distinct"],
         "mean": column["values"]["mean"] if with_values else None,
-        "moved": moved if with_values else [one for one in moved if not one.startswith("mean ")],
+        "moved": moved if with_values else [move for move in moved if not move.startswith("mean ")],
     }
 
 
@@ -162,7 +164,7 @@ class Look:
 
     tx: Tx
     left: int = LEAVES_A_LOOK
-    kept: dict[bytes, bytes] = field(default_factory=dict)
+    stored_profiles: dict[bytes, bytes] = field(default_factory=dict)
     new: dict[bytes, Profile] = field(default_factory=dict)
     is_partial: bool = False
 
@@ -172,10 +174,10 @@ class Look:
             return nothing()
         if root in self.new:
             return self.new[root]
-        if root not in self.kept:
-            self.kept |= self.tx.profiles([root])
-        if root in self.kept:
-            return unpacked(self.kept[root], rows)
+        if root not in self.stored_profiles:
+            self.stored_profiles |= self.tx.profiles([root])
+        if root in self.stored_profiles:
+            return unpacked(self.stored_profiles[root], rows)
         ref, node = load_root(self.tx, root)
         return self._of(ref, node, rows)
 
@@ -192,17 +194,17 @@ class Look:
                 self.is_partial = True
                 return unknown(rows)
             self.left -= 1
-            return self._kept(node, self._fragments(list(node.columns.entries())))
+            return self._cached(node, self._fragments(list(node.columns.entries())))
         refs = list(all_children(ref, node))
         counts = [node.row_totals(i).content.rows for i in range(len(refs))]
-        kept = self.tx.profiles(one.digest for one in refs)
+        stored = self.tx.profiles(child.digest for child in refs)
         parts: list[Profile] = []
         is_whole = True
         for below, count in zip(refs, counts, strict=True):
             if below.digest in self.new:
                 parts.append(self.new[below.digest])
-            elif below.digest in kept:
-                parts.append(unpacked(kept[below.digest], count))
+            elif below.digest in stored:
+                parts.append(unpacked(stored[below.digest], count))
             elif self.left <= 0:
                 self.is_partial, is_whole = True, False
                 parts.append(unknown(count))
@@ -210,20 +212,20 @@ class Look:
                 [loaded] = load(self.tx, [below])
                 parts.append(self._of(below, loaded, count))
                 is_whole &= below.digest in self.new
-        found = merged(parts)
-        return self._kept(node, found) if is_whole else found
+        combined = merged(parts)
+        return self._cached(node, combined) if is_whole else combined
 
-    def _kept(self, node: Node, found: Profile) -> Profile:
-        self.new[node.digest] = found
-        return found
+    def _cached(self, node: Node, content: Profile) -> Profile:
+        self.new[node.digest] = content
+        return content
 
     def _fragments(self, entries: Sequence[tree.Entry]) -> Profile:
         ids = [entry.fragment for entry in entries]
-        kept = self.tx.profiles(ids)
-        others = self.tx.fragments(id for id in ids if id not in kept)
+        stored = self.tx.profiles(ids)
+        others = self.tx.fragments(id for id in ids if id not in stored)
         return merged(
-            unpacked(kept[e.fragment], e.content.rows)
-            if e.fragment in kept
+            unpacked(stored[e.fragment], e.content.rows)
+            if e.fragment in stored
             else _of_footers(others.get(e.fragment), e.content.rows)
             for e in entries
         )
@@ -233,7 +235,7 @@ def _keep(ctx: Context, look: Look) -> None:
     """What was found, for the next look. The database may take no writes: then it is found again."""
     if look.new:
         with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
-            tx.put_profiles({digest: packed(one) for digest, one in look.new.items()})
+            tx.put_profiles({digest: packed(content) for digest, content in look.new.items()})
 
 
 # --- fragments without a profile ------------------------------------------------------------------
@@ -244,13 +246,13 @@ def _of_footers(fragment: Fragment | None, rows: int) -> Profile:
     if fragment is None or not all(entry["stats"] for entry in fragment.files):
         return unknown(rows)
     kinds = {f["name"]: f["type"] for f in fragment.schema["fields"]}
-    found = merged({**nothing(), "rows": e["rows"], "columns": dict(_counts(e, kinds))} for e in fragment.files)
-    return {**found, "rows": rows}
+    combined = merged({**nothing(), "rows": e["rows"], "columns": dict(_counts(e, kinds))} for e in fragment.files)
+    return {**combined, "rows": rows}
 
 
 def _counts(entry: FileEntry, kinds: Mapping[str, Json]) -> list[tuple[str, ColumnCounts]]:
     stats, rows = entry["stats"], entry["rows"]
-    found: list[tuple[str, ColumnCounts]] = []
+    counts: list[tuple[str, ColumnCounts]] = []
     for name, kind in kinds.items():
         nulls = stats.get("nullCount", {}).get(name)
         shape = shape_of(kind)
@@ -258,7 +260,7 @@ def _counts(entry: FileEntry, kinds: Mapping[str, Json]) -> list[tuple[str, Colu
         if shape in _BOUNDED and name in stats.get("minValues", {}):
             ends = [_short(stats[key][name]) for key in ("minValues", "maxValues")]
         is_known = bool(ends) or nulls == rows
-        found.append(
+        counts.append(
             (
                 name,
                 {
@@ -270,7 +272,7 @@ def _counts(entry: FileEntry, kinds: Mapping[str, Json]) -> list[tuple[str, Colu
                 },
             )
         )
-    return found
+    return counts
 
 
 def _short(value: Json) -> Value:

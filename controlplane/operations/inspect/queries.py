@@ -74,7 +74,7 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryRequest:
     """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
     that is meant of tables that name none. `settings`: of Spark's session, where they are not those of all queries."""
 
@@ -102,7 +102,7 @@ def answer(
     ctx: Context,
     queries: Queries,
     branch: str,
-    asked: Asked,
+    request: QueryRequest,
     *,
     cancel: Cancel | None = None,
     bounds: PageBounds = PAGE,
@@ -110,16 +110,18 @@ def answer(
     """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
     NotFound, GenerationGone."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
-        kept = begun.kept or begun.run_to_the_end()
-        read = _Read(begun.id, kept, begun.generations, is_cached=begun.kept is not None)
+        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
+        query_result = begun.kept or begun.run_to_the_end()
+        read = _Read(begun.id, query_result, begun.generations, is_cached=begun.kept is not None)
         return _page(ctx, queries, begun.session, read, after=0, bounds=bounds)
 
 
-def kept(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel | None = None) -> KeptResult:
+def kept_result(
+    ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel | None = None
+) -> KeptResult:
     """All rows, where they are kept. Raises as `answer`."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, asked, cancel=cancel or Cancel(), ends=ends)
+        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
         return begun.kept or begun.run_to_the_end()
 
 
@@ -131,10 +133,10 @@ class Stream:
     pieces: Generator[bytes, None, None]
 
 
-def stream(ctx: Context, queries: Queries, branch: str, asked: Asked, *, cancel: Cancel) -> Stream:
+def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
     """As `answer`, as it comes; what goes wrong with the first piece is raised here."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, asked, cancel=cancel, ends=ends)
+        begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
         pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
@@ -152,43 +154,43 @@ def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[b
 
 def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE) -> ResultPage:
     """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row that is too large."""
-    kept = _kept(ctx, queries, result)
-    if after < kept.rows:
-        _note_page(ctx, result, kept, after)
+    query_result = _kept(ctx, queries, result)
+    if after < query_result.rows:
+        _note_page(ctx, result, query_result, after)
     with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
-        read = _Read(result, kept, kept.generations, is_cached=True)
+        read = _Read(result, query_result, query_result.generations, is_cached=True)
         return _page(ctx, queries, session, read, after=after, bounds=bounds)
 
 
 def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
     """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit with the first
     piece, and OSError where it goes meanwhile."""
-    kept = _kept(ctx, queries, result)
-    _note_page(ctx, result, kept, 0)
+    query_result = _kept(ctx, queries, result)
+    _note_page(ctx, result, query_result, 0)
     if form == "arrow":
-        return queries.results.stream(kept)
+        return queries.results.stream(query_result)
 
     def make(path: Path, to: Path) -> None:
         with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
-            session.as_file(path, to, form, kept.generations)
+            session.as_file(path, to, form, query_result.generations)
 
-    return queries.results.file(kept, form, make)
+    return queries.results.file(query_result, form, make)
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
     """Raises NotFound, also for who may not read a table of it."""
-    kept = queries.results.find(_place(ctx, result))
-    if kept is None:
+    query_result = queries.results.find(_place(ctx, result))
+    if query_result is None:
         raise _not_kept()
-    if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in kept.tables):
+    if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in query_result.tables):
         raise _not_kept()
-    return kept
+    return query_result
 
 
-def _note_page(ctx: Context, result: str, kept: KeptResult, after: int) -> None:
+def _note_page(ctx: Context, result: str, query_result: KeptResult, after: int) -> None:
     """A page is a read of its own: who has a result's id need not be who asked the query."""
     what: JsonObject = {"result": result, "after": after}
-    for branch, dataset in dict.fromkeys(kept.tables):
+    for branch, dataset in dict.fromkeys(query_result.tables):
         audit.note_read(ctx, "query", branch, dataset, what)
 
 
@@ -207,7 +209,7 @@ class _Begun:
 
     session: QuerySession
     results: QueryResults
-    asked: Asked
+    asked: QueryRequest
     tables: tuple[Resolved, ...]
     id: str
     place: str  # where its result is kept
@@ -231,41 +233,41 @@ class _Begun:
             try:
                 next(pieces)
             except StopIteration as end:
-                kept: KeptResult | None = end.value
+                query_result: KeptResult | None = end.value
                 break
-        if kept is None:
+        if query_result is None:
             raise QueryLimit("the result is too large to be kept; ask for fewer rows, or for an Arrow stream")
-        return kept
+        return query_result
 
 
 def _begin(
     ctx: Context,
     queries: Queries,
     branch: str,
-    asked: Asked,
+    request: QueryRequest,
     *,
     cancel: Cancel,
     ends: ExitStack,
 ) -> _Begun:
-    ends.enter_context(queries.running.running(user(ctx), asked.id, cancel))
-    engine = queries.of(asked.engine)
-    session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=asked.timeout_s))
-    inspected = session.inspect(asked.sql)
+    ends.enter_context(queries.running.running(user(ctx), request.id, cancel))
+    engine = queries.of(request.engine)
+    session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=request.timeout_s))
+    inspected = session.inspect(request.sql)
     with ctx.store.read(ctx.namespace) as tx:
-        tables = _resolved(ctx, tx, branch, asked, inspected["references"])
+        tables = _resolved(ctx, tx, branch, request, inspected["references"])
         is_repeatable = inspected["is_repeatable"]
-        id = _identity(engine.version, asked, tables) if is_repeatable else secrets.token_hex(32)
-        kept = queries.results.find(_place(ctx, id))
-        read = () if kept else tuple(_with_files(tx, table) for table in tables)
+        id = _identity(engine.version, request, tables) if is_repeatable else secrets.token_hex(32)
+        cached = queries.results.find(_place(ctx, id))
+        read = () if cached else tuple(_with_files(tx, table) for table in tables)
     for table in tables:
         what: JsonObject = {
             "generation": table.state.generation,
-            "engine": asked.engine,
-            "sql": asked.sql[:NOTED],
+            "engine": request.engine,
+            "sql": request.sql[:NOTED],
         }
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
     place = _place(ctx, id)
-    return _Begun(session, queries.results, asked, tables=tables, id=id, place=place, kept=kept, read=read)
+    return _Begun(session, queries.results, request, tables=tables, id=id, place=place, kept=cached, read=read)
 
 
 def user(ctx: Context) -> str:
@@ -278,15 +280,17 @@ def _place(ctx: Context, id: str) -> str:
     return id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
 
 
-def _identity(engine: str, asked: Asked, tables: tuple[Resolved, ...]) -> str:
+def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) -> str:
     """Equal queries over equal rows have equal results."""
     read = [
-        (one.branch, named(one.reference), one.state.root, schema_id(one.state.schema))
-        for one in sorted(tables, key=lambda one: one.name)
+        (table.branch, named(table.reference), table.state.root, schema_id(table.state.schema))
+        for table in sorted(tables, key=lambda table: table.name)
     ]
-    parameters = json.dumps([asked.parameters, asked.settings], sort_keys=True)
-    found = digest("query/1", engine=engine, sql=asked.sql, parameters=parameters, limit=asked.limit, tables=read)
-    return found.hex()
+    parameters = json.dumps([request.parameters, request.settings], sort_keys=True)
+    identity = digest(
+        "query/1", engine=engine, sql=request.sql, parameters=parameters, limit=request.limit, tables=read
+    )
+    return identity.hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,32 +326,34 @@ def _page(
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _resolved(ctx: Context, tx: Tx, branch: str, asked: Asked, references: list[Reference]) -> tuple[Resolved, ...]:
+def _resolved(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
+) -> tuple[Resolved, ...]:
     """One for each table that the engine tells apart. The one place where it is asked who may read them."""
-    found = dict[tuple[str, str, str], Resolved]()
+    by_reference = dict[tuple[str, str, str], Resolved]()
     for reference in references:
         key = named(reference)
-        if key not in found:
-            found[key] = _resolve(ctx, tx, branch, asked, reference)
-    return tuple(found.values())
+        if key not in by_reference:
+            by_reference[key] = _resolve(ctx, tx, branch, request, reference)
+    return tuple(by_reference.values())
 
 
-def _resolve(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference) -> Resolved:
-    wanted, flow, table = named(reference)
+def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference) -> Resolved:
+    branch_named, flow, table = named(reference)
     name, _, point = table.partition("@")
-    dataset, home = f"{flow}.{name}", wanted or branch
+    dataset, home = f"{flow}.{name}", branch_named or branch
     if not may(ctx.principal, "data", branch=home):
-        raise _refused(asked, reference, str(branches.no_branch(home)))
+        raise _refused(request, reference, str(branches.no_branch(home)))
     is_name = NAME.fullmatch(flow) and NAME.fullmatch(name)
     if not is_name or not may(ctx.principal, "data", dataset=dataset, branch=home):
-        raise _unknown(ctx, tx, home, asked, reference, dataset)
+        raise _unknown(ctx, tx, home, request, reference, dataset)
     try:
         branches.require_there(tx, home)
-        state = time_travel.state_of(tx, home, dataset, _point(point, asked))
+        state = time_travel.state_of(tx, home, dataset, _point(point, request))
     except NotFound as error:
-        raise _not_found(ctx, tx, home, asked, reference, dataset, error=error) from error
-    canonical: Reference = {"branch": wanted, "dataflow": flow, "table": table, "at": reference["at"]}
-    shown = f"{wanted}.{flow}.{table}" if wanted else f"{flow}.{table}"
+        raise _not_found(ctx, tx, home, request, reference, dataset, error=error) from error
+    canonical: Reference = {"branch": branch_named, "dataflow": flow, "table": table, "at": reference["at"]}
+    shown = f"{branch_named}.{flow}.{table}" if branch_named else f"{flow}.{table}"
     return Resolved(shown, home, state, canonical)
 
 
@@ -357,29 +363,33 @@ def _with_files(tx: Tx, table: Resolved) -> QueryTable:
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 
-def _point(text: str, asked: Asked) -> Point | None:
+def _point(text: str, request: QueryRequest) -> Point | None:
     """Engines take the case of letters from names, which are asked in lower case here."""
-    return addresses.point_of(text.upper()) if text else asked.at
+    return addresses.point_of(text.upper()) if text else request.at
 
 
 def _not_found(
-    ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str, *, error: NotFound
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
 ) -> HeadgateError:
     """The error where the dataset has data, or the branch is not there; else what may have been meant."""
     if branch != "main" and branch not in tx.branches():
-        return _refused(asked, reference, str(error))
+        return _refused(request, reference, str(error))
     if tx.state_of(branch, dataset) is not None:
-        return _refused(asked, reference, str(error))
-    return _unknown(ctx, tx, branch, asked, reference, dataset)
+        return _refused(request, reference, str(error))
+    return _unknown(ctx, tx, branch, request, reference, dataset)
 
 
-def _unknown(ctx: Context, tx: Tx, branch: str, asked: Asked, reference: Reference, dataset: str) -> QueryRefused:
+def _unknown(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
+) -> QueryRefused:
     """The same for what is not there and for what must not be read."""
-    known = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
-    near = get_close_matches(dataset, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(known)[:5]) or 'no data'}"
-    return _refused(asked, reference, f"there is no table {dataset} with committed data in {branch}", hint)
+    readable = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
+    near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(readable)[:5]) or 'no data'}"
+    )
+    return _refused(request, reference, f"there is no table {dataset} with committed data in {branch}", hint)
 
 
-def _refused(asked: Asked, reference: Reference, message: str, hint: str = "") -> QueryRefused:
-    return QueryRefused(problem_at(asked.sql, reference["at"], "unknown-table", message, hint))
+def _refused(request: QueryRequest, reference: Reference, message: str, hint: str = "") -> QueryRefused:
+    return QueryRefused(problem_at(request.sql, reference["at"], "unknown-table", message, hint))

@@ -1,7 +1,4 @@
-"""A query's rows beside those that Spark gives for the same text: what a transform of it would make.
-
-Does not belong here: how rows are compared (`dataplane.query.comparison`).
-"""
+"""A query's rows beside those that Spark gives for the same text: what a transform of it would make."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from controlplane.core.model.answers.promotion import PromotionComparison
 from controlplane.core.model.json_values import JsonObject
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked, EngineName, Queries
+from controlplane.operations.inspect.queries import EngineName, Queries, QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import KeptResult
 from dataplane.contract.jobs import SparkSettings
@@ -38,34 +35,34 @@ def compare(
 ) -> PromotionComparison:
     """Both are run where their results are not kept from before; the tables are the reader's to see. What keeps either
     from having rows is told as the reason, and raised only where the query was cancelled."""
-    asked = Asked(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
-    by_spark = replace(asked, engine="spark", settings=cast("JsonObject", dict(settings)))
+    request = QueryRequest(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
+    by_spark = replace(request, engine="spark", settings=cast("JsonObject", dict(settings)))
     try:
-        of_query = queries.kept(ctx, queried, branch, asked, cancel=cancel)
-        of_transform = queries.kept(ctx, queried, branch, by_spark, cancel=cancel)
+        of_query = queries.kept_result(ctx, queried, branch, request, cancel=cancel)
+        of_transform = queries.kept_result(ctx, queried, branch, by_spark, cancel=cancel)
         if of_query.more or of_transform.more:
-            return _told(engine, of_query, reason=TOO_MANY)
+            return _comparison(engine, of_query, reason=TOO_MANY)
         if of_query.generations != of_transform.generations:
-            return _told(engine, of_query, reason=MOVED)
+            return _comparison(engine, of_query, reason=MOVED)
         with queried.engine.session(queries.user(ctx), cancel, timeout_s=timeout_s) as session:
-            found = session.compare(of_query.path, of_transform.path, SAMPLES)
+            compared = session.compare(of_query.path, of_transform.path, SAMPLES)
     except HeadgateError as error:
         if cancel.is_cancelled:
             raise
-        return _told(engine, None, reason=str(error))
-    return _told(engine, of_query, found)
+        return _comparison(engine, None, reason=str(error))
+    return _comparison(engine, of_query, compared)
 
 
 NOTHING: Compared = {"rows": [0, 0], "only": [0, 0], "samples": [[], []]}
 
 
-def _told(
-    engine: EngineName, of_query: KeptResult | None, found: Compared | None = None, reason: str | None = None
+def _comparison(
+    engine: EngineName, of_query: KeptResult | None, compared: Compared | None = None, reason: str | None = None
 ) -> PromotionComparison:
-    counts = found or NOTHING
+    counts = compared or NOTHING
     return {
         "engine": engine,
-        "equal": None if found is None else found["only"] == [0, 0],
+        "equal": None if compared is None else compared["only"] == [0, 0],
         "reason": reason,
         "generations": {} if of_query is None else dict(of_query.generations),
         "query_rows": counts["rows"][0],

@@ -1,7 +1,6 @@
 """Records of one committed generation: which files hold what is asked for. Changes nothing.
 
 A file is left out where its statistics, or its partition's key, tell that no row of it is wanted; so it is not opened.
-Does not belong here: reading files; how records are written (the data plane).
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Rows that whoever asks for them has already."""
+    """The caller has these rows already."""
 
     generation: int
     content: bytes
@@ -77,8 +76,8 @@ def records(
     point: Point | None = None,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Records | Unchanged:
-    """Of a committed generation, in the order of partition keys. Where the content is known, nothing but the state is
-    looked up. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
+    """Rows of a committed generation, in the order of partition keys. Where the caller has the content, nothing but
+    the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         chosen = columns.chosen(state.schema, wish.columns)
@@ -95,9 +94,9 @@ def records(
         if wish.partition is None:
             entries = list(tree.scan(tx, state.root))
         rows = sum(entry.content.rows for entry in entries)
-        kept = _kept(ctx, tx, branch, state, condition, entries)
-        files, offset = _part(_files(tx, kept, condition, state.schema), condition, wish)
-    wanted = WantedRows(
+        matching = _matching_entries(ctx, tx, branch, state, condition, entries)
+        files, offset = _part(_files(tx, matching, condition, state.schema), condition, wish)
+    request = WantedRows(
         files,
         state.schema,
         chosen,
@@ -106,7 +105,7 @@ def records(
         limit=wish.limit,
         rendering=rendering,
     )
-    return Records(state.generation, content, rows, wanted)
+    return Records(state.generation, content, rows, request)
 
 
 def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
@@ -114,15 +113,15 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
     however many there are. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)
-        entries, found = list[Entry](), 0
+        entries, row_count = list[Entry](), 0
         for entry in islice(tree.scan(tx, state.root), FIRST_PARTITIONS):
-            if found >= rows:
+            if row_count >= rows:
                 break
             if entry.content.rows:
                 entries.append(entry)
-                found += entry.content.rows
+                row_count += entry.content.rows
         files = tuple(file["path"] for file in _files(tx, entries, None, state.schema))
-    wanted = WantedRows(
+    request = WantedRows(
         files,
         state.schema,
         columns.chosen(state.schema, ()),
@@ -132,13 +131,13 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
         rendering=Rendering("json"),
     )
     content = _content(state.root, state.schema, RecordsWish(limit=rows))
-    return Records(state.generation, content, found, shown(wanted, rows))
+    return Records(state.generation, content, row_count, shown(request, rows))
 
 
-def shown(wanted: WantedRows, rows: int) -> WantedRows:
+def shown(request: WantedRows, rows: int) -> WantedRows:
     """The first rows as a page shows them: long values are cut, so that all of them have a bound of bytes."""
-    cells = max(1, rows * len(wanted.columns))
-    return replace(wanted, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
+    cells = max(1, rows * len(request.columns))
+    return replace(request, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
 
 
 def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
@@ -147,7 +146,7 @@ def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
     )
 
 
-def _kept(
+def _matching_entries(
     ctx: Context, tx: Tx, branch: str, state: State, condition: Condition | None, entries: Sequence[Entry]
 ) -> Iterable[Entry]:
     """Partitions whose keys do not tell that no row of theirs is wanted."""
@@ -162,14 +161,14 @@ def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart,
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
     if not isinstance(node, Transform) or node.output or not node.has_made(state.logic):
         return ()
-    found = []
+    parts = []
     for part in node.key:
         column = named(state.schema, part.column, case_sensitive=node.is_case_sensitive)
         if column is None:
             return ()
         granule = pruning.BUCKET if part.buckets else part.granule
-        found.append(KeyPart(part.column, column, granule))
-    return tuple(found)
+        parts.append(KeyPart(part.column, column, granule))
+    return tuple(parts)
 
 
 def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema) -> Iterator[FileEntry]:
@@ -188,13 +187,13 @@ def _part(files: Iterator[FileEntry], condition: Condition | None, wish: Records
     a condition leaves is not known before they are read."""
     if condition is not None:
         return tuple(file["path"] for file in files), wish.offset
-    found, offset, ahead = list[str](), wish.offset, 0
+    paths, offset, ahead = list[str](), wish.offset, 0
     for file in files:
         if wish.limit is not None and ahead >= offset + wish.limit:
             break
-        if not found and file["rows"] <= offset:
+        if not paths and file["rows"] <= offset:
             offset -= file["rows"]
             continue
-        found.append(file["path"])
+        paths.append(file["path"])
         ahead += file["rows"]
-    return tuple(found), offset
+    return tuple(paths), offset

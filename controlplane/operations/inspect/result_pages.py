@@ -1,7 +1,7 @@
 """Pages of results that this process holds while their readers take them: JSON as it came, within a bound of memory.
 
 A page is bytes from the process that read it to the client. It has room from before it is read until it is sent, so
-slow readers fill the room, and never the machine. Does not belong here: which rows a page has.
+slow readers fill the room, and never the machine.
 """
 
 from __future__ import annotations

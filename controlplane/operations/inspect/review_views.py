@@ -1,7 +1,4 @@
-"""What an edit changes, as the JSON that the API and the command line show.
-
-Does not belong here: what is compared (core.review).
-"""
+"""What an edit changes, as the JSON that the API and the command line show."""
 
 from __future__ import annotations
 
@@ -9,35 +6,35 @@ from controlplane.core.model.answers import ColumnsChange, ComponentChange, Plan
 from controlplane.core.review import Break, Change, ColumnChanges, Retyped
 
 
-def change(found: Change) -> ComponentChange:
+def change(reviewed: Change) -> ComponentChange:
     return {
-        "component": found.dataset,
-        "kind": found.kind,
-        "impact": found.impact,
-        "text_diff": found.text_diff,
-        "logic_changed": bool(found.logic),
-        "logic": list(found.logic),
-        "columns": _columns(found.columns),
-        "schema_from": found.origin,
-        "schema_unknown": found.why_unknown or None,
-        "breaks": [_broken(one) for one in found.breaks],
+        "component": reviewed.dataset,
+        "kind": reviewed.kind,
+        "impact": reviewed.impact,
+        "text_diff": reviewed.text_diff,
+        "logic_changed": bool(reviewed.logic),
+        "logic": list(reviewed.logic),
+        "columns": _columns(reviewed.columns),
+        "schema_from": reviewed.origin,
+        "schema_unknown": reviewed.why_unknown or None,
+        "breaks": [_broken(broken) for broken in reviewed.breaks],
     }
 
 
-def _columns(found: ColumnChanges) -> ColumnsChange:
+def _columns(changes: ColumnChanges) -> ColumnsChange:
     return {
-        "added": list(found.added),
-        "removed": list(found.removed),
-        "retyped": [_retyped(one) for one in found.retyped],
+        "added": list(changes.added),
+        "removed": list(changes.removed),
+        "retyped": [_retyped(column) for column in changes.retyped],
     }
 
 
-def _retyped(one: Retyped) -> RetypedColumn:
-    return {"name": one.name, "before": one.before, "after": one.after, "wider": one.is_wider}
+def _retyped(column: Retyped) -> RetypedColumn:
+    return {"name": column.name, "before": column.before, "after": column.after, "wider": column.is_wider}
 
 
-def _broken(found: Break) -> PlanBreak:
-    problem = found.problem
+def _broken(broken: Break) -> PlanBreak:
+    problem = broken.problem
     return {
         "file": problem.file,
         "line": problem.line,
@@ -45,7 +42,7 @@ def _broken(found: Break) -> PlanBreak:
         "code": problem.code,
         "message": problem.message,
         "hint": problem.hint,
-        "component": found.component,
-        "what": found.what,
-        "by": found.by,
+        "component": broken.component,
+        "what": broken.what,
+        "by": broken.by,
     }

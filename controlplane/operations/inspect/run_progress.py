@@ -1,7 +1,4 @@
-"""How a run stands that a service works on. Changes nothing.
-
-Does not belong here: beginning one (`desired.runs`).
-"""
+"""How a run stands that a service works on. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None 
         began = _began(tx, branch, start)
         now = tx.now()
         spark = [driver for driver in tx.drivers() if driver.kind == "driver"]
-    found = overview.summary(ctx, branch, flows, start, is_shared=True)
+    summary = overview.summary(ctx, branch, flows, start, is_shared=True)
     return {
-        **found,
+        **summary,
         "since": start,
-        "settled": not is_moving([*found["datasets"], *found["targets"]]),
+        "settled": not is_moving([*summary["datasets"], *summary["targets"]]),
         "under_way": under_way,
         "spark_starting_s": spark_starting_s(spark, now) if under_way else None,
         "spark_started": began is not None and any(driver.at >= began for driver in spark),
@@ -42,6 +39,6 @@ def is_moving(things: Iterable[DatasetStatus | TargetStatus]) -> bool:
 
 
 def _began(tx: Tx, branch: str, since: int) -> float | None:
-    """When the first event after `since` was told; None if nothing has happened."""
+    """The time of the first event after `since`; None if there is none."""
     first = tx.events(branch, since, 1)
     return first[0].at if first else None

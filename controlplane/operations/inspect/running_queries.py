@@ -62,7 +62,7 @@ class RunningQueries:
     def cancel(self, user: str, id: str) -> None:
         """Raises NotFound."""
         with self._lock:
-            found = self._running.get((user, id))
-        if found is None:
+            running = self._running.get((user, id))
+        if running is None:
             raise NotFound(f"no query {id} of yours runs; it may have ended")
-        found.cancel()
+        running.cancel()

@@ -1,7 +1,4 @@
-"""What sources hold that datasets do not: counts and first names, from trees of listings.
-
-Does not belong here: having them listed (`work.listing_requests`), and what follows from it (`core.plan`).
-"""
+"""What sources hold that datasets do not: counts and first names, from trees of listings."""
 
 from __future__ import annotations
 
@@ -42,17 +39,17 @@ NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
 
 
 def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """Of the sources of a plan: how they differ from what their datasets were made of."""
+    """How the sources of a plan differ from the inputs of their datasets."""
     nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
-    return _told(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
+    return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """Of sources that were listed just now: how they differ from what was known before."""
+    """How sources that were just listed differ from their listings before."""
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
     with ctx.store.read(ctx.namespace) as tx:
-        return _told(tx, tx, requests.nodes, roots, unseen)
+        return _source_changes(tx, tx, requests.nodes, roots, unseen)
 
 
 def as_of(listing: Listing | None) -> str | None:
@@ -72,7 +69,7 @@ def _root(listing: Listing | None) -> bytes:
     return tree.EMPTY_ROOT if listing is None or listing.root is None else listing.root
 
 
-def _told(
+def _source_changes(
     tx: Tx,
     nodes: tree.NodeStore,
     sources: Sequence[Source],
@@ -81,17 +78,17 @@ def _told(
     looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
     ids = {node.listing for node in sources}
-    known = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
-    found = {n.dataset: _difference(nodes, before[n.dataset], known.get(n.listing)) for n in sources}
-    names = _names(tx, sources, found, looked)
+    listings = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
+    differences = {n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources}
+    names = _names(tx, sources, differences, looked)
     return [
         {
             "dataset": node.dataset,
             "location": node.location,
-            "as_of": _followed(known.get(node.listing)) if node.feed else as_of(known.get(node.listing)),
-            "changed": found[node.dataset].counts,
+            "as_of": _followed(listings.get(node.listing)) if node.feed else as_of(listings.get(node.listing)),
+            "changed": differences[node.dataset].counts,
             "objects": names[node.dataset],
-            "problem": unseen.get(node.dataset) or _problem(node, known.get(node.listing)),
+            "problem": unseen.get(node.dataset) or _problem(node, listings.get(node.listing)),
             "is_left_alone": unseen.get(node.dataset) in LEFT_ALONE,
         }
         for node in sources
@@ -121,7 +118,7 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
 
 
 def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _Difference:
-    """Of a source that was never listed nothing is known to have changed."""
+    """The counts of added, changed and removed partitions, all zero for a source that was never listed."""
     if listing is None or listing.root is None or listing.root == before:
         return NONE
     if before == tree.EMPTY_ROOT:
@@ -132,8 +129,8 @@ def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -
         counts[kind] += 1
         if len(first) < SHOWN:
             first.append((change.key, kind))
-    told: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
-    return _Difference(told, first)
+    source_counts: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
+    return _Difference(source_counts, first)
 
 
 def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
@@ -144,16 +141,16 @@ def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
 
 
 def _names(
-    tx: Tx, sources: Iterable[Source], found: Mapping[str, _Difference], looked: PlanListings
+    tx: Tx, sources: Iterable[Source], differences: Mapping[str, _Difference], looked: PlanListings
 ) -> dict[str, list[SourceObjectChange]]:
     """By dataset. What is gone has its partition key only."""
     keys: dict[bytes, list[str]] = {}
     for node in sources:
-        present = [key for key, kind in found[node.dataset].first if kind != "removed"]
+        present = [key for key, kind in differences[node.dataset].first if kind != "removed"]
         if present:
             keys.setdefault(node.listing, []).extend(present)
     parts = looked.partitions(tx, keys) if keys else {}
-    return {n.dataset: list(_objects(found[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
+    return {n.dataset: list(_objects(differences[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
 
 
 def _objects(first: Iterable[tuple[str, Change]], parts: Mapping[str, SourcePartition]) -> Iterator[SourceObjectChange]:

@@ -1,6 +1,6 @@
 """Spark Connect sessions: which datasets one shows, whose it is, and how it ends.
 
-What a session shows is as of the moment when it was opened. Does not belong here: how its server is started.
+What a session shows is as of the moment when it was opened.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def begin(
     ctx: Context,
     sessions: SparkSessions,
     branch: str,
-    wanted: Sequence[str],
+    patterns: Sequence[str],
     at: Moment | None,
     ttl_s: float,
     *,
@@ -76,7 +76,7 @@ def begin(
     """
     with ctx.store.read(ctx.namespace) as tx:
         branches.require_there(tx, branch)
-        states = dict(_states(ctx, tx, branch, wanted, at))
+        states = dict(_states(ctx, tx, branch, patterns, at))
         tables = [_table(tx, name, state) for name, state in states.items()]
     made = time.time()
     entry: SparkSessionEntry = {
@@ -124,12 +124,12 @@ def listing(ctx: Context, sessions: SparkSessions) -> list[SparkSessionEntry]:
 
 def end(ctx: Context, sessions: SparkSessions, id: str) -> None:
     """Raises NotFound."""
-    found = next((entry for entry in listing(ctx, sessions) if entry["id"] == id), None)
-    if found is None:
+    session = next((entry for entry in listing(ctx, sessions) if entry["id"] == id), None)
+    if session is None:
         raise NotFound(f"there is no Spark session {id} that you may end")
     sessions.end(id)
     with ctx.store.begin(ctx.namespace) as tx:
-        note_change(ctx, tx, "spark-session.end", id, before={"by": found["by"]}, branch=found["branch"])
+        note_change(ctx, tx, "spark-session.end", id, before={"by": session["by"]}, branch=session["branch"])
 
 
 def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
@@ -139,13 +139,15 @@ def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
 # --- views --------------------------------------------------------------------------------------
 
 
-def _states(ctx: Context, tx: Tx, branch: str, wanted: Sequence[str], at: Moment | None) -> Iterator[tuple[str, State]]:
+def _states(
+    ctx: Context, tx: Tx, branch: str, patterns: Sequence[str], at: Moment | None
+) -> Iterator[tuple[str, State]]:
     """By the names of their views. Patterns stand for what had data at the time that is meant."""
     newest = tx.states(branch)
-    known = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
-    names = list(dict.fromkeys(_named(wanted, known)))
+    readable = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
+    names = list(dict.fromkeys(_named(patterns, readable)))
     if len(names) > MOST_VIEWS:
-        example = f"headgate connect {known[0]}"
+        example = f"headgate connect {readable[0]}"
         raise QueryLimit(TOO_MANY.format(n=len(names), most=MOST_VIEWS, example=example))
     for name in names:
         dataset, _, point = name.partition("@")
@@ -157,14 +159,14 @@ def _states(ctx: Context, tx: Tx, branch: str, wanted: Sequence[str], at: Moment
         try:
             yield name, time_travel.state_of(tx, branch, dataset, addresses.point_of(point) if point else at)
         except (NotFound, GenerationGone):
-            if name in wanted:
+            if name in patterns:
                 raise
 
 
-def _named(wanted: Iterable[str], known: Sequence[str]) -> Iterator[str]:
-    for name in wanted or ("*",):
+def _named(patterns: Iterable[str], readable: Sequence[str]) -> Iterator[str]:
+    for name in patterns or ("*",):
         if "*" in name:
-            yield from (one for one in known if fnmatchcase(one, name))
+            yield from (dataset for dataset in readable if fnmatchcase(dataset, name))
         else:
             yield name
 

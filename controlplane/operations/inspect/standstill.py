@@ -1,7 +1,4 @@
-"""Why nothing is computed: no process plans, or tasks wait and no driver is there. Times are the database's.
-
-Does not belong here: work that failed, is blocked or waits for a user (`overview`).
-"""
+"""Why nothing is computed: no process plans, or tasks wait and no driver is there. Times are the database's."""
 
 from __future__ import annotations
 

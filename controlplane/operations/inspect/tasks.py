@@ -1,7 +1,4 @@
-"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing.
-
-Does not belong here: what is to be made of it (`look`).
-"""
+"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing."""
 
 from __future__ import annotations
 
@@ -61,8 +58,8 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
     """Attempts at a dataset that are over, the last ones first. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         _node(ctx, tx, branch, dataset)
-        found = tx.past_attempts(branch, [dataset], limit=limit)
-    return {"items": list(map(work.entry, found)), "next": None}
+        attempts = tx.past_attempts(branch, [dataset], limit=limit)
+    return {"items": list(map(work.entry, attempts)), "next": None}
 
 
 def attempt(ctx: Context, id: str) -> AttemptAnswer:
@@ -77,13 +74,13 @@ def attempt(ctx: Context, id: str) -> AttemptAnswer:
     raise NotFound(f"there is no attempt {id}, or it is too long ago")
 
 
-def _attempt(found: Attempt | PastAttempt, began: float, tasks: int) -> AttemptAnswer:
+def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> AttemptAnswer:
     return {
-        "attempt": found.id,
-        "dataset": found.dataset,
-        "kind": found.kind,
-        "partition": found.partition,
-        "driver": found.driver,
+        "attempt": source.id,
+        "dataset": source.dataset,
+        "kind": source.kind,
+        "partition": source.partition,
+        "driver": source.driver,
         "began": views.instant(began),
         "tasks": tasks,
         "ended": None,
@@ -139,10 +136,10 @@ def log_of_dataset(
 
 def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:
     """The last attempt, and its driver."""
-    found = tx.past_attempts(branch, [dataset], limit=1)
-    if not found:
+    newest = tx.past_attempts(branch, [dataset], limit=1)
+    if not newest:
         raise NotFound(f"no attempt at {dataset} is known: nothing was computed for it, or it is too long ago")
-    return found[0].id, found[0].driver
+    return newest[0].id, newest[0].driver
 
 
 def _driver_of(tx: Tx, attempt: str) -> str:

@@ -1,7 +1,4 @@
-"""The state of a dataset that an address means. Changes nothing.
-
-Does not belong here: how addresses are written (`core.model.addresses`), and what is read of the state.
-"""
+"""The state of a dataset that an address means. Changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from controlplane.ports.store import Tx
 
 
 def no_name(_: str) -> bool:
-    """Names nobody may be told."""
+    """The error for names that must not be revealed."""
     return False
 
 
@@ -30,12 +27,12 @@ def state_of(
     if state is None:
         raise _missing(tx, branch, name, point, sees)
     if isinstance(point, Moment) and is_before_gap(tx, branch, state, point):
-        raise _gone(tx, branch, name, point)
+        raise _generation_gone(tx, branch, name, point)
     return state
 
 
 def no_dataset(branch: str, name: str, names: Iterable[str]) -> NotFound:
-    """With the nearest of the names that may be told."""
+    """The error with the nearest of the names that may be shown."""
     hint = did_you_mean(name, names)
     return NotFound(f"there is no dataset {name} in branch {branch}{'; ' if hint else ''}{hint}")
 
@@ -56,14 +53,14 @@ def _missing(
     if isinstance(point, Moment) and oldest.seq == 1:
         first = f"its first generation was committed at {instant(oldest.at)}"
         return NotFound(f"dataset {name} had no data at {point}; {first}")
-    return _gone(tx, branch, name, point)
+    return _generation_gone(tx, branch, name, point)
 
 
-def _gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
+def _generation_gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
     what = f"generation {point} of dataset {name}" if isinstance(point, Generation) else f"dataset {name} at {point}"
     oldest = tx.oldest_state(branch, name)
-    kept = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
-    return GenerationGone(f"{what} is not kept any more{kept}")
+    hint = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
+    return GenerationGone(f"{what} is not kept any more{hint}")
 
 
 def is_before_gap(tx: Tx, branch: str, state: State, at: Moment) -> bool:

@@ -61,9 +61,9 @@ def plan(
     branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
 ) -> PlanAnswer:
     """With what an edit changes, where it is a plan for one."""
-    changes = [review_views.change(one) for one in edit.changes]
+    changes = [review_views.change(shown_item) for shown_item in edit.changes]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
-    known = costs.known(facts, work)
+    past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
         "branch": branch,
         "state": "work" if work else "nothing",
@@ -72,11 +72,12 @@ def plan(
         "certain": sum(i.tasks for i in work if i.certain),
         "possible": sum(i.tasks for i in work if not i.certain),
         "items": [
-            {**one, "cost": costs.of_item(item, known)} for item, one in zip(work, items(work, facts), strict=True)
+            {**shown_item, "cost": costs.of_item(item, past_costs)}
+            for item, shown_item in zip(work, items(work, facts), strict=True)
         ],
-        "cost": costs.total(costs.of_item(item, known) for item in work),
+        "cost": costs.total(costs.of_item(item, past_costs) for item in work),
         "changes": changes,
-        "breaks": [one for change in changes for one in change["breaks"]],
+        "breaks": [shown_item for change in changes for shown_item in change["breaks"]],
         "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in work})],
         "next": None,
     }
@@ -96,21 +97,21 @@ def _work(decision: Decision) -> tuple[Item, ...]:
 
 def _failed(decision: Decision) -> FailedPlan:
     is_of_user = decision.error is None or decision.error["kind"] == "user"
-    wanted = "a retry or an edit" if is_of_user else "a retry"
+    remedy = "a retry or an edit" if is_of_user else "a retry"
     return {
         "dataset": decision.dataset,
-        "sentence": f"{decision.dataset} failed and waits for {wanted}",
+        "sentence": f"{decision.dataset} failed and waits for {remedy}",
         "command": f"headgate retry {decision.dataset}",
     }
 
 
-def hold(found: Hold) -> DatasetHold:
+def hold(held: Hold) -> DatasetHold:
     return {
-        "branch": found.branch,
-        "generation": found.generation,
-        "actor": found.actor,
-        "since": instant(found.at),
-        "reason": found.reason,
+        "branch": held.branch,
+        "generation": held.generation,
+        "actor": held.actor,
+        "since": instant(held.at),
+        "reason": held.reason,
     }
 
 
@@ -157,17 +158,17 @@ def modes(node: Node) -> dict[str, InputMode]:
     """How a transform reads each input, and its own output where it is a fold."""
     if not isinstance(node, Transform):
         return {}
-    found = {slot.name: _mode(slot) for slot in node.slots}
+    by_input = {slot.name: _mode(slot) for slot in node.slots}
     if node.fold:
-        found[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
-    return found
+        by_input[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
+    return by_input
 
 
 def _mode(slot: Slot) -> InputMode:
-    found: InputMode = {"mode": slot.shown_mode, "reason": slot.reason}
+    shown_mode: InputMode = {"mode": slot.shown_mode, "reason": slot.reason}
     if slot.cure:
-        found["cure"] = slot.cure
-    return found
+        shown_mode["cure"] = slot.cure
+    return shown_mode
 
 
 def volatile(node: Node) -> list[VolatileConstruct]:
@@ -176,8 +177,8 @@ def volatile(node: Node) -> list[VolatileConstruct]:
         return []
     if node.query is not None:
         return [{"construct": v.construct, "file": None, "line": v.line} for v in node.query.volatile]
-    found = node.bundle.volatile if node.bundle else ()
-    return [{"construct": v.construct, "file": v.file, "line": v.line} for v in found]
+    constructs = node.bundle.volatile if node.bundle else ()
+    return [{"construct": v.construct, "file": v.file, "line": v.line} for v in constructs]
 
 
 def _hex(root: bytes | None) -> str | None:
@@ -211,11 +212,11 @@ def _named(decision: Decision, level: Level) -> list[str]:
     return [c["name"] for c in decision.checks if c["state"] == level]
 
 
-def target(decision: Decision, found: Target | None, node: Sink) -> TargetStatus:
+def target(decision: Decision, target_state: Target | None, node: Sink) -> TargetStatus:
     return {
         "name": decision.dataset,
         "state": decision.status,
-        "synced_generation": found.generation if found else 0,
+        "synced_generation": target_state.generation if target_state else 0,
         "target": node.path,
         "reason": decision.reason or None,
         "error": error(decision.error, node),
@@ -242,12 +243,12 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> ErrorR
 
 def errors(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[DatasetError]:
     """Every error of these decisions, for `errors` of a run."""
-    found: list[DatasetError] = []
+    entries: list[DatasetError] = []
     for decision in decisions:
         shown = error(decision.error, nodes[decision.dataset])
         if shown is not None:
-            found.append({"dataset": decision.dataset, **shown})
-    return found
+            entries.append({"dataset": decision.dataset, **shown})
+    return entries
 
 
 def driver(driver: Driver) -> DriverStatus:
@@ -272,7 +273,7 @@ def _state(driver: Driver) -> Literal["running", "waiting", "ending", "ended"]:
 
 
 def leader(lease: Lease | None, now: float) -> LeaderStatus | None:
-    """Who plans, launches and commits at present; None if nobody does."""
+    """The process that plans, launches and commits at present; None if there is none."""
     if lease is None or lease.until <= now:
         return None
     return {"holder": lease.holder, "epoch": lease.epoch, "since": instant(lease.since)}

@@ -1,7 +1,4 @@
-"""What attempts took, one by one and together. Changes nothing.
-
-Does not belong here: which attempts belong together (`runs`, `datasets`).
-"""
+"""What attempts took, one by one and together. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,11 +20,12 @@ UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list", "analyse")  # work that m
 
 def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:
     """Those that are a dataset's own work, not the care for it."""
-    return [one for one in attempts if one.kind not in UNSEEN]
+    return [attempt for attempt in attempts if attempt.kind not in UNSEEN]
 
 
 def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary | None:
-    """Of attempts at one dataset, in any order; None where there are none. `usual`: what a task of it costs."""
+    """A summary of attempts at one dataset, in any order; None where there are none. `usual`: the usual cost of one
+    of its tasks."""
     if not attempts:
         return None
     began, ended = min(a.started_at for a in attempts), max(a.ended_at for a in attempts)
@@ -44,9 +42,9 @@ def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary 
         "waited_s": round(max(0.0, began - min(a.queued_at for a in attempts)), 3),
         "rows": sum(a.rows for a in attempts),
         "bytes_written": sum(a.bytes_written for a in attempts),
-        "bytes_read": _whole(_sum(a.bytes_read for a in attempts)),
-        "spark_jobs": _whole(_sum(a.spark_jobs for a in attempts)),
-        "spark_stages": _whole(_sum(a.spark_stages for a in attempts)),
+        "bytes_read": _as_int(_sum(a.bytes_read for a in attempts)),
+        "spark_jobs": _as_int(_sum(a.spark_jobs for a in attempts)),
+        "spark_stages": _as_int(_sum(a.spark_stages for a in attempts)),
         "spark_ui": last.spark_ui,
         "event_log": last.event_log,
         "slow": slowness(attempts, usual),
@@ -64,16 +62,16 @@ def slowness(attempts: Iterable[PastAttempt], usual: Cost | None) -> str | None:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    """The sum of the values that are present; None where none is."""
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _whole(value: float | None) -> int | None:
+def _as_int(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
@@ -108,23 +106,23 @@ def entry(attempt: PastAttempt) -> AttemptEntry:
 
 
 def of_states(
-    tx: Tx, branch: str, dataset: str, shown: Sequence[State], known: Sequence[State]
+    tx: Tx, branch: str, dataset: str, shown: Sequence[State], history: Sequence[State]
 ) -> dict[int, WorkSummary | None]:
     """What led to each of these states of a dataset, by `seq`: what ended after the state before it (among those that
     are known, newest first), and not after it."""
-    before = {newer.seq: older.at for newer, older in pairwise(known)} | {1: 0.0}
+    before = {newer.seq: older.at for newer, older in pairwise(history)} | {1: 0.0}
     spans = {state.seq: (before[state.seq], state.at) for state in shown if state.seq in before}
     if not spans:
         return {state.seq: None for state in shown}
-    whole = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
-    attempts = own(tx.past_attempts(branch, [dataset], ended=whole))
+    full_span = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
+    attempts = own(tx.past_attempts(branch, [dataset], ended=full_span))
     usual = tx.past_costs(branch, [dataset]).get(dataset)
     took = {seq: summary(within(attempts, span), usual) for seq, span in spans.items()}
     return {state.seq: took.get(state.seq) for state in shown}
 
 
 def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[PastAttempt]:
-    return [one for one in attempts if span[0] < one.ended_at <= span[1]]
+    return [attempt for attempt in attempts if span[0] < attempt.ended_at <= span[1]]
 
 
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
@@ -134,8 +132,8 @@ def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, W
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
     costs = tx.past_costs(branch, datasets)
     attempts: dict[str, list[PastAttempt]] = {name: [] for name in datasets}
-    for one in own(tx.past_attempts(branch, datasets, limit=ATTEMPTS_SHOWN)):
-        attempts[one.dataset].append(one)
+    for attempt in own(tx.past_attempts(branch, datasets, limit=ATTEMPTS_SHOWN)):
+        attempts[attempt.dataset].append(attempt)
     return {name: summary(_last(attempts[name], spans[name]), costs.get(name)) for name in datasets}
 
 
@@ -152,12 +150,12 @@ def _last(attempts: Sequence[PastAttempt], span: tuple[float, float] | None) -> 
 
 def running(tx: Tx, datasets: Iterable[str]) -> dict[str, RunningWork]:
     """What runs of each dataset."""
-    wanted = set(datasets)
-    found: dict[str, list[Attempt]] = {}
+    names = set(datasets)
+    by_dataset: dict[str, list[Attempt]] = {}
     for attempt in tx.attempts().values():
-        if attempt.dataset in wanted and attempt.kind not in UNSEEN:
-            found.setdefault(attempt.dataset, []).append(attempt)
-    return {name: _running(theirs, tx.now()) for name, theirs in found.items()}
+        if attempt.dataset in names and attempt.kind not in UNSEEN:
+            by_dataset.setdefault(attempt.dataset, []).append(attempt)
+    return {name: _running(theirs, tx.now()) for name, theirs in by_dataset.items()}
 
 
 def _running(attempts: Sequence[Attempt], now: float) -> RunningWork:

@@ -164,7 +164,7 @@ def _is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
 
 
 def _is_held(decision: Decision) -> bool:
-    """Who planned before the hold may have asked for work since: nobody wants it."""
+    """A planner without knowledge of the hold may have requested work since: it is dropped."""
     return decision.status == "held"
 
 
@@ -172,7 +172,7 @@ def _asks(decision: Decision) -> bool:
     return isinstance(decision.step, Compute | Learn | RunChecks | Sync)
 
 
-def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, StoredJob]]:
+def _tasks_and_jobs(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, StoredJob]]:
     """Tasks, and their jobs by digest."""
     match decision.step:
         case Compute(tasks, job) | Sync(_, tasks, job):
@@ -187,14 +187,14 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Stored
             assert_never(other)
 
 
-def _with_priority(decision: Decision, more: int) -> Decision:
+def _with_priority(decision: Decision, added: int) -> Decision:
     """The same, with more (or less) priority for all its tasks."""
     match decision.step:
         case Compute() | RunChecks() | Sync() as step:
-            tasks = tuple(replace(task, priority=task.priority + more) for task in step.tasks)
+            tasks = tuple(replace(task, priority=task.priority + added) for task in step.tasks)
             return replace(decision, step=replace(step, tasks=tasks))
         case Learn() as step:
-            task = replace(step.task, priority=step.task.priority + more)
+            task = replace(step.task, priority=step.task.priority + added)
             return replace(decision, step=replace(step, task=task))
         case Keep() | Commit():
             return decision
@@ -204,7 +204,7 @@ def _with_priority(decision: Decision, more: int) -> Decision:
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
     """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
-    tasks, _ = _wanted(decision)
+    tasks, _ = _tasks_and_jobs(decision)
     if decision.gives_up:
         return True
     # An edit of what is no part of a task's key: it needs a larger driver, or is more urgent.
@@ -238,12 +238,13 @@ def _are_demanded(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bo
     """Just these, and none of them is over."""
     if {task.key for task in tasks} != demanded.keys():
         return False
-    return all(asked.state != "done" for asked in demanded.values())
+    return all(demand.state != "done" for demand in demanded.values())
 
 
 def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:
-    """Of a window, more than half is still to be done, and nothing else: it moves on when there is less."""
-    waiting = {key for key, asked in demanded.items() if asked.state in ("queued", "running")}
+    """True while more than half of a window is still queued or running, and nothing else of it: the window moves on
+    below that."""
+    waiting = {key for key, demand in demanded.items() if demand.state in ("queued", "running")}
     return waiting <= {t.key for t in tasks} and len(waiting) > len(tasks) // 2
 
 
@@ -251,8 +252,8 @@ def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterabl
     """Tasks asked for that have neither failed nor are known to be over."""
     count = 0
     for decision in decisions:
-        known = demands.get(decision.dataset, {})
-        count += sum(t.key not in known or known[t.key].state != "failed" for t in _wanted(decision)[0])
+        by_key = demands.get(decision.dataset, {})
+        count += sum(t.key not in by_key or by_key[t.key].state != "failed" for t in _tasks_and_jobs(decision)[0])
     return count
 
 
@@ -278,7 +279,7 @@ def _carry_out(
             if building is not None and building != facts.building(decision.dataset):
                 tx.put_building(building)
                 _note_adopted(tx, facts.branch, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
-    tasks, jobs = _wanted(decision)
+    tasks, jobs = _tasks_and_jobs(decision)
     again = tx.now() + AGAIN_S
     return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
 
@@ -336,17 +337,17 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
     match decision.step:
         case Compute():
             is_memo = any(KINDS[t.kind].remembered_as == "memo" for t in tasks)
-            known = set(tx.memos(keys) if is_memo else tx.traces(keys))
+            answered = set(tx.memos(keys) if is_memo else tx.traces(keys))
         case Learn() | RunChecks():
-            known = set(tx.memos(keys))
+            answered = set(tx.memos(keys))
         case Sync() | Keep() | Commit():  # what a copy holds is asked of its target
-            known = set()
+            answered = set()
         case other:
             assert_never(other)
-    wanted = [t for t in tasks if t.key not in known]
-    tx.drop_demands(branch, decision.dataset, [t.key for t in wanted])
-    if not wanted:
+    missing = [t for t in tasks if t.key not in answered]
+    tx.drop_demands(branch, decision.dataset, [t.key for t in missing])
+    if not missing:
         return 1
-    for digest in dict.fromkeys(t.job for t in wanted):
+    for digest in dict.fromkeys(t.job for t in missing):
         tx.put_job(digest, jobs[digest])
-    return max(1, tx.enqueue(branch, decision.dataset, wanted))
+    return max(1, tx.enqueue(branch, decision.dataset, missing))

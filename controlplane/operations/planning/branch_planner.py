@@ -1,7 +1,6 @@
 """Planning in a branch: decisions about its own datasets, and main's decisions about all others.
 
-A branch in which nothing was edited decides about nothing, and loads nothing of what main has. Does not belong here:
-carrying plans out.
+A branch in which nothing was edited decides about nothing, and loads nothing of what main has.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ class Snapshot:
     def of(tx: Tx, branch: str, namespace: str) -> Snapshot:
         desired = compile_live(tx.mains_revisions(branch).values(), namespace)
         reads = [node.dataset for node in desired.nodes.values() if isinstance(node, Source)]
-        known = Fetched(states=mains_states(tx.states(branch)), pins=tx.pinned_schemas(branch, reads))
-        known.forces = tx.mains_forces(branch)
-        return Snapshot(desired, known)
+        facts = Fetched(states=mains_states(tx.states(branch)), pins=tx.pinned_schemas(branch, reads))
+        facts.forces = tx.mains_forces(branch)
+        return Snapshot(desired, facts)
 
     def look_again(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
         """At datasets of which something was marked: what main has of those that the branch has given back could not be
         seen before. Whether there are such."""
-        found = mains_states(tx.states(branch, datasets))
-        is_new = any(self.known.states.get(dataset) != state for dataset, state in found.items())
-        self.known.states.update(found)
+        states = mains_states(tx.states(branch, datasets))
+        is_new = any(self.known.states.get(dataset) != state for dataset, state in states.items())
+        self.known.states.update(states)
         return is_new
 
 
@@ -78,8 +77,8 @@ class BranchPlanner(Planner):
 
     @contextmanager
     def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
-        with self._main.lock, super().looking(flows) as found:
-            yield found
+        with self._main.lock, super().looking(flows) as planned:
+            yield planned
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         of_main, main = self._main.look(tx)
@@ -97,13 +96,14 @@ class BranchPlanner(Planner):
         self._memory = memory
         return self._scoped(memory, desired, flows), facts
 
-    def carried_out(self, found: Plan) -> Sequence[Decision]:
-        return [decision for decision in found.decisions if decision.dataset in self.own]
+    def carried_out(self, full_plan: Plan) -> Sequence[Decision]:
+        return [decision for decision in full_plan.decisions if decision.dataset in self.own]
 
     def left_over(self) -> frozenset[str]:
-        """Datasets that have states in this branch and are main's again, as of the last look; told once."""
-        found, self._left_over = self._left_over, frozenset()
-        return found
+        """Datasets that have states in this branch and are main's again, as of the last look; each call returns them
+        once."""
+        datasets, self._left_over = self._left_over, frozenset()
+        return datasets
 
     def given_up(self, datasets: Iterable[str]) -> set[str]:
         """Those that the branch did not want at all any more at the last look, as main has deleted or renamed them.
@@ -132,10 +132,10 @@ class BranchPlanner(Planner):
         observed = self.observed()
         if observed is None:
             return []
-        desired, known = observed
+        desired, facts = observed
         scope = self._scope(desired, None)
         own = sorted(self.own if scope is None else self.own & scope)
-        states = [known.states[dataset] for dataset in own if dataset in known.states]
+        states = [facts.states[dataset] for dataset in own if dataset in facts.states]
         return [state for state in states if state.branch == self._branch]
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
@@ -163,27 +163,27 @@ class BranchPlanner(Planner):
             return set()
         self._compiled, self._mains, self._branches = desired, main.compiled, there
         self._forces, self._holds = forces, holds
-        found = ownership.own(desired, of_main, *forces, held=holds)
-        before, self.own = self.own, found
-        self._left_over = (self._left_over | before) - found
+        owned = ownership.own(desired, of_main, *forces, held=holds)
+        before, self.own = self.own, owned
+        self._left_over = (self._left_over | before) - owned
         if pinned is not None:
-            self._frozen = tuple(decisions(desired, pinned.known.states, found))
+            self._frozen = tuple(decisions(desired, pinned.known.states, owned))
         moved = self._turn_off(desired, main.compiled)
-        self._fetch(tx, memory, found - before)
-        for dataset in before - found:
+        self._fetch(tx, memory, owned - before)
+        for dataset in before - owned:
             memory.decisions.pop(dataset, None)
             memory.known.drop(dataset)
-        return (set(found ^ before) | moved) & desired.nodes.keys()
+        return (set(owned ^ before) | moved) & desired.nodes.keys()
 
     def _turn_off(self, desired: Desired, main: Desired) -> set[str]:
         """Look anew at which redirects lead to what is somebody else's; the write components of which that changed.
         Nobody is to write any more for those that are off from now on."""
-        found = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
-        self._left_over |= found.keys() - self._off.keys()
+        turned_off = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
+        self._left_over |= turned_off.keys() - self._off.keys()
         if self._snapshot is not None:
-            found |= off(desired, self.own)
-        before, self._off = self._off, found
-        return set(found.keys() ^ before.keys())
+            turned_off |= off(desired, self.own)
+        before, self._off = self._off, turned_off
+        return set(turned_off.keys() ^ before.keys())
 
     def _compile(self, tx: Tx, memory: Memory) -> Desired:
         return redirected(tx, self._branch, super()._compile(tx, memory))
@@ -207,8 +207,8 @@ class BranchPlanner(Planner):
 
     def _decided(self, desired: Desired) -> frozenset[str]:
         scope = self._scope(desired, None)
-        wanted = self.own if scope is None else self.own & scope
-        return ownership.decided(desired, wanted, self._off)
+        datasets = self.own if scope is None else self.own & scope
+        return ownership.decided(desired, datasets, self._off)
 
 
 def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:

@@ -1,7 +1,4 @@
-"""What work is thought to take, by past attempts of the same datasets.
-
-Does not belong here: how attempts are measured and kept.
-"""
+"""What work is thought to take, by past attempts of the same datasets."""
 
 from __future__ import annotations
 
@@ -20,29 +17,33 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 COMPUTED = ("compute", "sync")  # actions whose tasks have a past
 
 
-def known(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
+def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
     """What a task of each dataset takes, of those that have a past: as much more or less than its past attempts took as
     it has more or fewer rows to read by now than for the newest state."""
     datasets = sorted({item.dataset for item in items if _has_tasks(item)})
-    found = facts.tx.past_costs(facts.branch, datasets) if datasets else {}
-    times = _times_as_many_rows(facts, found)
-    return {name: _grown(cost, times.get(name, 1.0)) for name, cost in found.items()}
+    past_costs = facts.tx.past_costs(facts.branch, datasets) if datasets else {}
+    times = _times_as_many_rows(facts, past_costs)
+    return {name: _grown(cost, times.get(name, 1.0)) for name, cost in past_costs.items()}
 
 
 def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, float]:
-    """Of transforms; where nothing was read, nothing is said. Reads the roots of their inputs, at once."""
+    """How many times as many rows transforms read now, by dataset; none where nothing was read. Reads the roots of
+    their inputs at once."""
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
     try:
-        then = tree.summaries(facts.nodes, [one.root for reads in read.values() for one in reads])
+        then = tree.summaries(facts.nodes, [reading.root for reads in read.values() for reading in reads])
     except CorruptNode:  # a damaged tree is for `fsck` to tell
         return {}
-    found = {}
+    factors = {}
     for name, reads in read.items():
-        before = sum(one.rows(then[one.root].totals.partitions, then[one.root].totals.content.rows) for one in reads)
-        now = sum(one.rows(one.state.partitions, one.state.rows) for one in reads)
+        before = sum(
+            reading.rows(then[reading.root].totals.partitions, then[reading.root].totals.content.rows)
+            for reading in reads
+        )
+        now = sum(reading.rows(reading.state.partitions, reading.state.rows) for reading in reads)
         if before and now:
-            found[name] = now / before
-    return found
+            factors[name] = now / before
+    return factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +91,13 @@ def _has_tasks(item: Item) -> bool:
     return item.action in COMPUTED and item.tasks > 0
 
 
-def of_item(item: Item, known: Mapping[str, Cost]) -> PlanCost | None:
+def of_item(item: Item, past_costs: Mapping[str, Cost]) -> PlanCost | None:
     """None where there is nothing to compute, and nothing that is known already."""
     if item.action == "adopt":
         return {"seconds": None, "bytes": 0, "rows": 0, "adopted": item.count, "unknown": []}
     if not _has_tasks(item):
         return None
-    cost = known.get(item.dataset)
+    cost = past_costs.get(item.dataset)
     if cost is None:
         return {"seconds": None, "bytes": 0, "rows": 0, "adopted": 0, "unknown": [item.dataset]}
     count = item.tasks
@@ -111,21 +112,21 @@ def of_item(item: Item, known: Mapping[str, Cost]) -> PlanCost | None:
 
 def total(costs: Iterable[PlanCost | None]) -> PlanCost:
     """The sum of what is known."""
-    told = [cost for cost in costs if cost is not None]
-    spreads = [cost["seconds"] for cost in told if cost["seconds"] is not None]
-    unknown = {name for cost in told for name in cost["unknown"]}
+    stated = [cost for cost in costs if cost is not None]
+    spreads = [cost["seconds"] for cost in stated if cost["seconds"] is not None]
+    unknown = {name for cost in stated for name in cost["unknown"]}
     return {
         "seconds": _sum(spreads) if spreads else None,
-        "bytes": sum(cost["bytes"] for cost in told),
-        "rows": sum(cost["rows"] for cost in told),
-        "adopted": sum(cost["adopted"] for cost in told),
+        "bytes": sum(cost["bytes"] for cost in stated),
+        "rows": sum(cost["rows"] for cost in stated),
+        "adopted": sum(cost["adopted"] for cost in stated),
         "unknown": sorted(unknown),
     }
 
 
 def _sum(spreads: list[Spread]) -> Spread:
     return {
-        "low": round(sum(one["low"] for one in spreads), 1),
-        "median": round(sum(one["median"] for one in spreads), 1),
-        "high": round(sum(one["high"] for one in spreads), 1),
+        "low": round(sum(spread["low"] for spread in spreads), 1),
+        "median": round(sum(spread["median"] for spread in spreads), 1),
+        "high": round(sum(spread["high"] for spread in spreads), 1),
     }

@@ -1,8 +1,5 @@
-"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets another
-name.
-
-Does not belong here: storing that (`desired.holds`, `desired.renaming`).
-"""
+"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets
+another name."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from controlplane.core.model.holds import Hold
 
 def holding_still(holds: Mapping[str, Hold], before: Desired, after: Desired) -> dict[str, Hold]:
     """The holds that the edit does not end."""
-    kept = (d for d in holds if not ownership.ends_hold(before.nodes.get(d), after.nodes.get(d)))
-    return {dataset: holds[dataset] for dataset in kept}
+    names = (d for d in holds if not ownership.ends_hold(before.nodes.get(d), after.nodes.get(d)))
+    return {dataset: holds[dataset] for dataset in names}
 
 
 def renamed(before: Desired, after: Desired) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""What a pinned branch has of main: a snapshot, about which nothing is decided.
-
-Does not belong here: how the store reads it.
-"""
+"""What a pinned branch has of main: a snapshot, about which nothing is decided."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ NOT_THERE = "main had no result of it when this branch was pinned: headgate bran
 
 
 def is_pinned(tx: Tx, branch: str) -> bool:
-    found = tx.branches().get(branch)
-    return found is not None and found.pinned
+    entry_of_branch = tx.branches().get(branch)
+    return entry_of_branch is not None and entry_of_branch.pinned
 
 
 def mains_states(states: Mapping[str, State]) -> dict[str, State]:

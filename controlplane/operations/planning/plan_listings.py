@@ -2,7 +2,7 @@
 
 Each is a listing under an id of its own, over the shared listing of the location (`base`): it has the partitions that
 differ. It counts as long as the shared one is as it was then. It becomes the shared one when its plan is applied, or
-goes after an hour. Does not belong here: having a location listed (`work.listing_requests`).
+goes after an hour.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ class PlanListings:
         looked = {self.own[id].id: some for id, some in keys.items() if id in self.own}
         if not looked:
             return shared
-        found = tx.partitions_of(looked)
-        return {id: {**some, **(found[self.own[id].id] if id in self.own else {})} for id, some in shared.items()}
+        own_partitions = tx.partitions_of(looked)
+        return {
+            id: {**some, **(own_partitions[self.own[id].id] if id in self.own else {})} for id, some in shared.items()
+        }
 
 
 NO_LISTINGS: Final = PlanListings()
@@ -65,9 +67,9 @@ def of_plan(tx: Tx, plan: str, nodes: Iterable[Source]) -> PlanListings:
     shared_ids = {node.listing for node in nodes} if plan else set()
     if not shared_ids:
         return NO_LISTINGS
-    found = tx.listings({id_of(plan, id) for id in shared_ids})
+    listings = tx.listings({id_of(plan, id) for id in shared_ids})
     shared = tx.listings(shared_ids)
-    own = {id: found[id_of(plan, id)] for id in shared_ids if id_of(plan, id) in found}
+    own = {id: listings[id_of(plan, id)] for id in shared_ids if id_of(plan, id) in listings}
     return PlanListings({id: listing for id, listing in own.items() if _counts(listing, shared.get(id))})
 
 
@@ -107,8 +109,8 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
 def _move(tx: Tx, id: bytes, own: Listing, shared: Listing | None) -> None:
     base = bytes.fromhex(_base(own)) or tree.EMPTY_ROOT
     assert own.root is not None
-    gone = (change.key for change in tree.diff(tx, base, own.root) if change.after is None)
-    tx.put_source_partitions(id, (), gone)
+    removed_keys = (change.key for change in tree.diff(tx, base, own.root) if change.after is None)
+    tx.put_source_partitions(id, (), removed_keys)
     came = (change.key for change in tree.diff(tx, base, own.root) if change.after is not None)
     while keys := list(islice(came, PARTITIONS_A_TIME)):
         tx.put_source_partitions(id, tx.source_partitions(own.id, keys).values(), ())
@@ -119,25 +121,25 @@ def _move(tx: Tx, id: bytes, own: Listing, shared: Listing | None) -> None:
 
 def collect(tx: Tx, now: float) -> int:
     """Drop listings of plans that were not applied within an hour, and the oldest beyond the bounds; how many."""
-    newest_first = sorted(tx.plan_listings(), key=lambda one: one.since, reverse=True)
-    kept = bytes_kept = 0
-    gone: list[bytes] = []
-    for one in newest_first:
-        is_kept = now - one.since < KEPT_S and kept < MOST and bytes_kept + one.size_bytes <= MOST_BYTES
+    newest_first = sorted(tx.plan_listings(), key=lambda listing: listing.since, reverse=True)
+    count = bytes_kept = 0
+    dropped: list[bytes] = []
+    for listing in newest_first:
+        is_kept = now - listing.since < KEPT_S and count < MOST and bytes_kept + listing.size_bytes <= MOST_BYTES
         if is_kept:
-            kept, bytes_kept = kept + 1, bytes_kept + one.size_bytes
+            count, bytes_kept = count + 1, bytes_kept + listing.size_bytes
         else:
-            gone.append(one.id)
-    tx.drop_listings(gone)
-    return len(gone)
+            dropped.append(listing.id)
+    tx.drop_listings(dropped)
+    return len(dropped)
 
 
 def partitions_known(tx: Tx, listing: Listing, keys: Sequence[str]) -> Iterator[SourcePartition]:
-    """Of a shared listing, or of a plan's over the shared one."""
-    found = tx.source_partitions(listing.id, keys)
+    """Partitions of a shared listing, or of a plan's listing over the shared one."""
+    by_key = tx.source_partitions(listing.id, keys)
     if listing.look is not None:
-        found = {**tx.source_partitions(bytes.fromhex(listing.look["of"]), keys), **found}
-    yield from found.values()
+        by_key = {**tx.source_partitions(bytes.fromhex(listing.look["of"]), keys), **by_key}
+    yield from by_key.values()
 
 
 def _base(listing: Listing) -> str:

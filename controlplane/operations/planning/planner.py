@@ -2,7 +2,7 @@
 
 A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner remembers the last
 mark that it has seen, fetches what was marked, and decides anew about these datasets and all that is downstream. Every
-now and then it starts from nothing, so that a lost mark only delays. Does not belong here: carrying plans out.
+now and then it starts from nothing, so that a lost mark only delays.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Planner:
 
     def plan(self, flows: Iterable[str] | None = None) -> Plan:
         """What would run now, of these dataflows and their upstream (all by default)."""
-        with self.looking(flows) as (found, _):
-            return found
+        with self.looking(flows) as (full_plan, _):
+            return full_plan
 
     @contextmanager
     def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
@@ -83,11 +83,11 @@ class Planner:
         with self.lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
 
-    def carried_out(self, found: Plan) -> Sequence[Decision]:
+    def carried_out(self, full_plan: Plan) -> Sequence[Decision]:
         """The decisions of a plan that are this planner's to have carried out."""
         if self.only is None:
-            return found.decisions
-        return [decision for decision in found.decisions if decision.dataset in self.only]
+            return full_plan.decisions
+        return [decision for decision in full_plan.decisions if decision.dataset in self.only]
 
     @property
     def branches(self) -> Mapping[str, Branch]:
@@ -138,8 +138,8 @@ class Planner:
         return None if memory is None or memory.desired is None else (memory.desired, memory.known)
 
     def _scope(self, desired: Desired, flows: Iterable[str] | None) -> frozenset[str] | None:
-        wanted = self._flows if flows is None else frozenset(flows)
-        return None if wanted is None else desired.scope(wanted)
+        chosen_flows = self._flows if flows is None else frozenset(flows)
+        return None if chosen_flows is None else desired.scope(chosen_flows)
 
     # --- what is known
 
@@ -156,8 +156,8 @@ class Planner:
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         """Everything from nothing."""
-        seen, _ = tx.marked(self._branch, 0)
-        memory = Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
+        mark, _ = tx.marked(self._branch, 0)
+        memory = Memory(mark, tx.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = self._compile(tx, memory)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
         memory.known.holds = tx.holds(self._branch)
@@ -208,8 +208,8 @@ class Planner:
         before, memory.desired = memory.desired, self._compile(tx, memory)
         memory.kinds = salts.kinds(memory.desired)
         assert before is not None
-        for gone in before.nodes.keys() - memory.desired.nodes.keys():
-            memory.decisions.pop(gone, None)
+        for removed in before.nodes.keys() - memory.desired.nodes.keys():
+            memory.decisions.pop(removed, None)
         return {d for d, node in memory.desired.nodes.items() if not _is_same(before.nodes.get(d), node)}
 
     def _compile(self, _tx: Tx, memory: Memory) -> Desired:
@@ -230,8 +230,8 @@ class Planner:
         changed |= desired.graph.downstream(changed)
         scope = self._decided(desired)
         chosen = frozenset(changed if scope is None else changed & scope)
-        known = {d: decision for d, decision in memory.decisions.items() if d not in chosen}
-        found = plan(
+        decided = {d: decision for d, decision in memory.decisions.items() if d not in chosen}
+        new_plan = plan(
             desired,
             facts,
             self._branch,
@@ -241,9 +241,9 @@ class Planner:
             exact=self._exact,
             fewest=self._fewest,
             widest=self._widest,
-            standing=known,
+            standing=decided,
         )
-        memory.decisions.update((decision.dataset, decision) for decision in found.decisions)
+        memory.decisions.update((decision.dataset, decision) for decision in new_plan.decisions)
 
 
 def turned(tx: Tx, memory: Memory) -> set[str]:

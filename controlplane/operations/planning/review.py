@@ -1,7 +1,4 @@
-"""The review of an edit with what is stored, and the questions that it has for Spark's analyzer.
-
-Does not belong here: waiting for answers (the API), and how an edit is judged (core.review).
-"""
+"""The review of an edit with what is stored, and the questions that it has for Spark's analyzer."""
 
 from __future__ import annotations
 
@@ -123,10 +120,10 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
         left = keys - tx.memos(keys).keys()
         tasks = tx.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
-    found = tuple(wish for wish in wishes if wish.task.key in left - failed)
-    if dropped := [wish for wish in found if wish.task.key not in tasks]:
+    open_wishes = tuple(wish for wish in wishes if wish.task.key in left - failed)
+    if dropped := [wish for wish in open_wishes if wish.task.key not in tasks]:
         ask(ctx, branch, dropped)
-    return found
+    return open_wishes
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:

@@ -84,13 +84,13 @@ def _compile_live(of: _Revisions) -> Desired:
 
 
 def _without_broken(live: Mapping[str, Revision], namespace: str, error: Exception) -> Desired:
-    kept, left_out = dict(live), dict[str, str]()
+    sound, left_out = dict(live), dict[str, str]()
     while True:
-        for flow, reason in _guilty(kept, namespace, error).items():
+        for flow, reason in _guilty(sound, namespace, error).items():
             left_out[flow] = reason
-            del kept[flow]
+            del sound[flow]
         try:
-            return replace(compile_cached(kept.values(), namespace), left_out=left_out)
+            return replace(compile_cached(sound.values(), namespace), left_out=left_out)
         except Exception as e:  # noqa: BLE001  # ends: each round leaves one out
             error = e
 
@@ -103,9 +103,9 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
             compile_revisions(_ordered(named.values()), namespace=namespace, semantics=_semantics())
     except InvalidBlueprint as e:
         places = {p.file: p for p in reversed(e.problems)}
-        found = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
-        if found:
-            return found
+        reasons = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
+        if reasons:
+            return reasons
     except Exception:  # noqa: BLE001  # each is tried alone, below
         pass
     alone = {flow: reason for flow, r in live.items() if (reason := _crash(r, namespace))}
@@ -141,11 +141,11 @@ def compile_cached(
 def _compile(of: _Revisions) -> Desired:
     """What is as it was the last time is taken from there."""
     kind = of.namespace, of.semantics
-    found = compile_revisions(
+    compiled = compile_revisions(
         of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
     )
-    _newest[kind] = found
-    return found
+    _newest[kind] = compiled
+    return compiled
 
 
 def _ordered(revisions: Iterable[Revision]) -> list[Revision]:
@@ -170,9 +170,9 @@ class Overlay:
         self.staged: dict[bytes, bytes] = {}
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = {d: self.staged[d] for d in digests if d in self.staged}
-        missing = [d for d in digests if d not in found]
-        return {**self._nodes.get_nodes(missing), **found} if missing else found
+        staged = {d: self.staged[d] for d in digests if d in self.staged}
+        missing = [d for d in digests if d not in staged]
+        return {**self._nodes.get_nodes(missing), **staged} if missing else staged
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.staged.update(nodes)
@@ -213,10 +213,10 @@ class Fetched:
             held.pop(dataset, None)
 
     @staticmethod
-    def _replace(held: MutableMapping[str, T], names: Sequence[str] | None, found: Mapping[str, T]) -> None:
+    def _replace(held: MutableMapping[str, T], names: Sequence[str] | None, fetched: Mapping[str, T]) -> None:
         for name in list(held) if names is None else names:
             held.pop(name, None)
-        held.update(found)
+        held.update(fetched)
 
 
 class StoreSnapshot:
@@ -227,11 +227,11 @@ class StoreSnapshot:
         tx: Tx,
         branch: str,
         desired: Desired,
-        known: Fetched,
+        fetched: Fetched,
         cache: NodeCache,
         looked: PlanListings = NO_LISTINGS,
     ) -> None:
-        self.tx, self.branch, self._known, self.looked = tx, branch, known, looked
+        self.tx, self.branch, self._fetched, self.looked = tx, branch, fetched, looked
         self.compiled = desired
         self._decided: Desired | None = None
         self.overlay = Overlay(tx)
@@ -247,29 +247,29 @@ class StoreSnapshot:
         return self._decided
 
     def _schema_of(self, dataset: str) -> Schema | None:
-        """Of a dataset whose present state was made by the desired code."""
+        """The schema of a dataset whose present state was made by the desired code."""
         state, node = self.state(dataset), self.compiled.nodes[dataset]
         if state is None or isinstance(node, Sink) or state.lineage != node.lineage:
             return None
         return state.schema
 
-    def owned(self, found: Plan) -> Plan:
+    def owned(self, full_plan: Plan) -> Plan:
         """The part of a plan that is this branch's: of what it has as it is in main, main plans the work."""
         if self.own is None:
-            return found
-        return Plan(tuple(decision for decision in found.decisions if decision.dataset in self.own))
+            return full_plan
+        return Plan(tuple(decision for decision in full_plan.decisions if decision.dataset in self.own))
 
     @property
     def observed(self) -> Fetched:
         """Not to be changed."""
-        return self._known
+        return self._fetched
 
     @property
     def states(self) -> Mapping[str, State]:
-        return self._known.states
+        return self._fetched.states
 
     def state(self, dataset: str) -> State | None:
-        return self._known.states.get(dataset)
+        return self._fetched.states.get(dataset)
 
     def history(self, dataset: str, limit: int = RECENT) -> tuple[State, ...]:
         return self.tx.history(self.branch, dataset, limit)
@@ -278,19 +278,19 @@ class StoreSnapshot:
         return self.tx.settled(self.branch, states) if states else ()
 
     def building(self, dataset: str) -> PartialState | None:
-        return self._known.buildings.get(dataset)
+        return self._fetched.buildings.get(dataset)
 
     def begun(self, dataset: str) -> UnfinishedRun | None:
-        return self._known.begun.get(dataset)
+        return self._fetched.begun.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:
-        return self._known.listings.get(id)
+        return self._fetched.listings.get(id)
 
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return self.looked.partitions(self.tx, keys)
 
     def pinned(self, dataset: str) -> Pin | None:
-        return self._known.pins.get(dataset)
+        return self._fetched.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:
         return self.tx.traces(keys) if keys else {}
@@ -304,21 +304,21 @@ class StoreSnapshot:
         return self.tx.remembered(builds, memos)
 
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:
-        found = self.tx.tasks(keys) if keys else {}
-        self.known.update(found)
-        return found
+        read_tasks = self.tx.tasks(keys) if keys else {}
+        self.known.update(read_tasks)
+        return read_tasks
 
     def target(self, component: str) -> Target | None:
-        return self._known.targets.get(component)
+        return self._fetched.targets.get(component)
 
     def forced(self, dataset: str) -> int:
-        return self._known.forces.get(dataset, 0)
+        return self._fetched.forces.get(dataset, 0)
 
     def is_paused(self, dataset: str) -> bool:
-        return is_paused(self.compiled.nodes[dataset], self._known.paused)
+        return is_paused(self.compiled.nodes[dataset], self._fetched.paused)
 
     def holds(self) -> Mapping[str, Hold]:
-        return self._known.holds
+        return self._fetched.holds
 
 
 def plan_now(
@@ -339,16 +339,16 @@ def plan_now(
     `looked`: listings in place of the shared ones."""
     nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
-    known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
-    known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
-    known.listings.update(looked.shown)
+    fetched = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
+    fetched.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
+    fetched.listings.update(looked.shown)
     if proposed is not None:
-        _with_edit(tx, branch, known, desired(tx, branch, namespace=namespace), nodes)
-    facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES), looked)
+        _with_edit(tx, branch, fetched, desired(tx, branch, namespace=namespace), nodes)
+    facts = StoreSnapshot(tx, branch, nodes, fetched, NodeCache(CACHE_BYTES), looked)
     frozen = _own_of_branch(tx, branch, facts, namespace) if branch != MAIN else None
     if frozen is not None and facts.own is not None:
         scope = facts.own if scope is None else facts.own & scope
-    found = plan(
+    full_plan = plan(
         nodes,
         facts,
         branch,
@@ -360,18 +360,18 @@ def plan_now(
         widest=widest,
         standing=frozen,
     )
-    return facts.owned(found), facts
+    return facts.owned(full_plan), facts
 
 
-def _with_edit(tx: Tx, branch: str, known: Fetched, before: Desired, after: Desired) -> None:
+def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: Desired) -> None:
     """Know what will be so once an edit is stored."""
-    known.holds = edited.holding_still(known.holds, before, after)
+    fetched.holds = edited.holding_still(fetched.holds, before, after)
     names = edited.renamed(before, after)
     if not names:
         return
-    known.forces = edited.renamed_forces(known.forces, names)
-    known.paused = edited.renamed_pauses(known.paused, names)
-    known.pins.update({names[old]: pin for old, pin in tx.pinned_schemas(branch, list(names)).items()})
+    fetched.forces = edited.renamed_forces(fetched.forces, names)
+    fetched.paused = edited.renamed_pauses(fetched.paused, names)
+    fetched.pins.update({names[old]: pin for old, pin in tx.pinned_schemas(branch, list(names)).items()})
 
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
@@ -382,15 +382,15 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
     frozen: dict[str, Decision] | None = None
     if pinned.is_pinned(tx, branch):
         main = compile_live(tx.mains_revisions(branch).values(), namespace)
-    known = facts.observed
-    own = ownership.own(nodes, main, known.forces, tx.mains_forces(branch), known.holds)
+    fetched = facts.observed
+    own = ownership.own(nodes, main, fetched.forces, tx.mains_forces(branch), fetched.holds)
     if not pinned.is_pinned(tx, branch):
-        known.holds = holding(own, known.holds, tx.holds(MAIN))
+        fetched.holds = holding(own, fetched.holds, tx.holds(MAIN))
     else:
         off |= pinned.off(nodes, own)
-        left = known.states.keys() - pinned.mains_states(known.states).keys() - own
+        left = fetched.states.keys() - pinned.mains_states(fetched.states).keys() - own
         for dataset in left:
-            known.drop(dataset)
+            fetched.drop(dataset)
         frozen = {decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)}
         frozen |= {dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()}
     facts.own = ownership.decided(nodes, own, off)
@@ -406,7 +406,7 @@ def targeted(nodes: Desired, target: str | None) -> list[str]:
     """The datasets that a target names: all, a dataflow's, or one. Raises NotFound."""
     if not target:
         return list(nodes.order)
-    found = [d for d in nodes.order if d == target or d.partition(".")[0] == target]
-    if not found:
+    names = [d for d in nodes.order if d == target or d.partition(".")[0] == target]
+    if not names:
         raise NotFound(f"there is no dataflow or dataset {target}")
-    return found
+    return names

@@ -3,7 +3,7 @@
 A table's row of `publications` is there before its first file, and goes after the last one. The transaction that ends a
 branch, or gives a dataset back to main, leaves of the row that nothing is known of the table. So a table is deleted
 however often that breaks off, and a branch that comes back under its name begins a new one. Both are done one after
-another, by who publishes. Does not belong here: what a table holds (`publish`).
+another, by who publishes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def follow(store: Store, namespace: str, state: State, publisher: Publisher, lak
 def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
     """Whether the table may be written: it is known to be there, or nothing of an earlier one is."""
     with store.read(namespace) as tx:
-        known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
         if not _is_wanted(tx, state.branch, state.dataset):
             return False
-    if known is not None and known.version >= 0:
+    if publication is not None and publication.version >= 0:
         return True
     with store.begin(namespace) as tx:
         if not _is_wanted(tx, state.branch, state.dataset):
             return False
-        tx.put_publication(known or unknown_table(state.branch, state.dataset))
+        tx.put_publication(publication or unknown_table(state.branch, state.dataset))
     failpoint("branch-table-noted")
     lake.delete_prefix(table_path(namespace, state.branch, state.dataset))
     return True
@@ -45,12 +45,14 @@ def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> 
 def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
     """Tables that no branch is to have any more: it has ended, or the dataset is main's again."""
     with store.read(namespace) as tx:
-        found = tx.branch_publications()
-        if not found:
+        publications = tx.branch_publications()
+        if not publications:
             return ()
         publishing = [name for name, branch in tx.branches().items() if branch.publish]
-        wanted = {(name, dataset) for name in publishing for dataset in tx.own_datasets(name)}
-    return tuple(one for one in found if (one.branch, one.dataset) not in wanted)
+        published = {(name, dataset) for name in publishing for dataset in tx.own_datasets(name)}
+    return tuple(
+        publication for publication in publications if (publication.branch, publication.dataset) not in published
+    )
 
 
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
@@ -66,8 +68,8 @@ def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -
 
 def _is_wanted(tx: Tx, branch: str, dataset: str) -> bool:
     """Whether a branch is there that publishes, and the dataset is its own."""
-    found = tx.branches().get(branch)
-    if found is None or not found.publish:
+    branch_row = tx.branches().get(branch)
+    if branch_row is None or not branch_row.publish:
         return False
     state = tx.states(branch, [dataset]).get(dataset)
     return state is not None and state.branch == branch

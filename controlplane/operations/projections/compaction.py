@@ -1,7 +1,4 @@
-"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up.
-
-Does not belong here: what a pack is (core.model.packs), when it is time (the reconciler).
-"""
+"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up."""
 
 from __future__ import annotations
 
@@ -36,16 +33,16 @@ def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> li
     """The rows of a dataset in as few fragments as there are: packs in place of what is in them (only of these leaves,
     where some are named), and every other fragment as often as partitions have it."""
     by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx, root)]
-    found = tx.fragments({e.fragment for _, entries in by_leaf for e in entries})
-    wanted = {d: packs.packs_of(e, found) for d, e in by_leaf if leaves is None or d in leaves}
-    found |= _there(tx, wanted.values())
-    return [f for d, entries in by_leaf for f in packs.laid_out(entries, wanted.get(d, ()), found)]
+    by_id = tx.fragments({e.fragment for _, entries in by_leaf for e in entries})
+    packs_by_leaf = {d: packs.packs_of(e, by_id) for d, e in by_leaf if leaves is None or d in leaves}
+    by_id |= _there(tx, packs_by_leaf.values())
+    return [f for d, entries in by_leaf for f in packs.laid_out(entries, packs_by_leaf.get(d, ()), by_id)]
 
 
 def are_there(tx: Tx, laid_out: Iterable[Fragment]) -> bool:
     """Whether none of the packs among these fragments was given up meanwhile."""
     ids = {f.id for f in laid_out if Files(f.id, f.attempt, f.files).is_pack}
-    return all(found.status == "stored" for found in tx.stored(ids).values())
+    return all(fragment.status == "stored" for fragment in tx.stored(ids).values())
 
 
 def files(tx: Tx, root: bytes) -> list[FileEntry]:
@@ -55,14 +52,14 @@ def files(tx: Tx, root: bytes) -> list[FileEntry]:
 
 def breaks_up(tx: Tx, root: bytes, leaves: Container[bytes]) -> bool:
     """Whether packs are there of leaves of this tree that are not among `leaves`."""
-    gone = [entries for digest, entries in tree.by_leaf(tx, root) if digest not in leaves]
-    found = tx.fragments({e.fragment for entries in gone for e in entries})
-    return bool(_there(tx, [packs.packs_of(entries, found) for entries in gone]))
+    replaced = [entries for digest, entries in tree.by_leaf(tx, root) if digest not in leaves]
+    members = tx.fragments({e.fragment for entries in replaced for e in entries})
+    return bool(_there(tx, [packs.packs_of(entries, members) for entries in replaced]))
 
 
-def _there(tx: Tx, wanted: Iterable[Iterable[Pack]]) -> dict[bytes, Fragment]:
-    found = tx.fragments({pack.id for some in wanted for pack in some})
-    return {id: fragment for id, fragment in found.items() if fragment.status == "stored"}
+def _there(tx: Tx, pack_groups: Iterable[Iterable[Pack]]) -> dict[bytes, Fragment]:
+    by_id = tx.fragments({pack.id for some in pack_groups for pack in some})
+    return {id: fragment for id, fragment in by_id.items() if fragment.status == "stored"}
 
 
 # --- asking -----------------------------------------------------------------------------------------
@@ -90,16 +87,16 @@ def due(tx: Tx, state: State, node: Node) -> Due:
 
 
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
-    """Of stable leaves, each once, with its leaf."""
+    """Packs of stable leaves that are not stored, each once, with its leaf."""
     stable = _stable(tx, state)
     leaves = (leaf for leaf in tree.by_leaf(tx, state.root) if leaf[0] in stable)
-    known: set[bytes] = set()
+    seen_ids: set[bytes] = set()
     while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
         members = tx.fragments({e.fragment for _, entries in some for e in entries})
-        wanted = {pack.id: (leaf, pack) for leaf, entries in some for pack in packs.packs_of(entries, members)}
-        missing = wanted.keys() - _there(tx, [[pack for _, pack in wanted.values()]]).keys() - known
-        known |= missing
-        yield from (wanted[id] for id in sorted(missing))
+        by_id = {pack.id: (leaf, pack) for leaf, entries in some for pack in packs.packs_of(entries, members)}
+        missing = by_id.keys() - _there(tx, [[pack for _, pack in by_id.values()]]).keys() - seen_ids
+        seen_ids |= missing
+        yield from (by_id[id] for id in sorted(missing))
 
 
 def is_quiet(state: State, now: float) -> bool:
@@ -120,33 +117,37 @@ def _order(node: Node, state: State) -> Sequence[str]:
     """As it is asked for; else a key of columns, by which readers look for rows."""
     assert not isinstance(node, Sink)
     is_exact = bool(node.spark["case_sensitive"])
-    found = sorting(node.component, state.schema, case_sensitive=is_exact) or ()
-    return found or ([part.column for part in node.key] if isinstance(node, Transform) else ())
+    columns = sorting(node.component, state.schema, case_sensitive=is_exact) or ()
+    return columns or ([part.column for part in node.key] if isinstance(node, Transform) else ())
 
 
 def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[str, Node]) -> frozenset[str]:
     """Ask for the packs that these datasets lack; the datasets that some are made for now."""
-    wanted = [(state, nodes[state.dataset]) for state in states if state.dataset in nodes]
-    asked: set[str] = set()
-    for at in range(0, len(wanted), DATASETS_A_TIME):
-        some = wanted[at : at + DATASETS_A_TIME]
+    pairs = [(state, nodes[state.dataset]) for state in states if state.dataset in nodes]
+    waiting: set[str] = set()
+    for at in range(0, len(pairs), DATASETS_A_TIME):
+        some = pairs[at : at + DATASETS_A_TIME]
         with store.read(namespace) as tx:
-            found = [(state.branch, due(tx, state, node)) for state, node in some]
-        asked |= _asked(store, namespace, [(branch, one) for branch, one in found if one.tasks])
-    return frozenset(asked)
+            due_states = [(state.branch, due(tx, state, node)) for state, node in some]
+        waiting |= _requested(
+            store, namespace, [(branch, due_dataset) for branch, due_dataset in due_states if due_dataset.tasks]
+        )
+    return frozenset(waiting)
 
 
-def _asked(store: Store, namespace: str, found: Sequence[tuple[str, Due]]) -> frozenset[str]:
-    if not found:
+def _requested(store: Store, namespace: str, due_states: Sequence[tuple[str, Due]]) -> frozenset[str]:
+    if not due_states:
         return frozenset()
     with store.begin(namespace) as tx:
-        for branch, one in found:
-            for digest, job in one.jobs.items():
+        for branch, due_dataset in due_states:
+            for digest, job in due_dataset.jobs.items():
                 tx.put_job(digest, job)
-            tx.drop_demands(branch, packs.name_of(one.dataset), [task.key for task in one.tasks])
-            tx.enqueue(branch, packs.name_of(one.dataset), one.tasks)
-            tx.put_origins(one.origins)
-        return frozenset(one.dataset for branch, one in found if _is_open(tx, branch, one.dataset))
+            tx.drop_demands(branch, packs.name_of(due_dataset.dataset), [task.key for task in due_dataset.tasks])
+            tx.enqueue(branch, packs.name_of(due_dataset.dataset), due_dataset.tasks)
+            tx.put_origins(due_dataset.origins)
+        return frozenset(
+            due_dataset.dataset for branch, due_dataset in due_states if _is_open(tx, branch, due_dataset.dataset)
+        )
 
 
 def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str]) -> frozenset[str]:
@@ -157,7 +158,7 @@ def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str
 
 def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
     name = packs.name_of(dataset)
-    return any(asked.state in ("queued", "running") for asked in tx.demanded(branch, [name]).get(name, {}).values())
+    return any(demand.state in ("queued", "running") for demand in tx.demanded(branch, [name]).get(name, {}).values())
 
 
 # --- taking in --------------------------------------------------------------------------------------
@@ -182,9 +183,9 @@ def _made(attempt: Attempt, result: TaskResult) -> Fragment:
 
 def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
     """The table's rows are right, and its files are no more those that they should be."""
-    known = tx.publications(branch, [dataset]).get(dataset)
-    if known is not None:
-        tx.put_publication(replace(known, schema=b""))
+    publication = tx.publications(branch, [dataset]).get(dataset)
+    if publication is not None:
+        tx.put_publication(replace(publication, schema=b""))
 
 
 # --- giving up --------------------------------------------------------------------------------------
@@ -199,18 +200,18 @@ def give_up(store: Store, namespace: str) -> int:
 
 def give_up_all(tx: Tx) -> int:
     """The same within a transaction."""
-    found = list(_all(tx))
-    forget(tx, found)
-    return len(found)
+    pack_ids = list(_all(tx))
+    forget(tx, pack_ids)
+    return len(pack_ids)
 
 
-def forget(tx: Tx, found: Sequence[bytes]) -> None:
+def forget(tx: Tx, pack_ids: Sequence[bytes]) -> None:
     """Give up these packs."""
-    if not found:
+    if not pack_ids:
         return
-    tx.condemn(found)
-    for branch, known in ((p.branch, p.name) for p in tx.pointers(["publication"])):
-        _unpublish(tx, branch, known)
+    tx.condemn(pack_ids)
+    for branch, dataset in ((p.branch, p.name) for p in tx.pointers(["publication"])):
+        _unpublish(tx, branch, dataset)
 
 
 def _all(tx: Tx) -> Iterator[bytes]:

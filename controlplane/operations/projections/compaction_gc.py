@@ -7,7 +7,7 @@ reading leaves where the leaf that it was asked for is in use; else leaves that 
 Why no file goes that somebody reads. Rows are dropped in a transaction of its own, which keeps out whoever commits
 trees (`begin_collection`) and looks once more at trees that came since: after it nobody finds the pack, and members are
 read. Who found it before may go on for as long as the grace lasts; then the folder is deleted, and only then forgotten,
-so that a collection that was killed in between is finished by the next one. Does not belong here: making packs.
+so that a collection that was killed in between is finished by the next one.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class Unused:
 
 def unused(tx: Tx, used: Set[bytes]) -> Unused:
     """`used`: the digests of all nodes that pointers of this snapshot lead to."""
-    found = {origin.pack: origin for origin in tx.origins() if origin.leaf not in used}
-    roots = _roots(tx) if found else frozenset()
+    by_pack = {origin.pack: origin for origin in tx.origins() if origin.leaf not in used}
+    roots = _roots(tx) if by_pack else frozenset()
     if not roots <= used:  # what some table shows is not known
         return Unused()
-    return Unused(_but(found, _read_by(tx, roots, found)), roots)
+    return Unused(_but(by_pack, _read_by(tx, roots, by_pack)), roots)
 
 
 def _roots(tx: Tx) -> frozenset[bytes]:
     return frozenset(pointer.root for pointer in tx.pointers(READERS)) - {tree.EMPTY_ROOT}
 
 
-def _read_by(tx: Tx, roots: Iterable[bytes], wanted: Mapping[bytes, Origin]) -> frozenset[bytes]:
+def _read_by(tx: Tx, roots: Iterable[bytes], origins: Mapping[bytes, Origin]) -> frozenset[bytes]:
     """Those of these packs that are of leaves of these trees."""
-    members = {origin.member for origin in wanted.values()}
-    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx, root)} if wanted else set()
+    members = {origin.member for origin in origins.values()}
+    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx, root)} if origins else set()
     return frozenset(pack for leaf in sorted(leaves) for pack in _of_leaf(tx, leaf, members))
 
 
@@ -64,23 +64,23 @@ def _of_leaf(tx: Tx, leaf: bytes, members: Set[bytes]) -> Iterator[bytes]:
         yield from (pack.id for pack in packs.packs_of(entries, tx.fragments(fragments)))
 
 
-def _but(found: Mapping[bytes, Origin], needed: Set[bytes]) -> dict[bytes, Origin]:
-    return {pack: origin for pack, origin in found.items() if pack not in needed}
+def _but(origins: Mapping[bytes, Origin], needed: Set[bytes]) -> dict[bytes, Origin]:
+    return {pack: origin for pack, origin in origins.items() if pack not in needed}
 
 
-def give_up(store: Store, namespace: str, seen: Unused, due: float) -> int:
+def give_up(store: Store, namespace: str, snapshot: Unused, due: float) -> int:
     """Drop those of the packs that are not needed by now, either; their files wait until `due`. How many."""
-    if not seen.packs:
+    if not snapshot.packs:
         return 0
     with store.begin(namespace) as tx:
         tx.begin_collection()
-        gone = _but(seen.packs, _read_by(tx, _roots(tx) - seen.roots, seen.packs))
-        gone = _but(gone, {o.pack for o in tx.origins() if gone.get(o.pack) != o})  # asked for again
-        gone = _but(gone, {key for key, task in tx.tasks(gone).items() if task.state != "done"})
-        tx.put_leftovers([leftover(fragment, due) for fragment in tx.fragments(gone).values()])
-        tx.drop_packs(list(gone))
+        abandoned = _but(snapshot.packs, _read_by(tx, _roots(tx) - snapshot.roots, snapshot.packs))
+        abandoned = _but(abandoned, {o.pack for o in tx.origins() if abandoned.get(o.pack) != o})  # asked for again
+        abandoned = _but(abandoned, {key for key, task in tx.tasks(abandoned).items() if task.state != "done"})
+        tx.put_leftovers([leftover(fragment, due) for fragment in tx.fragments(abandoned).values()])
+        tx.drop_packs(list(abandoned))
     failpoint("packs-dropped")
-    return len(gone)
+    return len(abandoned)
 
 
 def leftover(pack: Fragment, due: float) -> PendingDeletion:
@@ -100,14 +100,14 @@ def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) ->
     """Delete the folders whose time has come, and those of attempts of which nothing is left; how many of the first."""
     total, some = 0, _due(store, namespace, now)
     while some:
-        for one in some:
-            lake.delete_prefix(one.folder)
+        for left_folder in some:
+            lake.delete_prefix(left_folder.folder)
         failpoint("leftovers-deleted")
-        attempts = {one.attempt: one.folder.rpartition("/")[0] for one in some}
+        attempts = {left_folder.attempt: left_folder.folder.rpartition("/")[0] for left_folder in some}
         with store.begin(namespace) as tx:
-            tx.drop_leftovers([one.folder for one in some])
-            kept = tx.referenced_attempts(list(attempts))
-        for attempt in sorted(attempts.keys() - kept):
+            tx.drop_leftovers([left_folder.folder for left_folder in some])
+            referenced = tx.referenced_attempts(list(attempts))
+        for attempt in sorted(attempts.keys() - referenced):
             lake.delete_prefix(attempts[attempt])
         total += len(some)
         some = _due(store, namespace, now)

@@ -25,14 +25,18 @@ log = logs.get("publish")
 
 def behind(store: Store, namespace: str, states: Iterable[State]) -> tuple[State, ...]:
     """Those of these states whose table, which is that of their branch, does not hold them yet."""
-    asked: dict[str, list[State]] = {}
+    by_branch: dict[str, list[State]] = {}
     for state in states:
-        asked.setdefault(state.branch, []).append(state)
-    if not asked:
+        by_branch.setdefault(state.branch, []).append(state)
+    if not by_branch:
         return ()
     with store.read(namespace) as tx:
-        known = {branch: tx.publications(branch, [s.dataset for s in some]) for branch, some in asked.items()}
-    return tuple(s for some in asked.values() for s in some if not is_published(s, known[s.branch].get(s.dataset)))
+        publications = {
+            branch: tx.publications(branch, [s.dataset for s in some]) for branch, some in by_branch.items()
+        }
+    return tuple(
+        s for some in by_branch.values() for s in some if not is_published(s, publications[s.branch].get(s.dataset))
+    )
 
 
 def is_published(state: State, publication: Publication | None) -> bool:
@@ -49,9 +53,9 @@ def is_published(state: State, publication: Publication | None) -> bool:
 def publish(store: Store, namespace: str, state: State, publisher: Publisher) -> int:
     """Make the dataset's table hold this state; returns the table's version. Repeating it is harmless."""
     with store.read(namespace) as tx:
-        known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
-        unpacked = _unpacked(tx, namespace, state, known)
-        table = _table(tx, namespace, state, is_layout=known is not None and _has_rows_of(known, state))
+        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        unpacked = _unpacked(tx, namespace, state, publication)
+        table = _table(tx, namespace, state, is_layout=publication is not None and _has_rows_of(publication, state))
     failpoint("before-publish")
     notices: list[str] = []
     if unpacked is not None:
@@ -70,8 +74,8 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     return version
 
 
-def _has_rows_of(known: Publication, state: State) -> bool:
-    return known.version >= 0 and (known.generation, known.root) == (state.generation, state.root)
+def _has_rows_of(publication: Publication, state: State) -> bool:
+    return publication.version >= 0 and (publication.generation, publication.root) == (state.generation, state.root)
 
 
 def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
@@ -81,17 +85,22 @@ def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
     return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows)
 
 
-def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -> Table | None:
+def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> Table | None:
     """The table with the rows that it has, without packs that the state breaks up, with those that came in since: so
     that the commit of a generation that adds rows does nothing but add. What was published may be newer than what is
     known of it, where an answer was lost: then this is passed over."""
-    if known is None or known.version < 0 or known.root == state.root or not _has_columns_of(tx, known, state):
+    if (
+        publication is None
+        or publication.version < 0
+        or publication.root == state.root
+        or not _has_columns_of(tx, publication, state)
+    ):
         return None
     leaves = frozenset(tree.leaf_digests(tx, state.root))
     try:
-        if known.schema and not compaction.breaks_up(tx, known.root, leaves):
+        if publication.schema and not compaction.breaks_up(tx, publication.root, leaves):
             return None
-        fragments = tuple(compaction.fragments(tx, known.root, leaves))
+        fragments = tuple(compaction.fragments(tx, publication.root, leaves))
     except CorruptNode:  # nobody else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
@@ -99,7 +108,7 @@ def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -
         path,
         state.schema,
         fragments,
-        known.generation,
+        publication.generation,
         state.dataset,
         is_layout=True,
         is_passing=True,
@@ -107,21 +116,21 @@ def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -
     )
 
 
-def _has_columns_of(tx: Tx, known: Publication, state: State) -> bool:
+def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
     """Where packs came in, what was published has to be looked up."""
-    wanted = schema_id(state.schema)
-    if known.schema:
-        return known.schema == wanted
+    columns_id = schema_id(state.schema)
+    if publication.schema:
+        return publication.schema == columns_id
     earlier = tx.history(state.branch, state.dataset, RECENT)
-    return any(s.generation == known.generation and schema_id(s.schema) == wanted for s in earlier)
+    return any(s.generation == publication.generation and schema_id(s.schema) == columns_id for s in earlier)
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:
     """Remember why a table could not follow; it is tried again."""
     with store.begin(namespace) as tx:
-        known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
         empty = unknown_table(state.branch, state.dataset)
-        tx.put_publication(replace(known or empty, error=message))
+        tx.put_publication(replace(publication or empty, error=message))
         tx.put_events([_event(state, "dataset.publish_failed", {"message": message})])
 
 

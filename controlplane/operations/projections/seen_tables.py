@@ -1,4 +1,4 @@
-"""Which table shows the rows that a branch has of a dataset. Does not belong here: making tables (`publish`)."""
+"""Which table shows the rows that a branch has of a dataset."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SeenTables:
 
     @staticmethod
     def of_branch(tx: Tx, branch: str, datasets: Iterable[str] | None = None) -> SeenTables:
-        """Of these datasets, or of all."""
+        """The tables of these datasets, or of all."""
         names = None if datasets is None else list(datasets)
-        found = None if branch == MAIN else tx.branches().get(branch)
-        seen = [MAIN] if found is None or not found.pinned else []
-        if found is not None and found.publish:
-            seen.append(branch)
-        return SeenTables({of: tx.publications(of, names) for of in seen})
+        branch_row = None if branch == MAIN else tx.branches().get(branch)
+        visible = [MAIN] if branch_row is None or not branch_row.pinned else []
+        if branch_row is not None and branch_row.publish:
+            visible.append(branch)
+        return SeenTables({of: tx.publications(of, names) for of in visible})
 
     def are_to_show(self, state: State) -> bool:
         """Whether there is to be a table with just these rows."""

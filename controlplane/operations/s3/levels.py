@@ -1,7 +1,7 @@
 """The levels above objects: refs, dataflows and datasets that a key may see, in the order of their folders.
 
 A ref with a time, and a dataset with a generation, are there where somebody names them: no listing shows them by
-itself. Does not belong here: objects of datasets.
+itself.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def names(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     """The folders one level below the last slash of the prefix, as whole prefixes that begin with it."""
     level = prefix.count("/")
     if level == 0:
-        found = {f"{ref}/" for ref in _refs(tx, reader, prefix)}
+        folders = {f"{ref}/" for ref in _refs(tx, reader, prefix)}
     else:
         tables = _tables(tx, reader, prefix)
-        found = {"/".join(table.folder.split("/")[: level + 1]) + "/" for table in tables}
-    return sorted(name for name in found if name.startswith(prefix))
+        folders = {"/".join(table.folder.split("/")[: level + 1]) + "/" for table in tables}
+    return sorted(name for name in folders if name.startswith(prefix))
 
 
 def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[Table]:
@@ -50,21 +50,21 @@ def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[Table]:
 def _refs(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     """Texts of refs, in the order of their folders."""
     named, is_whole, _ = prefix.partition("/")
-    found = {named} if is_whole else {b for b in (MAIN, *tx.branches()) if b.startswith(named)} | {named}
-    seen = []
-    for text in found:
+    texts = {named} if is_whole else {b for b in (MAIN, *tx.branches()) if b.startswith(named)} | {named}
+    refs = []
+    for text in texts:
         ref = addresses.ref(text)
         if ref is not None and is_there(tx, ref) and reader.may_see_part_of(ref):
-            seen.append(text)
-    return sorted(seen, key=lambda text: f"{text}/")
+            refs.append(text)
+    return sorted(refs, key=lambda text: f"{text}/")
 
 
 def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[Table]:
     _, *below = prefix.split("/")
     for ref in _refs(tx, reader, prefix):
         branch = ref.partition("@")[0]
-        known = _datasets(tx, branch, below)
-        folders = sorted(f"{name.replace('.', '/', 1)}/" for name in known)
+        datasets = _datasets(tx, branch, below)
+        folders = sorted(f"{name.replace('.', '/', 1)}/" for name in datasets)
         yield from _readable(reader, ref, folders)
 
 
@@ -72,10 +72,10 @@ def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
     """`below`: what the prefix says below the ref. A dataset that it names is not looked for among all."""
     if len(below) > LEVELS - 1:
         return [f"{below[0]}.{below[1]}"]
-    known = list(tx.states(branch))
+    datasets = list(tx.states(branch))
     if len(below) == LEVELS - 1 and "@" in below[1]:
-        known.append(f"{below[0]}.{below[1]}")
-    return known
+        datasets.append(f"{below[0]}.{below[1]}")
+    return datasets
 
 
 def _readable(reader: Reader, ref: str, folders: Iterable[str]) -> Iterator[Table]:

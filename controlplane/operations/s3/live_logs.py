@@ -1,7 +1,6 @@
 """Delta logs of datasets in live branches, made when they are asked for: from the trees of generations that are kept.
 
-A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored. Does not belong
-here: the entries of a log (`core.s3.live_log`); what never moves, and main, whose published log is passed through.
+A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class MadeFile(NamedTuple):
 
 
 class LiveLogs:
-    """Of any dataset in any branch. Safe to use from many threads."""
+    """Delta logs of any dataset in any branch. Safe to use from many threads."""
 
     def __init__(self, nodes: NodeCache, made: MadeBodies, make_checkpoint: MakeCheckpoint) -> None:
         self._nodes, self._made, self._make_checkpoint = nodes, made, make_checkpoint
@@ -70,9 +69,11 @@ class LiveLogs:
         return None
 
     def _log(self, tx: Tx, branch: str, newest: State) -> _Log | None:
-        found = tx.branches().get(branch)
+        branch_row = tx.branches().get(branch)
         return (
-            None if found is None else _Log(self._nodes.over(tx), tx, found, newest, self._made, self._make_checkpoint)
+            None
+            if branch_row is None
+            else _Log(self._nodes.over(tx), tx, branch_row, newest, self._made, self._make_checkpoint)
         )
 
 
@@ -126,17 +127,17 @@ class _Log:
         """A state of each generation from `first` to `last`, or the newest, in order: those that are kept without a gap
         up to the last one. It is the oldest kept state of the generation: later ones say the same."""
         last = self.newest.generation if last is None else last
-        found: list[State] = []
+        descending: list[State] = []
         for state in kept_states(self._tx, self._branch, self.newest.dataset):
             if state.generation > last:
                 continue
-            if found and found[-1].generation == state.generation:
-                found[-1] = state
+            if descending and descending[-1].generation == state.generation:
+                descending[-1] = state
                 continue
-            if state.generation < first or (found and state.generation != found[-1].generation - 1):
+            if state.generation < first or (descending and state.generation != descending[-1].generation - 1):
                 break
-            found.append(state)
-        return found[::-1]
+            descending.append(state)
+        return descending[::-1]
 
     def empty(self, first: State) -> MadeFile:
         return MadeFile(live_log.commit_file(0), live_log.empty(self._table, first), first.at)
@@ -154,14 +155,14 @@ class _Log:
         return live_log.commit(self._table, (before or after).schema, after, removed, added)
 
     def checkpoint(self, state: State) -> MadeFile:
-        body, _ = self._whole(state)
+        body, _ = self._full_log(state)
         return MadeFile(live_log.checkpoint_file(state.generation), body, state.at)
 
     def hint(self, state: State) -> MadeFile:
-        _, actions = self._whole(state)
+        _, actions = self._full_log(state)
         return MadeFile(live_log.HINT, live_log.hint(state.generation, int(actions)), state.at)
 
-    def _whole(self, state: State) -> tuple[bytes, bytes]:
+    def _full_log(self, state: State) -> tuple[bytes, bytes]:
         """The checkpoint, and how many actions are in it, in digits."""
         entries = tree.scan(self._nodes, state.root)
 

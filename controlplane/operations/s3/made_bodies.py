@@ -1,4 +1,4 @@
-"""Files that were made on request, kept in memory until there are others. Does not belong here: making them."""
+"""Files that were made on request, kept in memory until there are others."""
 
 from __future__ import annotations
 

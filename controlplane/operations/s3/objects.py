@@ -2,7 +2,7 @@
 
 A Delta log is one of three: main's newest state has the published table's, passed through, whose entries name files by
 where they lie (`_frags/...`); a generation, and a ref with a time, have one that is made of the state; the newest state
-of another branch has one of its kept generations (`live_logs`). Does not belong here: many datasets (`listing`).
+of another branch has one of its kept generations (`live_logs`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class S3Object(NamedTuple):  # which is made faster than a dataclass
 
 
 class TableObjects:
-    """Of any dataset of one namespace. Safe to use from many threads."""
+    """Objects of any dataset of one namespace. Safe to use from many threads."""
 
     def __init__(self, lake: ObjectStore, namespace: str, make_checkpoint: MakeCheckpoint) -> None:
         self._lake, self._namespace = lake, namespace
@@ -64,7 +64,7 @@ class TableObjects:
         partitions the files are looked up at first."""
         parts = self._parts(tx, state, part_names.least_key(start), ahead)
         log = self._log(tx, table, state) if start < LOG or start.startswith(LOG) else ()
-        return (found for found in _merged(parts, log) if found.name >= start)
+        return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
         """`state`: that which the address means now. Of the newest, files of all kept states are found as well: a
@@ -73,16 +73,16 @@ class TableObjects:
             made = self._live.find(tx, table.ref.branch, state, name)
             return None if made is None else _of_log(made)
         if name.startswith(LOG):
-            return next((found for found in self._log(tx, table, state) if found.name == name), None)
+            return next((s3_object for s3_object in self._log(tx, table, state) if s3_object.name == name), None)
         if name.startswith(OWN):
             return self._own_file(tx, table, state, name)
-        wanted = part_names.parse(name)
-        return None if wanted is None else self._part(tx, table, state, name, wanted)
+        part = part_names.parse(name)
+        return None if part is None else self._part(tx, table, state, name, part)
 
     def find_part(self, tx: Tx, state: State, name: str) -> S3Object | None:
         """A file of the rows of this state, and nothing else: a look-up that is always short."""
-        wanted = part_names.parse(name)
-        return None if wanted is None else self._part_of(tx, state, name, wanted)
+        part = part_names.parse(name)
+        return None if part is None else self._part_of(tx, state, name, part)
 
     # --- files of rows
 
@@ -98,22 +98,22 @@ class TableObjects:
         for entry in entries:
             mine = files.get(entry.fragment, ())  # none are there where the check of the store tells it
             id = entry.fragment.hex()
-            found = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
-            yield from sorted(found, key=attrgetter("name")) if len(found) > 1 else found  # 10 comes before 2
+            parts = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
+            yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts  # 10 comes before 2
 
-    def _part(self, tx: Tx, table: Table, state: State, name: str, wanted: PartName) -> S3Object | None:
-        seen: set[bytes] = set()
-        for one in _states(tx, table, state):
-            if one.root in seen:
+    def _part(self, tx: Tx, table: Table, state: State, name: str, part: PartName) -> S3Object | None:
+        roots: set[bytes] = set()
+        for earlier in _states(tx, table, state):
+            if earlier.root in roots:
                 continue
-            seen.add(one.root)
-            if found := self._part_of(tx, one, name, wanted):
-                return found
+            roots.add(earlier.root)
+            if s3_object := self._part_of(tx, earlier, name, part):
+                return s3_object
         return None
 
-    def _part_of(self, tx: Tx, state: State, name: str, wanted: PartName) -> S3Object | None:
-        entry = tree.lookup(self._nodes.over(tx), state.root, [wanted.key]).get(wanted.key)
-        if entry is None or not entry.fragment.hex().startswith(wanted.fragment):
+    def _part_of(self, tx: Tx, state: State, name: str, named: PartName) -> S3Object | None:
+        entry = tree.lookup(self._nodes.over(tx), state.root, [named.key]).get(named.key)
+        if entry is None or not entry.fragment.hex().startswith(named.fragment):
             return None
         return next((part for part in self._of_entries(tx, state, [entry]) if part.name == name), None)
 
@@ -165,9 +165,9 @@ def _merged(parts: Iterable[S3Object], log: Iterable[S3Object]) -> Iterator[S3Ob
 
 def _states(tx: Tx, table: Table, state: State) -> Iterator[State]:
     yield state
-    for one in kept_states(tx, table.ref.branch, table.name):
-        if table.point is None or one.generation == state.generation:
-            yield one
+    for kept_state in kept_states(tx, table.ref.branch, table.name):
+        if table.point is None or kept_state.generation == state.generation:
+            yield kept_state
 
 
 def _of_part(key: str, fragment: str, number: int, file: StoredFile, at: float) -> S3Object:

@@ -2,7 +2,6 @@
 
 The folder also holds what branches computed for datasets of the same name, what attempts left that never counted, and
 rows that were taken out: a key for main reads none of that. So what is served is what the kept states of main hold.
-Does not belong here: what the log says.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
 class OwnFiles:
-    """Of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
+    """Files of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -37,7 +36,7 @@ class OwnFiles:
         self._tables: OrderedDict[str, _Files] = OrderedDict()
 
     def size(self, tx: Tx, nodes: NodeStore, dataset: str, path: str) -> int | None:
-        """Of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
+        """The size of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
         files = self._of(dataset)
         link = _LINK.fullmatch(path)
         name = f"{link[1]}/{link[2]}" if link else path
@@ -48,15 +47,15 @@ class OwnFiles:
 
     def _of(self, dataset: str) -> _Files:
         with self._lock:
-            found = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
-            self._tables[dataset] = found
+            table_files = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
+            self._tables[dataset] = table_files
             if len(self._tables) > TABLES:
                 self._tables.popitem(last=False)
-            return found
+            return table_files
 
 
 class _Files:
-    """Of one dataset: sizes by path, and by what links are called after."""
+    """The files of one dataset: sizes by path, and by the names of their links."""
 
     def __init__(self, folder: str) -> None:
         self.sizes: dict[str, int] = {}

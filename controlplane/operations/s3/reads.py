@@ -1,6 +1,5 @@
 """Reads through the S3 view for the audit, counted by key, dataset and minute: a client fetches an object in many
-requests. What the last minute read is lost with the process. Does not belong here: counters for metrics.
-"""
+requests. What the last minute read is lost with the process."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class _Row(NamedTuple):
 
 
 class ReadCounts:
-    """Of one process. Safe to use from many threads."""
+    """Reads that one process served. Safe to use from many threads."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
@@ -79,10 +78,10 @@ class ReadCounts:
 
 def _by_namespace(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
     """In order; a key is of one namespace."""
-    found = dict[str, list[_Row]]()
+    by_namespace = dict[str, list[_Row]]()
     for row in sorted(rows):
-        found.setdefault(namespaces.of_id(row.access_key), []).append(row)
-    return found
+        by_namespace.setdefault(namespaces.of_id(row.access_key), []).append(row)
+    return by_namespace
 
 
 def _read(row: _Row, times: int, sent: int) -> Read:

@@ -2,7 +2,7 @@
 
 All datasets of a listing are as of the time of its first page. Of the dataset in whose middle a page ended, the next
 page knows the generation: a transaction that began before the first page may be committed after it, and its time does
-not tell. Does not belong here: objects of one dataset (`objects`), names of levels (`levels`).
+not tell.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """A page of a listing. `after`: behind this key; a position goes before it."""
 
     prefix: str = ""
@@ -80,8 +80,8 @@ class S3View:
             raise OutOfScope("the scopes of this key do not cover this object")
         with self._store.read(self.namespace) as tx:
             state = _state(tx, table, table.point) if _is_there(tx, table) else None
-            found = None if state is None else self._objects.find(tx, table, state, name)
-        return None if found is None else found._replace(name=path)
+            s3_object = None if state is None else self._objects.find(tx, table, state, name)
+        return None if s3_object is None else s3_object._replace(name=path)
 
     def find_at_once(self, reader: Reader, path: str) -> S3Object | None:
         """As `find` for most that is asked for: files of the newest state, or of a generation. None: look with `find`,
@@ -92,19 +92,19 @@ class S3View:
         table, name = split
         with self._store.read(self.namespace) as tx:
             state = tx.state_of(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
-            found = None if state is None else self._objects.find_part(tx, state, name)
-        return None if found is None else found._replace(name=path)
+            s3_object = None if state is None else self._objects.find_part(tx, state, name)
+        return None if s3_object is None else s3_object._replace(name=path)
 
-    def page(self, reader: Reader, asked: Asked) -> Page:
+    def page(self, reader: Reader, request: PageRequest) -> Page:
         """Raises OutOfScope for a prefix below which the key reads nothing, and NoSuchListing."""
-        reader.check_prefix(asked.prefix)
+        reader.check_prefix(request.prefix)
         with self._store.read(self.namespace) as tx:
-            position = asked.position or Position(int(tx.now() * 1000), asked.after)
-            if asked.limit < 1:
+            position = request.position or Position(int(tx.now() * 1000), request.after)
+            if request.limit < 1:
                 return Page((), (), None)
-            if asked.delimiter == "/" and levels.is_above_tables(asked.prefix):
-                return _level(tx, reader, asked, position)
-            return _Listing(tx, reader, self._objects, asked, position).page()
+            if request.delimiter == "/" and levels.is_above_tables(request.prefix):
+                return _level(tx, reader, request, position)
+            return _Listing(tx, reader, self._objects, request, position).page()
 
 
 def _is_there(tx: Tx, table: Table) -> bool:
@@ -113,49 +113,49 @@ def _is_there(tx: Tx, table: Table) -> bool:
 
 def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
     """None also where the state of a ref's time is not kept any more, and an older one still is."""
-    found = tx.state_of(table.ref.branch, table.name, point)
-    if found is None or table.ref.time is None or not isinstance(point, Moment):
-        return found
-    return None if is_before_gap(tx, table.ref.branch, found, point) else found
+    newest = tx.state_of(table.ref.branch, table.name, point)
+    if newest is None or table.ref.time is None or not isinstance(point, Moment):
+        return newest
+    return None if is_before_gap(tx, table.ref.branch, newest, point) else newest
 
 
-def _level(tx: Tx, reader: Reader, asked: Asked, position: Position) -> Page:
-    names = levels.names(tx, reader, asked.prefix)
-    found = [name for name in names if name > position.after]
-    shown = found[: asked.limit]
-    more = replace(position, after=shown[-1], generation=0) if len(found) > asked.limit else None
-    return Page((), tuple(shown), more)
+def _level(tx: Tx, reader: Reader, request: PageRequest, position: Position) -> Page:
+    names = levels.names(tx, reader, request.prefix)
+    rest = [name for name in names if name > position.after]
+    shown = rest[: request.limit]
+    next_position = replace(position, after=shown[-1], generation=0) if len(rest) > request.limit else None
+    return Page((), tuple(shown), next_position)
 
 
 class _Listing:
     """One page at work."""
 
-    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, asked: Asked, position: Position) -> None:
+    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, request: PageRequest, position: Position) -> None:
         self._tx, self._reader, self._objects = tx, reader, objects
-        self._asked, self._begin = asked, position
+        self._request, self._begin = request, position
         self._moment = Moment(position.milliseconds)
-        self._ahead = FEW if asked.delimiter else asked.limit + 2  # the one that it began with, and the next page's
+        self._ahead = FEW if request.delimiter else request.limit + 2  # the one that it began with, and the next page's
         self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
 
     def page(self) -> Page:
         objects: list[S3Object] = []
         prefixes: list[str] = []
         last, steps = "", 0
-        found = self._walk(self._behind(self._begin.after))
-        while (one := next(found, None)) is not None:
-            common = self._common(one.name)
+        objects_left = self._walk(self._behind(self._begin.after))
+        while (s3_object := next(objects_left, None)) is not None:
+            common = self._common(s3_object.name)
             if common and prefixes and prefixes[-1] == common:
                 steps += 1
                 if steps == STEPS:
-                    found = self._walk(common + LAST)
+                    objects_left = self._walk(common + LAST)
                 continue
-            if len(objects) + len(prefixes) == self._asked.limit:
+            if len(objects) + len(prefixes) == self._request.limit:
                 return Page(tuple(objects), tuple(prefixes), self._next(last))
             if common:
                 prefixes.append(common)
             else:
-                objects.append(one)
-            last, steps = common or one.name, 0
+                objects.append(s3_object)
+            last, steps = common or s3_object.name, 0
         return Page(tuple(objects), tuple(prefixes), None)
 
     def _next(self, last: str) -> Position:
@@ -165,7 +165,7 @@ class _Listing:
 
     def _common(self, name: str) -> str:
         """The common prefix that a key is shown by; empty if it is shown itself."""
-        delimiter, prefix = self._asked.delimiter, self._asked.prefix
+        delimiter, prefix = self._request.delimiter, self._request.prefix
         cut = name.find(delimiter, len(prefix)) if delimiter else -1
         return name[: cut + len(delimiter)] if cut >= 0 else ""
 
@@ -176,7 +176,7 @@ class _Listing:
 
     def _walk(self, after: str) -> Iterator[S3Object]:
         """Objects with the prefix, by their whole keys, behind `after`."""
-        prefix = self._asked.prefix
+        prefix = self._request.prefix
         for table in levels.tables(self._tx, self._reader, prefix, after):
             yield from self._of_table(table, prefix, after)
 

@@ -2,7 +2,6 @@
 
 Roots do not change, so each page is a transaction of its own: none is held while a client takes what it was sent.
 A changed partition is told as all of its old files and all of its new ones: exact, if coarse, and no row is read.
-Does not belong here: which versions are meant (`tables`), and lines (`core.sharing`).
 """
 
 from __future__ import annotations
@@ -39,34 +38,38 @@ class VersionFile(NamedTuple):
 
 
 class VersionFiles:
-    """Of any dataset of one namespace. Safe to use from many threads."""
+    """Files of any dataset of one namespace. Safe to use from many threads."""
 
     def __init__(self, store: Store, namespace: str = "default") -> None:
         self._store, self._namespace = store, namespace
         self._nodes = NodeCache(NODE_BYTES)
 
-    def of_version(self, version: Version, wanted: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
+    def of_version(self, version: Version, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
         """Pages of its files: those that may hold rows which hints ask for, or as many as have as many rows as the
         limit. Raises GenerationGone if it is collected in the meantime."""
-        schema, limit = version.state.schema, wanted.limit
-        condition = hints.condition_of(wanted.texts, wanted.tree, schema)
+        schema, limit = version.state.schema, request.limit
+        condition = hints.condition_of(request.texts, request.tree, schema)
         left, after = limit, None
         while left is None or left > 0:
             with self._store.read(self._namespace) as tx:
                 entries = self._page(tx, version.state.root, after)
-                found = list(_files(tx, [("file", entry, version.number) for entry in entries], version))
+                version_files = list(_files(tx, [("file", entry, version.number) for entry in entries], version))
             if condition is not None:
-                found = [one for one in found if may_match(condition, of_file(one.entry, schema))]
+                version_files = [
+                    version_file
+                    for version_file in version_files
+                    if may_match(condition, of_file(version_file.entry, schema))
+                ]
             if left is not None:
-                found, left = _enough(found, left)
-            yield found
+                version_files, left = _enough(version_files, left)
+            yield version_files
             if len(entries) < BATCH:
                 return
             after = entries[-1].key
 
     def _page(self, tx: Tx, root: bytes, after: str | None) -> list[Entry]:
-        found = tree.scan(self._nodes.over(tx), root, start=after or "")
-        return list(islice((entry for entry in found if entry.key != after), BATCH))
+        entries = tree.scan(self._nodes.over(tx), root, start=after or "")
+        return list(islice((entry for entry in entries if entry.key != after), BATCH))
 
     def of_span(self, span: Span) -> Iterator[list[VersionFile]]:
         """Pages of files that came and went, version by version. Raises GenerationGone."""
@@ -78,8 +81,8 @@ class VersionFiles:
         old, after = EMPTY_ROOT if before is None else before.state.root, None
         while True:
             with self._store.read(self._namespace) as tx:
-                found = tree.diff(self._nodes.over(tx), old, version.state.root, start=after or "")
-                page = list(islice((change for change in found if change.key != after), BATCH))
+                changes = tree.diff(self._nodes.over(tx), old, version.state.root, start=after or "")
+                page = list(islice((change for change in changes if change.key != after), BATCH))
                 files = list(_files(tx, _sides(page, 0 if before is None else before.number, version), version))
             yield files
             if len(page) < BATCH:
@@ -98,21 +101,21 @@ def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[t
     return sides
 
 
-def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], told: Version) -> Iterator[VersionFile]:
+def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: Version) -> Iterator[VersionFile]:
     fragments = tx.fragments({entry.fragment for _, entry, _ in sides})
     for kind, entry, of in sides:
         if entry.fragment not in fragments:
             raise GenerationGone(f"version {of} is not kept any more")
         for number, file in enumerate(fragments[entry.fragment].files):
-            yield VersionFile(kind, part_name(entry.key, number, entry.fragment.hex()), file, of, told)
+            yield VersionFile(kind, part_name(entry.key, number, entry.fragment.hex()), file, of, version)
 
 
 def _enough(files: list[VersionFile], rows: int) -> tuple[list[VersionFile], int]:
     """The first files that have so many rows, and how many are still wanted."""
-    taken = []
+    first_files = []
     for file in files:
         if rows <= 0:
             break
-        taken.append(file)
+        first_files.append(file)
         rows -= file.entry["rows"]
-    return taken, rows
+    return first_files, rows

@@ -1,7 +1,4 @@
-"""The tables of a recipient, and their versions: a version is a generation. Changes nothing.
-
-Does not belong here: files (`files`).
-"""
+"""The tables of a recipient, and their versions: a version is a generation. Changes nothing."""
 
 from __future__ import annotations
 
@@ -59,17 +56,19 @@ def share_of(recipient: Recipient, name: str) -> Share:
 
 def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTable]:
     """All, or those of one schema. Raises NotFound where there is no such schema."""
-    found = [one for one in tx.shared_tables(share.id) if schema is None or one.schema == schema.lower()]
-    if schema is not None and not found:
+    shared_tables = [
+        shared for shared in tx.shared_tables(share.id) if schema is None or shared.schema == schema.lower()
+    ]
+    if schema is not None and not shared_tables:
         raise NotFound("there is no schema of this name")
-    return found
+    return shared_tables
 
 
 def table_of(tx: Tx, share: Share, schema: str, name: str) -> SharedTable:
     """Raises NotFound."""
-    for one in tables_of(tx, share, schema):
-        if one.name == name.lower() and _has_branch(tx, one):
-            return one
+    for shared in tables_of(tx, share, schema):
+        if shared.name == name.lower() and _has_branch(tx, shared):
+            return shared
     raise NotFound("there is no table of this name")
 
 
@@ -82,18 +81,18 @@ def id_of(table: SharedTable) -> str:
     return str(uuid.uuid5(uuid.UUID(table.share), f"{table.schema}.{table.name}"))
 
 
-def snapshot(tx: Tx, table: SharedTable, wanted: WantedSnapshot) -> State:
+def snapshot(tx: Tx, table: SharedTable, request: WantedSnapshot) -> State:
     """Raises NotFound, GenerationGone, BadRequest."""
     newest = state_of(tx, table.branch, table.dataset)
-    if wanted.version is None and wanted.at is None:
+    if request.version is None and request.at is None:
         return newest
-    if wanted.version == newest.generation:
+    if request.version == newest.generation:
         return newest
     if not table.has_history:
         raise BadRequest(NO_HISTORY)
-    if wanted.version is None:
-        return state_of(tx, table.branch, table.dataset, wanted.at)
-    return state_of(tx, table.branch, table.dataset, Generation(wanted.version))
+    if request.version is None:
+        return state_of(tx, table.branch, table.dataset, request.at)
+    return state_of(tx, table.branch, table.dataset, Generation(request.version))
 
 
 def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
@@ -105,66 +104,66 @@ def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
     return _first_since(_versions(tx, table, 0), at).number
 
 
-def span(tx: Tx, table: SharedTable, wanted: WantedChanges) -> Span:
+def span(tx: Tx, table: SharedTable, request: WantedChanges) -> Span:
     """The versions whose changes are wanted. An end behind the newest version means that one. Raises NotFound,
     BadRequest, and GenerationGone where a version, or the one before the first, is not kept any more."""
     if not table.has_history:
         raise BadRequest(NO_HISTORY)
-    least = wanted.first - 1 if isinstance(wanted.first, int) else 0
-    found = _versions(tx, table, least)
-    first = wanted.first if isinstance(wanted.first, int) else _first_since(found, wanted.first).number
-    last = _last(found, wanted.last)
-    newest = max(found)
+    least = request.first - 1 if isinstance(request.first, int) else 0
+    versions = _versions(tx, table, least)
+    first = request.first if isinstance(request.first, int) else _first_since(versions, request.first).number
+    last = _last(versions, request.last)
+    newest = max(versions)
     if first > newest:
         raise BadRequest(f"there is no version {first}; the newest is {newest}")
     if first > last:
         raise BadRequest(f"the changes are to end with version {last}, before they start with version {first}")
     first = max(first, 1)  # versions count from 1: from 0 on means from the very first
-    missing = [number for number in range(max(first - 1, 1), last + 1) if number not in found]
+    missing = [number for number in range(max(first - 1, 1), last + 1) if number not in versions]
     if missing:
         raise GenerationGone(
             f"version {missing[-1]} is not kept any more; start with version {missing[-1] + 2} or later"
         )
-    return Span(found.get(first - 1), tuple(found[number] for number in range(first, last + 1)))
+    return Span(versions.get(first - 1), tuple(versions[number] for number in range(first, last + 1)))
 
 
 def check_columns(span: Span) -> None:
     """All files of the answer are read by the columns of the last version. Raises BadRequest where they cannot be."""
     last = span.versions[-1].state
-    if taken := [column for column in CHANGE_COLUMNS if column in column_names(last.schema)]:
-        raise BadRequest(f"the table has a column {taken[0]}, which changes are told by; read its versions")
-    for one in (span.before, *span.versions):
-        if one is None or one.state.schema == last.schema:
+    if reserved := [column for column in CHANGE_COLUMNS if column in column_names(last.schema)]:
+        raise BadRequest(f"the table has a column {reserved[0]}, which changes are told by; read its versions")
+    for version in (span.before, *span.versions):
+        if version is None or version.state.schema == last.schema:
             continue
-        for column in common_columns(one.state.schema, last.schema).retyped:
-            was = f"column {column.name} was {column.before} in version {one.number}"
+        for column in common_columns(version.state.schema, last.schema).retyped:
+            was = f"column {column.name} was {column.before} in version {version.number}"
             raise BadRequest(f"{was} and is {column.after} in version {last.generation}; ask for fewer versions")
 
 
 def _versions(tx: Tx, table: SharedTable, least: int) -> dict[int, Version]:
     """All that are kept, from `least` on."""
-    found: dict[int, Version] = {}
+    by_number: dict[int, Version] = {}
     for state in kept_states(tx, table.branch, table.dataset):
         if state.generation < least:
             break
-        newest = found[state.generation].state if state.generation in found else state
-        found[state.generation] = Version(newest, state.at)
-    if not found:
+        newest = by_number[state.generation].state if state.generation in by_number else state
+        by_number[state.generation] = Version(newest, state.at)
+    if not by_number:
         state = state_of(tx, table.branch, table.dataset)
-        found[state.generation] = Version(state, state.at)
-    return found
+        by_number[state.generation] = Version(state, state.at)
+    return by_number
 
 
-def _first_since(found: dict[int, Version], at: Moment) -> Version:
-    later = [one for one in found.values() if one.milliseconds >= at.milliseconds]
+def _first_since(by_number: dict[int, Version], at: Moment) -> Version:
+    later = [version for version in by_number.values() if version.milliseconds >= at.milliseconds]
     if not later:
-        raise BadRequest(f"no version came at {at} or later; the newest is {max(found)}")
-    return min(later, key=lambda one: one.number)
+        raise BadRequest(f"no version came at {at} or later; the newest is {max(by_number)}")
+    return min(later, key=lambda version: version.number)
 
 
-def _last(found: dict[int, Version], wanted: int | Moment | None) -> int:
-    newest = max(found)
-    if isinstance(wanted, Moment):
-        earlier = [one.number for one in found.values() if one.milliseconds <= wanted.milliseconds]
+def _last(by_number: dict[int, Version], limit: int | Moment | None) -> int:
+    newest = max(by_number)
+    if isinstance(limit, Moment):
+        earlier = [version.number for version in by_number.values() if version.milliseconds <= limit.milliseconds]
         return max(earlier, default=0)
-    return newest if wanted is None else min(wanted, newest)
+    return newest if limit is None else min(limit, newest)

@@ -1,4 +1,1 @@
-"""Collection of what nothing refers to, checks of what the database says, and repair.
-
-Does not belong here: how long anything is kept (`core`).
-"""
+"""Collection of what nothing refers to, checks of what the database says, and repair."""

@@ -2,7 +2,6 @@
 
 First pointers go whose time is over (states and build traces), and what piles up beside them (tasks that are done,
 events, answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
-Does not belong here: fragments of datasets, which are kept.
 
 Why no node is lost that anybody can reach. Let M be the moment at which a collection is counted (`begin_collection`):
 the snapshot that it reads pointers from shows exactly what was committed before M, because writers of tree nodes that
@@ -61,7 +60,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Limits:
     """For how long old generations are kept: whichever of the two keeps more."""
 
     generations: int = GENERATIONS
@@ -106,7 +105,7 @@ def collect(
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
-    default = Kept(generations, days)
+    default = Limits(generations, days)
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
@@ -118,11 +117,11 @@ def collect(
 
 def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[str]:
     """What piles up beside, piece by piece until nothing is left; how many rows of each kind went."""
-    total, found = Counter[str](), Counter(any=1)
-    while any(found.values()):
+    total, dropped = Counter[str](), Counter(any=1)
+    while any(dropped.values()):
         with store.begin(namespace) as tx:
             plan_listings.collect(tx, now)
-            found = Counter(
+            dropped = Counter(
                 tasks=tx.drop_done(ROWS_A_TIME),
                 events=tx.drop_events(old, ROWS_A_TIME),
                 answers=tx.drop_answers(now - ANSWER_S, ROWS_A_TIME),
@@ -130,15 +129,16 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
                 attempts=tx.drop_past_attempts(old, ROWS_A_TIME),
                 reads=tx.drop_reads(now - READS_S, ROWS_A_TIME),
             )
-        total += found
+        total += dropped
     return total
 
 
 # --- states and build traces ----------------------------------------------------------------------
 
 
-def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int:
-    """Of each dataset the oldest ones, again and again until all are gone; and what was found in their rows."""
+def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> int:
+    """Drop the oldest states of each dataset until all expired ones are gone, and their records of checks. Returns
+    the number of states."""
     total, count = 0, -1
     before: Mapping[tuple[str, str], Span] = {}
     while count:
@@ -158,41 +158,41 @@ def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int
 
 def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str], Span], spans: Sequence[Span]) -> None:
     """The results of expectations in generations of which no state is left."""
-    gone = [
+    expired_keys = [
         record_key(span.branch, span.dataset, generation)
         for span in spans
         if (old := before.get((span.branch, span.dataset)))
         for generation in range(old.oldest_generation, span.oldest_generation)
     ]
-    for some in _pieces(gone, ROWS_A_TIME):
+    for some in _pieces(expired_keys, ROWS_A_TIME):
         with store.begin(namespace) as tx:
             tx.forget_memos(some)
 
 
-def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Kept, now: float) -> Iterator[Expired]:
-    """Of each dataset that has any, states whose time is over."""
-    declared: dict[str, Mapping[str, Kept] | None] = {}
+def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now: float) -> Iterator[Expired]:
+    """The expired states of each dataset that has any."""
+    declared: dict[str, Mapping[str, Limits] | None] = {}
     for span in spans:
         if span.branch not in declared:
             declared[span.branch] = _declared(tx, namespace, span.branch)
-        kept = declared[span.branch]
-        if kept is not None:
-            yield from _old(span, kept.get(span.dataset, default), now)
+        retention_by_dataset = declared[span.branch]
+        if retention_by_dataset is not None:
+            yield from _old(span, retention_by_dataset.get(span.dataset, default), now)
 
 
-def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Kept] | None:
+def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Limits] | None:
     """What blueprints say; None if they cannot be read, and nothing may be dropped."""
-    wanted = desired(tx, branch, namespace=namespace)
-    if wanted.left_out:
+    nodes = desired(tx, branch, namespace=namespace)
+    if nodes.left_out:
         return None
-    found = ((name, node.component.retention) for name, node in wanted.nodes.items())
-    return {name: Kept(retention.generations, retention.days) for name, retention in found}
+    retentions = ((name, node.component.retention) for name, node in nodes.nodes.items())
+    return {name: Limits(retention.generations, retention.days) for name, retention in retentions}
 
 
-def _old(span: Span, kept: Kept, now: float) -> Iterator[Expired]:
+def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
     """Generations and times grow with the states' numbers, so what is old is a beginning of the span."""
-    before = now - kept.days * DAY_S
-    below, last = span.generation - kept.generations, span.seq - RECENT
+    before = now - limits.days * DAY_S
+    below, last = span.generation - limits.generations, span.seq - RECENT
     if span.oldest_at < before and span.oldest_generation < below and span.oldest_seq <= last:
         yield Expired(span.branch, span.dataset, min(last, span.oldest_seq + STATES_A_TIME), below, before)
 
@@ -216,16 +216,16 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
     with ExitStack() as snapshot:
         with store.begin(namespace) as tx:
             number = tx.begin_collection()
-            seen = snapshot.enter_context(store.read(namespace))
-            seen.collections()  # from here on it is what it shows
+            snapshot_tx = snapshot.enter_context(store.read(namespace))
+            snapshot_tx.collections()  # from here on it is what it shows
         try:
-            used = _used(seen)
+            used = _used(snapshot_tx)
         except CorruptNode:
             if _has_begun_since(store, namespace, number):
                 return {}  # another collection was here: its nodes are gone, and it does what this one would
             raise
-        unused = list(islice((digest for digest in _stored(seen) if digest not in used), NODES_A_COLLECTION))
-        packs = compaction_gc.unused(seen, used)
+        unused = list(islice((digest for digest in _stored(snapshot_tx) if digest not in used), NODES_A_COLLECTION))
+        packs = compaction_gc.unused(snapshot_tx, used)
     dropped = 0
     for digests in _pieces(unused, NODES_A_TIME):
         with store.begin(namespace) as tx:
@@ -273,14 +273,14 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def _forget(store: Store, namespace: str, packages: Forget) -> int:
     """What no live blueprint of any branch requires. Nothing, where one cannot be read."""
     with store.read(namespace) as tx:
-        wanted = [desired(tx, branch, namespace=namespace) for branch in branches(tx)]
-    if any(one.left_out for one in wanted):
+        all_nodes = [desired(tx, branch, namespace=namespace) for branch in branches(tx)]
+    if any(nodes.left_out for nodes in all_nodes):
         return 0
-    return packages({line for one in wanted for line in _required(one)})
+    return packages({line for nodes in all_nodes for line in _required(nodes)})
 
 
-def _required(wanted: Desired) -> Iterator[str]:
-    for node in wanted.nodes.values():
+def _required(nodes: Desired) -> Iterator[str]:
+    for node in nodes.nodes.values():
         if isinstance(node, Transform) and isinstance(node.body, PythonTransform):
             yield " ".join(sorted(node.body.requirements))
 

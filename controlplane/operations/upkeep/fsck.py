@@ -73,8 +73,8 @@ class RowCheck:
     def _fragments(self, tx: Tx) -> Iterator[Fragment]:
         named = (of.fragment for of in tx.files() if of.files)
         while some := list(islice(named, A_TIME)):
-            found = tx.fragments(some)
-            yield from (f for f in found.values() if self.dataset in (None, f.home))
+            by_id = tx.fragments(some)
+            yield from (f for f in by_id.values() if self.dataset in (None, f.home))
 
 
 def fsck(
@@ -89,35 +89,35 @@ def fsck(
     """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
     `reading` their rows are compared with what was measured when they were written. `types`: also what an earlier
     version misread."""
-    known: set[int] = set()  # tree nodes, so that none is looked at twice
+    audited: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
-        trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
+        trees = (_datasets(tx, audited), _listings(tx, audited), _others(tx, audited))
         of_lake = (_files(tx, lake), _tables(tx, lake, namespace))
-        found = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
-        return tuple(islice(found, limit))
+        findings = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
+        return tuple(islice(findings, limit))
 
 
-def _found(code: str, where: object, what: str) -> Finding:
+def _finding(code: str, where: object, what: str) -> Finding:
     return Finding(code, str(where), what, FIXES[code])
 
 
 def _heads(tx: Tx) -> Iterator[Finding]:
     for branch, dataset, seq in tx.loose_heads():
-        yield _found("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
+        yield _finding("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
 
 
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def _datasets(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _datasets(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     for pointer, nodes in with_roots(tx, tx.pointers(OF_DATASETS)):
         is_whole = True
-        for found in tree.audit(nodes, pointer.root, known):
-            if isinstance(found, CorruptNode):
+        for audit_step in tree.audit(nodes, pointer.root, audited):
+            if isinstance(audit_step, CorruptNode):
                 is_whole = False
-                yield _found("corrupt-node", pointer, str(found))
+                yield _finding("corrupt-node", pointer, str(audit_step))
             else:
-                yield from _entries(tx, pointer, found)
+                yield from _entries(tx, pointer, audit_step)
         if is_whole and pointer.holder == "state":
             yield from _totals(nodes, pointer)
 
@@ -131,11 +131,11 @@ def _entries(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
 def _entry(where: str, entry: tree.Entry, fragment: Stored | None) -> Iterator[Finding]:
     name = f"fragment {entry.fragment.hex()}"
     if fragment is None:
-        yield _found("fragment-missing", where, f"{name} is not there")
+        yield _finding("fragment-missing", where, f"{name} is not there")
     elif fragment.status != "stored":
-        yield _found("fragment-not-stored", where, f"{name} is {fragment.status}")
+        yield _finding("fragment-not-stored", where, f"{name} is {fragment.status}")
     elif fragment.content != entry.content:
-        yield _found("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
+        yield _finding("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
 
 
 def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
@@ -143,22 +143,22 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
         totals = tree.totals(nodes, pointer.root)
     except CorruptNode:
         return  # of a node that another pointer led to, and that was told there
-    found, said = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
-    if found != said:
-        what = f"it says {said[0]} partitions and {said[1]} rows; its tree has {found[0]} and {found[1]}"
-        yield _found("totals-differ", pointer, what)
+    counted, recorded = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
+    if counted != recorded:
+        what = f"it says {recorded[0]} partitions and {recorded[1]} rows; its tree has {counted[0]} and {counted[1]}"
+        yield _finding("totals-differ", pointer, what)
 
 
-def _listings(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     """Each with its own entries, even where two have nodes in common."""
     for pointer, nodes in with_roots(tx, tx.pointers(["listing"])):
         its: set[int] = set()
-        for found in tree.audit(nodes, pointer.root, its):
-            if isinstance(found, CorruptNode):
-                yield _found("corrupt-node", pointer, str(found))
+        for audit_step in tree.audit(nodes, pointer.root, its):
+            if isinstance(audit_step, CorruptNode):
+                yield _finding("corrupt-node", pointer, str(audit_step))
             else:
-                yield from _sources(tx, pointer, found)
-        known |= its
+                yield from _sources(tx, pointer, audit_step)
+        audited |= its
 
 
 def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
@@ -172,14 +172,14 @@ def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
         if part is None or part.source != entry.fragment:
             is_there = "another one is there" if part else "nothing is there"
             what = f"the source objects {entry.fragment.hex()} are to be there; {is_there}"
-            yield _found("source-missing", f"{pointer}, partition {entry.key!r}", what)
+            yield _finding("source-missing", f"{pointer}, partition {entry.key!r}", what)
 
 
-def _others(tx: Tx, known: set[int]) -> Iterator[Finding]:
+def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     for pointer, nodes in with_roots(tx, tx.pointers(OTHERS)):
-        for found in tree.audit(nodes, pointer.root, known):
-            if isinstance(found, CorruptNode):
-                yield _found("corrupt-node", pointer, str(found))
+        for audit_step in tree.audit(nodes, pointer.root, audited):
+            if isinstance(audit_step, CorruptNode):
+                yield _finding("corrupt-node", pointer, str(audit_step))
 
 
 # --- memory and files -----------------------------------------------------------------------------
@@ -187,14 +187,14 @@ def _others(tx: Tx, known: set[int]) -> Iterator[Finding]:
 
 def _traces(tx: Tx) -> Iterator[Finding]:
     for task, fragment in tx.loose_outputs():
-        yield _found("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
+        yield _finding("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
 
 
 def _misread(tx: Tx, *, types: bool) -> Iterator[Finding]:
     for dataset, partition, answer in tx.footers() if types else ():
         for column in misread_in(answer):
             what = f"column {column['column']} is {column['have']} in the file, and was read as {column['read']}"
-            yield _found("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
+            yield _finding("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
 
 
 def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
@@ -203,23 +203,23 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
     for of, file, size in lost_files(tx, lake):
         where = f"fragment {of.fragment.hex()}, {file['path']}"
         if size is None:
-            yield _found("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
+            yield _finding("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
         else:
             code = "pack-gone" if of.is_pack else "file-size-differs"
-            yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+            yield _finding(code, where, f"the file has {size} bytes and not {file['size']}")
 
 
 def _tables(tx: Tx, lake: ObjectStore | None, namespace: str) -> Iterator[Finding]:
     if lake is not None:
         for path in unknown_tables(tx, lake, namespace):
-            yield _found("table-unknown", path, "no branch that is known of has a table here")
+            yield _finding("table-unknown", path, "no branch that is known of has a table here")
 
 
 def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
     if reading is None:
         return
     for fragment, path, what in reading.found(tx):
-        yield _found("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
+        yield _finding("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
 
 
 def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:
@@ -238,5 +238,5 @@ def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, in
 
 def _folder(path: str, attempt: str) -> str:
     """`<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`."""
-    before, found, _ = path.partition(f"/{attempt}/")
-    return f"{before}{found}".rstrip("/") if found else path.rpartition("/")[0]
+    before, separator, _ = path.partition(f"/{attempt}/")
+    return f"{before}{separator}".rstrip("/") if separator else path.rpartition("/")[0]

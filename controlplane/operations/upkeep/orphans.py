@@ -19,23 +19,23 @@ def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
     Call it only while no attempt can begin, and nobody publishes: a claim makes its row before its driver makes its
     folder, and so does who publishes.
     """
-    found = dict(_folders(lake, namespace))
+    folders = dict(_folders(lake, namespace))
     with store.read(namespace) as tx:
-        kept = tx.referenced_attempts(list(found))
+        referenced = tx.referenced_attempts(list(folders))
         tables = list(unknown_tables(tx, lake, namespace))
-    for attempt in sorted(found.keys() - kept):
-        lake.delete_prefix(found[attempt])
+    for attempt in sorted(folders.keys() - referenced):
+        lake.delete_prefix(folders[attempt])
     for table in tables:
         lake.delete_prefix(table)
-    return len(found.keys() - kept) + len(tables)
+    return len(folders.keys() - referenced) + len(tables)
 
 
 def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
     """Folders of tables of branches that no publication is about."""
-    known = {table_path(namespace, one.branch, one.dataset) for one in tx.branch_publications()}
+    paths = {table_path(namespace, publication.branch, publication.dataset) for publication in tx.branch_publications()}
     for flow, dataset in _datasets(lake, namespace):
         top = branch_tables(namespace, f"{flow}.{dataset}")
-        yield from (path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in known)
+        yield from (path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in paths)
 
 
 def _folders(lake: ObjectStore, namespace: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Going through trees that many pointers lead to, of all branches. Does not belong here: what is looked for in them."""
+"""Going through trees that many pointers lead to, of all branches."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class _Ahead:
         self._tx, self._at_hand = tx, at_hand
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = {d: self._at_hand[d] for d in digests if d in self._at_hand}
-        missing = [d for d in digests if d not in found]
-        return {**found, **self._tx.get_nodes(missing)} if missing else found
+        cached = {d: self._at_hand[d] for d in digests if d in self._at_hand}
+        missing = [d for d in digests if d not in cached]
+        return {**cached, **self._tx.get_nodes(missing)} if missing else cached
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self._tx.put_nodes(nodes)

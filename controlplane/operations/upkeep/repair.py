@@ -2,8 +2,7 @@
 
 Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one look
 at all their partitions once more: what memory still knows is taken from there, the rest is computed. The same rows are
-the same fragment, with new files, so nothing that follows from them is computed again. Does not belong here: finding
-out what else is wrong (fsck).
+the same fragment, with new files, so nothing that follows from them is computed again.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | 
     """
     with store.read(namespace) as tx:
         damaged = _damaged(tx, reading) if reading else ()
-        found = list({of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values())
-    for start in range(0, len(found), A_TIME):
+        losses = list({of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values())
+    for start in range(0, len(losses), A_TIME):
         with store.begin(namespace) as tx:
             tx.begin_collection()  # what a pass has found by now, and would commit, may be given up here
-            some = found[start : start + A_TIME]
+            some = losses[start : start + A_TIME]
             tx.condemn([of.fragment for of in some if not of.is_pack])
             compaction.forget(tx, [of.fragment for of in some if of.is_pack])
     marked = set[str]()
@@ -65,7 +64,7 @@ def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | 
         again = _mark(store, namespace, marked)
         if not again:
             break
-    return Repaired(len(found), tuple(sorted(marked)), len(found) < FRAGMENTS and not again)
+    return Repaired(len(losses), tuple(sorted(marked)), len(losses) < FRAGMENTS and not again)
 
 
 def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
@@ -148,9 +147,9 @@ def _roots(state: State) -> Iterator[bytes]:
 
 def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
     lost: dict[str, set[bytes]] = {}
-    known: set[int] = set()
+    audited: set[int] = set()
     for root in dict.fromkeys(roots):
-        for entries in tree.audit(tx, root, known):
+        for entries in tree.audit(tx, root, audited):
             if isinstance(entries, CorruptNode):
                 continue  # which is another damage, and told as such
             stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
@@ -165,12 +164,12 @@ class _Broken:
 
     def __init__(self, tx: Tx, lost: Lost) -> None:
         self._tx, self._lost, self._keys = tx, lost, sorted(lost)
-        self._known: dict[bytes, bool] = {}
+        self._audited: dict[bytes, bool] = {}
 
     def __call__(self, root: bytes) -> bool:
-        if root not in self._known:
-            self._known[root] = self._is_broken(root)
-        return self._known[root]
+        if root not in self._audited:
+            self._audited[root] = self._is_broken(root)
+        return self._audited[root]
 
     def _is_broken(self, root: bytes) -> bool:
         try:

@@ -1,7 +1,4 @@
-"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit.
-
-Does not belong here: how any of it is done, and collections that nobody asked for.
-"""
+"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit."""
 
 from __future__ import annotations
 
@@ -25,27 +22,27 @@ Noted: TypeAlias = Mapping[str, object] | None
 def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool) -> CollectAnswer:
     """How many rows of each kind went. `packs` gives up all packs as well (`gc.packs`)."""
     given_up = _give_up(ctx) if packs else None
-    found = _counts(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
+    counts = _counts(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
     with ctx.store.begin(ctx.namespace) as tx:
-        _note(ctx, tx, "gc", None, found)
-    return found if given_up is None else {"packs": given_up, **found}
+        _note(ctx, tx, "gc", None, counts)
+    return counts if given_up is None else {"packs": given_up, **counts}
 
 
-def _counts(found: Collected) -> CollectAnswer:
+def _counts(collected: Collected) -> CollectAnswer:
     return {
-        "states": found.states,
-        "builds": found.builds,
-        "tasks": found.tasks,
-        "events": found.events,
-        "answers": found.answers,
-        "drivers": found.drivers,
-        "attempts": found.attempts,
-        "reads": found.reads,
-        "nodes": found.nodes,
-        "nodes_in_use": found.nodes_in_use,
-        "superseded": found.superseded,
-        "folders": found.folders,
-        "packages": found.packages,
+        "states": collected.states,
+        "builds": collected.builds,
+        "tasks": collected.tasks,
+        "events": collected.events,
+        "answers": collected.answers,
+        "drivers": collected.drivers,
+        "attempts": collected.attempts,
+        "reads": collected.reads,
+        "nodes": collected.nodes,
+        "nodes_in_use": collected.nodes_in_use,
+        "superseded": collected.superseded,
+        "folders": collected.folders,
+        "packages": collected.packages,
     }
 
 
@@ -61,8 +58,8 @@ def check_now(
 ) -> FsckAnswer:
     """What a check finds, with a lake also of its files, with `types` also what an earlier version misread. Changes
     nothing, so nothing is noted."""
-    found = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
-    return {"findings": _findings(found), "complete": len(found) < LIMIT}
+    findings = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
+    return {"findings": _findings(findings), "complete": len(findings) < LIMIT}
 
 
 def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> FsckAnswer:
@@ -75,16 +72,16 @@ def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None)
         with ctx.store.begin(ctx.namespace) as tx:
             _note(ctx, tx, "fsck.repair", None, asdict(repaired) if repaired else {"complete": False})
     ctx.wake()
-    found = fsck(ctx.store, ctx.namespace)
+    findings = fsck(ctx.store, ctx.namespace)
     return {
-        "findings": _findings(f for f in found if f.code not in REPAIRED),
-        "complete": len(found) < LIMIT and repaired.complete,
+        "findings": _findings(f for f in findings if f.code not in REPAIRED),
+        "complete": len(findings) < LIMIT and repaired.complete,
         "repaired": {"fragments": repaired.fragments, "datasets": list(repaired.datasets)},
     }
 
 
-def _findings(found: Iterable[Finding]) -> list[FindingEntry]:
-    return [{"code": f.code, "where": f.where, "what": f.what, "fix": f.fix} for f in found]
+def _findings(findings: Iterable[Finding]) -> list[FindingEntry]:
+    return [{"code": f.code, "where": f.where, "what": f.what, "fix": f.fix} for f in findings]
 
 
 def _note(ctx: Context, tx: Tx, action: str, before: Noted, after: Noted) -> None:

@@ -1,4 +1,1 @@
-"""The server side of the drivers' protocol: claims, heartbeats, reports, rescue.
-
-Does not belong here: HTTP.
-"""
+"""The server side of the drivers' protocol: claims, heartbeats, reports, rescue."""

@@ -1,7 +1,4 @@
-"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks.
-
-Does not belong here: what its results change (`recording`), and what is made of many attempts (`inspect`).
-"""
+"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks."""
 
 from __future__ import annotations
 
@@ -70,18 +67,18 @@ def _outcome(counts: Mapping[Outcome, int]) -> Outcome:
 def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) -> float | None:
     """Its driver knows best. A driver of an earlier version says nothing: then it is the time from claim to report. Of
     one that ended without a report nothing is known, as it may have been gone for long."""
-    told = measures.get("seconds")
-    if told is not None:
-        return told
+    reported = measures.get("seconds")
+    if reported is not None:
+        return reported
     return now - attempt.at if came_to.by == "executed" else None
 
 
-def _written(attempt: Attempt, taken: Sequence[TaskResult]) -> tuple[int, int]:
+def _written(attempt: Attempt, results: Sequence[TaskResult]) -> tuple[int, int]:
     """Rows and bytes that were written."""
     if attempt.kind == "write":
-        answers = [cast("WriteAnswer", one["result"]) for one in taken if one.get("result")]
+        answers = [cast("WriteAnswer", task_result["result"]) for task_result in results if task_result.get("result")]
         return sum(a.get("rows", 0) for a in answers), sum(a.get("bytes", 0) for a in answers)
-    files = [file for one in taken for output in _outputs(one) for file in output["files"]]
+    files = [file for task_result in results for output in _outputs(task_result) for file in output["files"]]
     return sum(file["rows"] for file in files), sum(file["size"] for file in files)
 
 

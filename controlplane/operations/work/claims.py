@@ -1,7 +1,4 @@
-"""What drivers and workers call to get work and to keep it: claim, heartbeat.
-
-Does not belong here: what is to be computed (plan), what is made of results (`reports`).
-"""
+"""What drivers and workers call to get work and to keep it: claim, heartbeat."""
 
 from __future__ import annotations
 
@@ -80,8 +77,8 @@ def claim(
             tx.end_attempt(attempt.id)
             return None
         if attempt.kind != "list":  # most listings find nothing new, which is no event
-            told = tx.branches_of(attempt.tasks)
-            tx.put_events(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, told))
+            branches = tx.branches_of(attempt.tasks)
+            tx.put_events(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, branches))
     failpoint("after-claim")
     return answer
 
@@ -105,9 +102,9 @@ class NamedFiles:
 
     def paths(self, files: Iterable[FileEntry]) -> list[str]:
         """The paths of these files, as often as they are given; they are named from now on."""
-        given = list(files)
-        self._sizes.update((file["path"], file["size"]) for file in given)
-        return [file["path"] for file in given]
+        named = list(files)
+        self._sizes.update((file["path"], file["size"]) for file in named)
+        return [file["path"] for file in named]
 
     @property
     def size_bytes(self) -> int:
@@ -196,8 +193,10 @@ def _with_pairs_of(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]
     spec = task.spec
     assert "slots" in spec
     prefix = pair_key(task.partition, "")
-    found = {slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()}
-    return replace(task, spec={**spec, "slots": spec["slots"] | found})
+    fragment_ids = {
+        slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()
+    }
+    return replace(task, spec={**spec, "slots": spec["slots"] | fragment_ids})
 
 
 def _fragment_ids(tasks: Iterable[Task]) -> Iterator[bytes]:
@@ -218,13 +217,15 @@ def _ids_in(slots: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
 
 def _files(tx: Tx, ids: Iterable[bytes], named: NamedFiles) -> dict[str, list[str]]:
     """Fragment id (hex) -> paths in the lake."""
-    found = tx.fragments(dict.fromkeys(ids))
-    return {id.hex(): named.paths(fragment.files) for id, fragment in found.items()}
+    by_id = tx.fragments(dict.fromkeys(ids))
+    return {id.hex(): named.paths(fragment.files) for id, fragment in by_id.items()}
 
 
 def _objects_bytes(tasks: Iterable[Task]) -> int:
-    """Of the source objects that tasks read."""
-    return sum(found["size"] for task in tasks if "objects" in task.spec for found in task.spec["objects"])
+    """The bytes of the source objects that tasks read."""
+    return sum(
+        source_object["size"] for task in tasks if "objects" in task.spec for source_object in task.spec["objects"]
+    )
 
 
 def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named: NamedFiles) -> TaskSpec:
@@ -243,10 +244,10 @@ def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named:
 
 
 def _reading(head: TaskSpec, spec: FragmentsSpec, files: Mapping[str, list[str]]) -> TaskSpec:
-    found = {**head, **spec, "slots": _of_slots(spec["slots"], files)}
+    full_spec = {**head, **spec, "slots": _of_slots(spec["slots"], files)}
     if "then" in spec:
-        found["then"] = [{**one, "slots": _of_slots(one["slots"], files)} for one in spec["then"]]
-    return cast("TaskSpec", found)
+        full_spec["then"] = [{**next_spec, "slots": _of_slots(next_spec["slots"], files)} for next_spec in spec["then"]]
+    return cast("TaskSpec", full_spec)
 
 
 def _of_slots(slots: Mapping[str, Sequence[str]], files: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -1,8 +1,7 @@
 """Runs of a fold: one claimed task, and tasks after it that its driver went on to, each with key and trace of its own.
 
 Nobody asked for those by their keys: what they are follows from what came out before them. So they are taken in only
-where their keys prove to be right, and what is known by then is left as it is. Does not belong here: which tasks a run
-may go on to (plan.transform.fold).
+where their keys prove to be right, and what is known by then is left as it is.
 """
 
 from __future__ import annotations
@@ -29,25 +28,30 @@ def proven(job: StoredTransformJob, tasks: Mapping[bytes, Task], results: Sequen
 def _proven(job: StoredTransformJob, head: Task, result: TaskResult) -> Iterator[TaskResult]:
     before, spec = Content(*result["content"]), head.spec
     assert "slots" in spec
-    for asked, found in zip(spec.get("then", ()), result["then"], strict=False):
-        if found["task"] != next_key(job, asked["ids"], before).hex():
+    for next_spec, next_result in zip(spec.get("then", ()), result["then"], strict=False):
+        if next_result["task"] != next_key(job, next_spec["ids"], before).hex():
             return
-        yield cast("TaskResult", {**found, "epoch": result["epoch"], "state": "done"})
-        before = Content(*found["content"])
+        yield cast("TaskResult", {**next_result, "epoch": result["epoch"], "state": "done"})
+        before = Content(*next_result["content"])
 
 
-def taken_in(tx: Tx, found: Mapping[str, Run]) -> Run:
+def taken_in(tx: Tx, runs_by_head: Mapping[str, Run]) -> Run:
     """Those that nobody had computed; and all keys are remembered, so that the next plan finds them together."""
-    keys = {head: [bytes.fromhex(one["task"]) for one in run] for head, run in found.items()}
+    keys = {head: [bytes.fromhex(task_result["task"]) for task_result in run] for head, run in runs_by_head.items()}
     tx.put_memos({ids.run_key(bytes.fromhex(head)): [key.hex() for key in of] for head, of in keys.items()})
-    known = {key.hex() for key in tx.traces([key for of in keys.values() for key in of])} | found.keys()
-    new = {one["task"]: one for run in found.values() for one in run if one["task"] not in known}
+    stored = {key.hex() for key in tx.traces([key for of in keys.values() for key in of])} | runs_by_head.keys()
+    new = {
+        task_result["task"]: task_result
+        for run in runs_by_head.values()
+        for task_result in run
+        if task_result["task"] not in stored
+    }
     return list(new.values())
 
 
 def without_known(tx: Tx, attempt: Attempt, tasks: Sequence[Task]) -> list[Task]:
     """Tasks that no run came to since they were queued; the others are done."""
-    known = tx.traces([t.key for t in tasks])
-    if known:
-        tx.finish(attempt.id, list(known))
-    return [t for t in tasks if t.key not in known]
+    traces = tx.traces([t.key for t in tasks])
+    if traces:
+        tx.finish(attempt.id, list(traces))
+    return [t for t in tasks if t.key not in traces]

@@ -1,7 +1,7 @@
 """What a worker found at a location, read as a stream, and how that differs from what was known of it.
 
 All of it happens before the transaction that takes it in, and nothing is held that grows with the location: new nodes
-of the tree and changed partitions wait in temporary files. Does not belong here: what becomes of it (listings).
+of the tree and changed partitions wait in temporary files.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class ListingDiff:
 Found: TypeAlias = Unchanged | ListingDiff
 
 
-def is_too_much(gone: int, before: int, deletes_max: float) -> bool:
-    """Of the share as it is written: 0.29 of 100 objects are 29."""
-    return gone > Fraction(str(deletes_max)) * before
+def is_too_much(removed: int, before: int, deletes_max: float) -> bool:
+    """Compares with the share exactly as it is written: 0.29 of 100 objects are 29."""
+    return removed > Fraction(str(deletes_max)) * before
 
 
 def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Lines, deletes_max: float) -> Found:
@@ -102,7 +102,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
 
     `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
     """
-    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
     if "after" in result:
         return _added(nodes, listing, result, lines())
     if listing.root is not None and listing.digest == digest:
@@ -115,10 +115,10 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
             draft = Draft(nodes, file)
             root = _build(draft, _checked(lines(), digest))
             changes = partial(tree.diff, draft, base, root)
-            changed, gone, shrunk = _record(changes(), lines(), records)
-            before, after = (tree.totals(draft, known).content for known in (base, root))
-            if is_too_much(gone, before.rows, deletes_max):
-                gone = min(gone, lost(changes, changed) + shrunk)
+            changed, removed, shrunk = _record(changes(), lines(), records)
+            before, after = (tree.totals(draft, tree_root).content for tree_root in (base, root))
+            if is_too_much(removed, before.rows, deletes_max):
+                removed = min(removed, lost(changes, changed) + shrunk)
         files.pop_all()
     return ListingDiff(
         base,
@@ -129,14 +129,14 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
         all_columns=all_columns,
         changed=changed,
         before=before.rows,
-        gone=gone,
+        gone=removed,
         _records=records,
     )
 
 
 def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
     """What a growing listing has more than the one before it."""
-    base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
     last = tree.last(nodes, base)
     if (last.key if last else None) != result["after"]:
         raise Damaged("it does not go on where the listing before it ended")
@@ -149,15 +149,15 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
             root, changed = _extended(draft, base, result["after"], _checked(lines, own), records)
             totals = tree.totals(draft, root).content
         files.pop_all()
-    whole = digest("added/1", before=listing.digest, more=own)
-    known = tuple(dict.fromkeys((*listing.columns, *columns)))
+    new_digest = digest("added/1", before=listing.digest, more=own)
+    all_known_columns = tuple(dict.fromkeys((*listing.columns, *columns)))
     every = all_columns and listing.all_columns
     return ListingDiff(
         base,
         root,
-        whole,
+        new_digest,
         totals=totals,
-        columns=known,
+        columns=all_known_columns,
         all_columns=every,
         changed=changed,
         before=listing.objects,
@@ -229,7 +229,7 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise Damaged("its last line has no end")
 
 
-def _told(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
+def _digest_and_columns(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
     """Digest, columns and whether these are all."""
     try:
         columns = tuple(None if names is None else tuple(names) for names in result["columns"])
@@ -240,11 +240,11 @@ def _told(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, .
 
 def _checked(lines: Iterator[bytes], digest: bytes) -> Iterator[bytes]:
     """The lines; Damaged after the last if they are not those that the worker digested."""
-    seen = sha256()
+    hasher = sha256()
     for line in lines:
-        seen.update(line)
+        hasher.update(line)
         yield line
-    if seen.digest() != digest:
+    if hasher.digest() != digest:
         raise Damaged("its digest is not the one that was reported")
 
 
@@ -261,10 +261,10 @@ def _partition(line: bytes) -> SourcePartition:
     key, source, _ = listing_head(line)
     try:
         objects = json.loads(line)["objects"]
-        found = tuple(wire.source_object(one, f"an object of {key!r}") for one in objects)
+        source_objects = tuple(wire.source_object(source_object, f"an object of {key!r}") for source_object in objects)
     except (ValueError, TypeError, RecursionError) as e:
         raise Damaged(str(e)) from e
-    return SourcePartition(key, source, found)
+    return SourcePartition(key, source, source_objects)
 
 
 def _is_gone(record: bytes) -> bool:
@@ -309,7 +309,7 @@ def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
 def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
     """Write down what changed. Returns the number of changes, of objects that are gone, and how many of these from
     partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
-    changed = gone = several = 0
+    changed = removed = several = 0
     for key, before, after in changes:
         changed += 1
         records.write(json.dumps(key).encode() + b"\n" if after is None else _line_of(key, lines))
@@ -317,8 +317,8 @@ def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records
         if max(was, now) > 1:
             several += was - now
         elif after is None:
-            gone += was
-    return changed, gone + max(several, 0), max(several, 0)
+            removed += was
+    return changed, removed + max(several, 0), max(several, 0)
 
 
 def _line_of(key: str, lines: Iterator[bytes]) -> bytes:
@@ -341,8 +341,8 @@ def _lost_of_share(changes: Changes, share: int, shares: int) -> int:
         return _short(entry) % shares == share
 
     arrived = {_short(c.after) for c in changes() if c.after is not None and is_mine(c.after)}
-    gone = (c.before for c in changes() if c.after is None and c.before is not None and is_mine(c.before))
-    return sum(entry.content.rows for entry in gone if _short(entry) not in arrived)
+    removed = (c.before for c in changes() if c.after is None and c.before is not None and is_mine(c.before))
+    return sum(entry.content.rows for entry in removed if _short(entry) not in arrived)
 
 
 def _short(entry: tree.Entry) -> int:

@@ -1,7 +1,6 @@
 """Listings that a request waits for: of sources that are declared, or only proposed.
 
 What is listed for a plan is stored under the plan's id (`planning.plan_listings`), apart from what the loop works on.
-Does not belong here: waiting (api), and what a plan says of the sources (`inspect.source_changes`).
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) 
         for id in {node.listing for node in due}:
             tx.put_listing(plan_listings.begun(plan, id, shared.get(id), tx.now()))
         own = [replace(node, listing=plan_listings.id_of(plan, node.listing)) for node in due]
-        requests = replace(_asked(tx, branch, own, shared, unseen), plan=plan)
+        requests = replace(_requests_of(tx, branch, own, shared, unseen), plan=plan)
         listings.dispatch(tx, branch, own, requests.demand)
     ctx.wake()
     return requests
@@ -79,7 +78,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
         chosen = [node for node in sources if node.dataset not in unseen]
         before = tx.listings(node.listing for node in chosen)
         listings.request(tx, chosen)
-        requests = _asked(tx, branch, chosen, before, unseen)
+        requests = _requests_of(tx, branch, chosen, before, unseen)
         listings.dispatch(tx, branch, chosen, requests.demand)
     ctx.wake()
     return requests
@@ -89,16 +88,16 @@ def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool =
     """An operator asks for new listings of just these sources: plans wait for what is found."""
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):
-        return _asked(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
+        return _requests_of(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
     before = tx.listings(node.listing for node in sources)
     listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
     paused = tx.paused(branch)
     unseen = {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
     chosen = [node for node in sources if node.dataset not in unseen]
-    return _asked(tx, branch, chosen, before, unseen)
+    return _requests_of(tx, branch, chosen, before, unseen)
 
 
-def _asked(
+def _requests_of(
     tx: Tx, branch: str, nodes: Sequence[Source], before: Mapping[bytes, Listing], unseen: Mapping[str, str]
 ) -> ListingRequests:
     numbers = {id: listing.requested for id, listing in tx.listings(n.listing for n in nodes).items()}
@@ -123,10 +122,10 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
     """The listings that are still waited for. What is not queued yet, since a worker was at an earlier request, is
     queued once that is over."""
     with ctx.store.read(ctx.namespace) as tx:
-        known = tx.listings(requests.numbers)
-        late = frozenset(id for id, number in requests.numbers.items() if id in known and known[id].served < number)
+        current = tx.listings(requests.numbers)
+        late = frozenset(id for id, number in requests.numbers.items() if id in current and current[id].served < number)
         waiting = [node for node in requests.nodes if node.listing in late]
-        to_queue = listings.to_queue(tx, requests.branch, waiting, known, requests.demand)
+        to_queue = listings.to_queue(tx, requests.branch, waiting, current, requests.demand)
     if to_queue:
         with ctx.store.begin(ctx.namespace) as tx:
             listings.dispatch(tx, requests.branch, waiting, requests.demand)
@@ -138,12 +137,12 @@ def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, 
     """Nobody waits any more: what only we demanded, and nobody has begun, is demanded no more. Answers why a dataset's
     source was not looked at."""
     with ctx.store.begin(ctx.namespace) as tx:
-        known = tx.listings(requests.numbers)
+        current = tx.listings(requests.numbers)
         for node in requests.nodes:
             tx.drop_demands(requests.branch, requests.demand(node.dataset))
-    late = {id for id, number in requests.numbers.items() if id not in known or known[id].served < number}
-    told = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
-    return {**requests.unseen, **told}
+    late = {id for id, number in requests.numbers.items() if id not in current or current[id].served < number}
+    late_reasons = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
+    return {**requests.unseen, **late_reasons}
 
 
 def demand_of(dataset: str, plan: str = "") -> str:

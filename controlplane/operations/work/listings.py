@@ -39,21 +39,21 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
     """Ask for a new listing of each location. One that is asked for already is not asked for twice, unless somebody is
     at work on it: he may have looked before what is to be found was there. Until an awaited one is there, nothing that
     reads there is up to date."""
-    wanted = {n.listing for n in nodes}
-    known = tx.listings(wanted)
-    for listing in _requested(tx, [known.get(id, Listing(id, None, None, 0, 0)) for id in wanted]):
+    listing_ids = {n.listing for n in nodes}
+    current = tx.listings(listing_ids)
+    for listing in _requested(tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]):
         held: Held = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
         if is_awaited:
             held["awaited"] = True
         tx.put_listing(replace(listing, held=held or None))
-    return len(wanted)
+    return len(listing_ids)
 
 
-def _requested(tx: Tx, known: Sequence[Listing]) -> Iterator[Listing]:
-    begun = _begun(tx, {_key(listing.id, listing.requested): listing.id for listing in known if listing.is_open})
-    for listing in known:
+def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
+    begun = _begun(tx, {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open})
+    for listing in current:
         yield replace(listing, requested=(listing.requested if listing.id in begun else listing.served) + 1)
 
 
@@ -68,10 +68,10 @@ def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection
     `listed`: those that were listed for the edit."""
     live = {n.listing for n in sources(before, before.order)} | {*listed}
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
-    known = tx.listings(n.listing for n in taken_up)
-    for listing in _requested(tx, list(known.values())):
+    current = tx.listings(n.listing for n in taken_up)
+    for listing in _requested(tx, list(current.values())):
         tx.put_listing(replace(listing, held={**(listing.held or {}), "awaited": True}))
-    return len(known)
+    return len(current)
 
 
 def ask(tx: Tx, id: bytes) -> None:
@@ -115,17 +115,17 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = d
     nothing but the look. A dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for
     the few of another one that are queued later. `demand` names who demands the listing of what a dataset reads."""
     nodes = list(nodes)
-    wanted = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes), demand)
+    listing_tasks = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes), demand)
     queued = 0
-    for one in wanted:
-        tx.put_job(one.task.job, one.job)
-        tx.drop_demands(branch, one.demand, [one.task.key])
-        queued += tx.enqueue(branch, one.demand, [one.task], after_s=TURN_S * one.turn)
+    for listing_task in listing_tasks:
+        tx.put_job(listing_task.task.job, listing_task.job)
+        tx.drop_demands(branch, listing_task.demand, [listing_task.task.key])
+        queued += tx.enqueue(branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn)
     return queued
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingTask:
     """A listing that is to be queued: `turn` counts those of its dataflow before it that are not over."""
 
     demand: str
@@ -135,31 +135,31 @@ class Wanted:
 
 
 def to_queue(
-    tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes, Listing], demanding: Demanding = demand_of
-) -> list[Wanted]:
+    tx: Tx, branch: str, nodes: Iterable[Source], current: Mapping[bytes, Listing], demanding: Demanding = demand_of
+) -> list[ListingTask]:
     """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
-        if is_open(known.get(node.listing)):
+        if is_open(current.get(node.listing)):
             by_listing.setdefault(node.listing, []).append(node)
-    later = [known[id] for id in by_listing if known[id].requested > known[id].served + 1]
-    begun = _begun(tx, {_key(one.id, one.requested - 1): one.id for one in later}) if later else set()
+    later = [current[id] for id in by_listing if current[id].requested > current[id].served + 1]
+    begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else set()
     groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in begun}
-    asked = tx.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
-    found, turns = [], Counter[str]()
+    demands = tx.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
+    listing_tasks, turns = [], Counter[str]()
     for id, group in groups.items():
-        task, job = _task(known[id], group)
+        task, job = _task(current[id], group)
         demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
-        if not _is_under_way(asked.get(demand, {}), task):
-            found.append(Wanted(demand, task, job, turns[flow]))
+        if not _is_under_way(demands.get(demand, {}), task):
+            listing_tasks.append(ListingTask(demand, task, job, turns[flow]))
         turns[flow] += 1
-    return found
+    return listing_tasks
 
 
-def _is_under_way(asked: Mapping[bytes, Demand], task: Task) -> bool:
+def _is_under_way(demands: Mapping[bytes, Demand], task: Task) -> bool:
     """Whether just this task is demanded, and will be done as it is asked for."""
-    found = asked.get(task.key)
-    return found is not None and len(asked) == 1 and found.state in ("queued", "running") and found.covers(task)
+    demand = demands.get(task.key)
+    return demand is not None and len(demands) == 1 and demand.state in ("queued", "running") and demand.covers(task)
 
 
 def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
@@ -204,8 +204,8 @@ def with_known(tx: Tx, job: ListJob) -> ListJob:
     last = tree.last(tx, listing.root or tree.EMPTY_ROOT)
     if last is None:
         return {**job, "known": {"key": None, "objects": []}}
-    [found] = plan_listings.partitions_known(tx, listing, [last.key])
-    return {**job, "known": {"key": last.key, "objects": list(found.objects)}}
+    [partition] = plan_listings.partitions_known(tx, listing, [last.key])
+    return {**job, "known": {"key": last.key, "objects": list(partition.objects)}}
 
 
 def _is_accepted(listing: Listing) -> bool:
@@ -223,18 +223,18 @@ def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake
         listing = _stored(tx, job)
         if listing is None:
             return Unchanged(b"")
-        found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
-    if listing.root is None and isinstance(found, ListingDiff):
+        change = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
+    if listing.root is None and isinstance(change, ListingDiff):
         try:
-            _write_ahead(store, namespace, listing, found)
+            _write_ahead(store, namespace, listing, change)
         except BaseException:
-            found.close()
+            change.close()
             raise
-    return found
+    return change
 
 
-def _write_ahead(store: Store, namespace: str, listing: Listing, found: ListingDiff) -> None:
-    partitions = found.partitions()
+def _write_ahead(store: Store, namespace: str, listing: Listing, change: ListingDiff) -> None:
+    partitions = change.partitions()
     while some := list(islice(partitions, AHEAD)):
         with store.begin(namespace) as tx:
             tx.put_source_partitions(listing.id, some, ())
@@ -249,16 +249,16 @@ class Taken:
     is_news: bool = True
 
 
-def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
+def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
     listing = _stored(tx, job)
     if listing is None:
         return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
-    if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
+    if (listing.root or tree.EMPTY_ROOT) != change.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
         return Taken(_event(job, "listing.repeated"))
-    if isinstance(found, Unchanged):
+    if isinstance(change, Unchanged):
         is_as_before = listing.error is None and listing.held is None
         if is_as_before:
             tx.confirm_listing(listing.id, request)
@@ -267,31 +267,31 @@ def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
         was_wrong = listing.look is None and (listing.error is not None or "lost" in (listing.held or {}))
         event = _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
         return Taken(event, is_news=served.is_open or not is_as_before)
-    return Taken(_move(tx, job, served, found))
+    return Taken(_move(tx, job, served, change))
 
 
-def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event | None:
+def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event | None:
     """What is found for a plan is no event: nothing follows from it."""
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
-    is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
-    if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
-        held: Held = {"before": found.before, "lost": found.gone, **_carried(listing)}
+    is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
+    if is_guarded and is_too_much(change.gone, change.before, job["deletes_max"]):
+        held: Held = {"before": change.before, "lost": change.gone, **_carried(listing)}
         tx.put_listing(replace(listing, held=held))
-        return None if listing.look else _event(job, "listing.held", {"lost": found.gone, "before": found.before})
-    root = tree.edit(tx, found.base, found.edits())
-    assert root == found.root, "a tree that was edited is the tree that is built"
+        return None if listing.look else _event(job, "listing.held", {"lost": change.gone, "before": change.before})
+    root = tree.edit(tx, change.base, change.edits())
+    assert root == change.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there
-        tx.put_source_partitions(listing.id, (), found.gone_keys())
-        tx.put_source_partitions(listing.id, found.partitions(), ())
-    objects, size_bytes, _ = found.totals
-    seen = replace(listing, digest=found.digest, columns=found.columns, all_columns=found.all_columns)
-    tx.put_listing(replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
-    return None if listing.look else _event(job, "listing.done", {"changed": found.changed}, n=objects)
+        tx.put_source_partitions(listing.id, (), change.gone_keys())
+        tx.put_source_partitions(listing.id, change.partitions(), ())
+    objects, size_bytes, _ = change.totals
+    updated = replace(listing, digest=change.digest, columns=change.columns, all_columns=change.all_columns)
+    tx.put_listing(replace(updated, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
+    return None if listing.look else _event(job, "listing.done", {"changed": change.changed}, n=objects)
 
 
-def _event(job: ListJob, kind: str, more: Mapping[str, object] | None = None, n: int = 0) -> Event:
-    """Of no branch: all branches share what is known of a location."""
-    return Event(kind, "", n, {"location": job["location"], **(more or {})}, branch=NO_BRANCH)
+def _event(job: ListJob, kind: str, details: Mapping[str, object] | None = None, n: int = 0) -> Event:
+    """An event of no branch: all branches share the listing of a location."""
+    return Event(kind, "", n, {"location": job["location"], **(details or {})}, branch=NO_BRANCH)
 
 
 def _carried(listing: Listing) -> Held:

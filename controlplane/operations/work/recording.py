@@ -1,7 +1,4 @@
-"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back.
-
-Does not belong here: whether a result may be believed (`core.wire`, `reports`).
-"""
+"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back."""
 
 from __future__ import annotations
 
@@ -49,8 +46,10 @@ BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
 class Recording:
     """The transaction that takes in one attempt."""
 
-    def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
-        self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
+    def __init__(
+        self, tx: Tx, attempt: Attempt, by: By, listing_changes: Mapping[str, Found] = MappingProxyType({})
+    ) -> None:
+        self.tx, self.attempt, self.by, self.found = tx, attempt, by, listing_changes
         self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._job = tx.jobs([attempt.job]).get(attempt.job)
@@ -102,7 +101,7 @@ class Recording:
         self._done(by_state["done"])
         for result in by_state["failed"]:
             self._failed(bytes.fromhex(result["task"]), result["error"])
-        self._found([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
+        self._note_types([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
         self._void(by_state["void"])
         silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
         if silent := {key for key in silent if self._is_open(key)}:
@@ -117,22 +116,22 @@ class Recording:
     def _done(self, results: list[TaskResult]) -> None:
         then = fold_runs.proven(self._fold_job, self.tasks, results) if any("then" in r for r in results) else {}
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
-        kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
+        accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
-            kept += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
-        self._taken = kept
-        self._came_to("done", _keys(kept))
+            accepted += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+        self._taken = accepted
+        self._came_to("done", _keys(accepted))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
-                self._traces(kept)
+                self._traces(accepted)
             case "memo":
-                self._memos(kept)
+                self._memos(accepted)
             case "pack":
-                self._count("task.other", compaction.take_in(self.tx, self.attempt, kept))
+                self._count("task.other", compaction.take_in(self.tx, self.attempt, accepted))
             case "listing":
-                self._listed(kept)
+                self._listed(accepted)
             case "target":
-                self._synced([bytes.fromhex(r["task"]) for r in kept])
+                self._synced([bytes.fromhex(r["task"]) for r in accepted])
             case other:
                 assert_never(other)
 
@@ -154,11 +153,11 @@ class Recording:
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
-            taken = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
-            if taken.event is not None:
-                self._tell_listing(taken.event)
+            outcome = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
+            if outcome.event is not None:
+                self._tell_listing(outcome.event)
                 self._count("task.other", _keys([result]))
-            self.is_news |= taken.is_news
+            self.is_news |= outcome.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
 
     def _tell_listing(self, event: Event) -> None:
@@ -166,29 +165,41 @@ class Recording:
         self._events.append(replace(event, dataset=self.attempt.dataset))
 
     def _traces(self, results: list[TaskResult]) -> None:
-        each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
-        fragments = list(self._fragments(one for *_, one in each))
+        each = [
+            (bytes.fromhex(r["task"]), name, output_result)
+            for r in results
+            for name, output_result in output_results(r).items()
+        ]
+        fragments = list(self._fragments(output_result for *_, output_result in each))
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
-        traces = [Trace(task, found, by=self.by, home=self.attempt.dataset) for task, found in outputs.items()]
+        traces = [Trace(task, output, by=self.by, home=self.attempt.dataset) for task, output in outputs.items()]
         self.tx.put_traces(traces, fragments)
-        self.tx.put_profiles(dict(_profiles(fragments, [one for *_, one in each])))
+        self.tx.put_profiles(dict(_profiles(fragments, [output_result for *_, output_result in each])))
         self._count_computed(results)
         metrics = {bytes.fromhex(r["task"]): r.get("metrics") or {} for r in results}
-        self._dropped({task: told for task, told in metrics.items() if told.get("dropped_rows")})
+        self._dropped(
+            {task: task_metrics for task, task_metrics in metrics.items() if task_metrics.get("dropped_rows")}
+        )
 
     def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
         home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
         for result in results:
-            found, content, files = partition_result(result)
-            if schema != found:  # one object, which is then stored and encoded once
-                schema, encoding = found, encoded(found)
+            output_schema, content, files = partition_result(result)
+            if schema != output_schema:  # one object, which is then stored and encoded once
+                schema, encoding = output_schema, encoded(output_schema)
             yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
-        """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
-        self.tx.put_memos({dropped_key(task): told["dropped"] for task, told in metrics.items() if "dropped" in told})
+        """Note how many rows each task left out, and for which of the dataset's expectations."""
+        self.tx.put_memos(
+            {
+                dropped_key(task): task_metrics["dropped"]
+                for task, task_metrics in metrics.items()
+                if "dropped" in task_metrics
+            }
+        )
         for branch, tasks in by_branch(metrics, self._branches).items():
             rows = sum(metrics[task]["dropped_rows"] for task in tasks)
             by_check: Counter[str] = Counter()
@@ -210,13 +221,13 @@ class Recording:
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
-            self._gone(key, error)
+            self._request_whole_target(key, error)
         elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
             self.release([key], error)
         else:
             self._give_up(key, error)
 
-    def _found(self, results: list[TaskResult]) -> None:
+    def _note_types(self, results: list[TaskResult]) -> None:
         """The types that a driver found in files that it could not read."""
         if results:
             self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
@@ -242,7 +253,7 @@ class Recording:
         for id in {self._listing(key) for key in keys}:
             listings.ask(self.tx, id)
 
-    def _gone(self, key: bytes, error: TaskError) -> None:
+    def _request_whole_target(self, key: bytes, error: TaskError) -> None:
         """The task ends without a result, and who still wants it wants all of the target: what others have under way
         may have been written before."""
         for branch, name in self.tx.demanding(key):
@@ -262,10 +273,10 @@ class Recording:
                 self._came_to("retried", [key], error)
                 disrupted = _disrupted(task)
                 later = self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
-                told = self._here(error)
+                shown_error = self._here(error)
                 if disrupted or not burn:
-                    told["disrupted"] = disrupted + (not burn)
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=told, burn=burn)
+                    shown_error["disrupted"] = disrupted + (not burn)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn)
                 self._count("task.retried", [key], {"message": error["message"]})
 
     def _came_to(self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None) -> None:

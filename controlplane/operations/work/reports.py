@@ -1,7 +1,4 @@
-"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction.
-
-Does not belong here: what a result changes (`recording`), attempts without a report (`rescue`).
-"""
+"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction."""
 
 from __future__ import annotations
 
@@ -72,17 +69,17 @@ def report(
     """Commit what an attempt computed, task by task; `results` and `measures` are as they were sent. Raises Fenced if
     the attempt is not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
-        known = tx.attempts([attempt]).get(attempt)
-    if known is None or known.driver != driver:
+        running = tx.attempts([attempt]).get(attempt)
+    if running is None or running.driver != driver:
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
-    decoded = wire.results(results, known.kind, known.prefix)
+    decoded = wire.results(results, running.kind, running.prefix)
     if decoded.problems:
         raise BadReport(f"body.{decoded.problems[0]}")
     failpoint("before-commit")
-    failpoint(f"before-commit-{known.kind}")
+    failpoint(f"before-commit-{running.kind}")
     with _once(attempt):
         measured = wire.measures(measures)
-        outcome = take_in(ctx, known, decoded.results, lake, by="executed", measures=measured)
+        outcome = take_in(ctx, running, decoded.results, lake, by="executed", measures=measured)
     # A pass for each of thousands of listings that found nothing new would leave time for little else.
     if outcome.is_news:
         ctx.wake()
@@ -126,10 +123,10 @@ def _take_in(
     ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By, measures: Measures
 ) -> Outcome:
     checked = _verified(lake, attempt, results)
-    with _listings(ctx, attempt, checked, lake) as found, ctx.store.begin(ctx.namespace) as tx:
+    with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
             raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
-        recording = Recording(tx, attempt, by, found)
+        recording = Recording(tx, attempt, by, listing_changes)
         recording.record([r for r in checked if recording.is_own(r)])
         tx.end_attempt(attempt.id)
         tx.put_past_attempts(recording.accounts(measures))
@@ -153,7 +150,7 @@ def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
 def _files_of(result: TaskResult) -> list[FileEntry]:
     taken_out, dealt = result.get("quarantine"), result.get("outputs")
     others = [*((taken_out,) if taken_out else ()), *(dealt.values() if dealt else ()), *(result.get("then") or ())]
-    return [*result.get("files", ()), *(file for one in others for file in one["files"])]
+    return [*result.get("files", ()), *(file for output in others for file in output["files"])]
 
 
 def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
@@ -170,15 +167,15 @@ def _listings(
 ) -> Iterator[dict[str, Found]]:
     """What listings found, by task, before the transaction that takes it in. Damaged ones become failures."""
     with ExitStack() as files:
-        found: dict[str, Found] = {}
+        by_task: dict[str, Found] = {}
         for i, result in enumerate(results if attempt.kind == "list" else ()):
             if result["state"] == "done":
                 try:
-                    one = _listing(ctx, attempt, result, lake)
-                    found[result["task"]] = files.enter_context(closing(one))
+                    listing_change = _listing(ctx, attempt, result, lake)
+                    by_task[result["task"]] = files.enter_context(closing(listing_change))
                 except Damaged as e:
                     results[i] = _damaged(result, e)
-        yield found
+        yield by_task
 
 
 def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
@@ -186,8 +183,8 @@ def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectSto
         job = tx.jobs([attempt.job]).get(attempt.job)
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
-    told = cast("ListingResult", result["result"])
-    return listings.read(ctx.store, ctx.namespace, cast("ListJob", job), told, lake, attempt.prefix)
+    listing_result = cast("ListingResult", result["result"])
+    return listings.read(ctx.store, ctx.namespace, cast("ListJob", job), listing_result, lake, attempt.prefix)
 
 
 def _damaged(result: TaskResult, error: Damaged) -> TaskResult:

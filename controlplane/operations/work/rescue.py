@@ -1,7 +1,4 @@
-"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue.
-
-Does not belong here: deciding that a driver is gone (`reconciler.fleet`).
-"""
+"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
 
 
 def abandon_looks(ctx: Context, *, reason: str) -> None:
-    """End the attempts at listings and the like: whoever had them is gone, and their tasks go back to the queue."""
+    """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
     with ctx.store.read(ctx.namespace) as tx:
         left = [attempt for attempt in tx.attempts().values() if attempt.kind in LOOKS]
     for attempt in left:
@@ -69,12 +66,12 @@ def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
 
 def _bounded(lake: ObjectStore, path: str) -> bytes:
     """The bytes of a manifest; of one that is too large so many that it cannot be read as JSON."""
-    found = bytearray()
+    content = bytearray()
     for piece in lake.stream(path):
-        found += piece
-        if len(found) > MANIFEST_BYTES:
+        content += piece
+        if len(content) > MANIFEST_BYTES:
             break
-    return bytes(found[:MANIFEST_BYTES])
+    return bytes(content[:MANIFEST_BYTES])
 
 
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:

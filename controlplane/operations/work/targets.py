@@ -1,7 +1,4 @@
-"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done.
-
-Does not belong here: deciding what is to be written (plan.sink), tasks as such (work).
-"""
+"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ def is_there(tx: Tx, tasks: Sequence[Task]) -> bool:
 def fragments_of(tx: Tx, spec: WriteWholeSpec) -> list[WrittenFragment]:
     """All fragments of a generation that is written whole."""
     copies = Counter(entry.fragment for entry in tree.scan(tx, bytes.fromhex(spec["root"])))
-    found = tx.fragments(copies)
-    return [{"id": id.hex()[:32], "copies": copies[id], "files": list(found[id].files)} for id in sorted(found)]
+    by_id = tx.fragments(copies)
+    return [{"id": id.hex()[:32], "copies": copies[id], "files": list(by_id[id].files)} for id in sorted(by_id)]
 
 
 def written(tasks: Sequence[Task]) -> int:
@@ -39,9 +36,9 @@ def written(tasks: Sequence[Task]) -> int:
 
 def synced(tx: Tx, target: Target, tasks: Sequence[Task]) -> Target:
     """The target with what these finished tasks wrote to it."""
-    whole = [task.spec for task in tasks if "root" in task.spec]
-    if whole:
-        newest = max(whole, key=lambda spec: spec["generation"])
+    full_specs = [task.spec for task in tasks if "root" in task.spec]
+    if full_specs:
+        newest = max(full_specs, key=lambda spec: spec["generation"])
         return replace(target, root=bytes.fromhex(newest["root"]), error=None)
     edits = sorted((_entry(tx, t) for t in tasks), key=lambda e: e[0].encode())
     return replace(target, root=tree.edit(tx, target.root, edits), error=None)

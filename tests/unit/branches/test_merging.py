@@ -42,8 +42,8 @@ def test_a_merge_where_main_did_not_move_computes_nothing(world: BranchWorld) ->
     assert told["plan"]["certain"] == 2  # main's copy, by partition
     assert world.ran() == {"write": 2}
     assert world.values("main", "shop.sums") == [(1, 120), (2, 60)]
-    assert branches.one(world.ctx, "dev")["dataflows"] == []
-    assert branches.one(world.ctx, "dev")["datasets"] == 0
+    assert branches.branch_named(world.ctx, "dev")["dataflows"] == []
+    assert branches.branch_named(world.ctx, "dev")["datasets"] == 0
 
 
 def test_a_dry_run_stores_nothing(world: BranchWorld) -> None:
@@ -249,7 +249,7 @@ def test_main_and_a_branch_itself_are_not_merged(world: BranchWorld, source: str
 
 
 def test_main_is_shown_and_stays(world: BranchWorld) -> None:
-    found = branches.one(world.ctx, "main")
+    found = branches.branch_named(world.ctx, "main")
     assert (found["expires_at"], found["dataflows"], found["datasets"]) == (None, ["shop"], 4)
     for change in (branches.delete, branches.update):
         with pytest.raises(MainStays):

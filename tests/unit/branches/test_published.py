@@ -101,7 +101,7 @@ def test_a_branch_that_does_not_publish_has_no_table_and_lacks_none(world: Publi
 def test_a_branch_of_a_branch_publishes_where_it_is_asked_for(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     branches.create(world.ctx, "quiet", source="dev")
-    assert not branches.one(world.ctx, "quiet")["publish"]
+    assert not branches.branch_named(world.ctx, "quiet")["publish"]
     branches.create(world.ctx, "try", source="dev", publish=True)
     world.rest()
     assert (world.folders("quiet"), world.folders("try")) == (set(), OWN)

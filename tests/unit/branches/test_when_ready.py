@@ -22,7 +22,7 @@ def refused(world: BranchWorld, *, when_ready: bool = False) -> list[str]:
     with pytest.raises(MergeNotReady) as found:
         merging.merge_branch(world.ctx, "dev", when_ready=when_ready)
     assert text(world, MAIN) == before
-    assert branches.one(world.ctx, "dev")["dataflows"] == ["shop"]
+    assert branches.branch_named(world.ctx, "dev")["dataflows"] == ["shop"]
     return [problem.message for problem in found.value.problems]
 
 

@@ -107,7 +107,7 @@ def test_runs_and_waves_say_the_same_and_only_what_is_true(tmp_path: Path, seed:
     history.world.settle()
     runs = history.runs()
     check_causes(runs)
-    one_by_one = {run["id"]: past_runs.one(history.world.ctx, "main", run["id"]) for run in runs}
+    one_by_one = {run["id"]: past_runs.past_run(history.world.ctx, "main", run["id"]) for run in runs}
     steps = [step for run in one_by_one.values() for step in run["steps"] if step["partitions"] is not None]
     assert Counter((step["dataset"], step["at"]) for step in steps) == history.commits()
     for found in waves(history.world.ctx, "main", None, before=None, limit=1000)["items"]:

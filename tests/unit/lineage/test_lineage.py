@@ -16,7 +16,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.inspect import lineage as inspecting
-from controlplane.operations.inspect.lineage import Asked
+from controlplane.operations.inspect.lineage import LineageRequest
 from dataplane.contract.lineage import ColumnLineage
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import BRANCH, World, world_on
@@ -43,7 +43,7 @@ def settled(world: World) -> World:
 
 
 def ask(world: World, dataset: str, **more: Any) -> Any:
-    return inspecting.lineage(world.ctx, BRANCH, Asked(f"shop.{dataset}", **more))
+    return inspecting.lineage(world.ctx, BRANCH, LineageRequest(f"shop.{dataset}", **more))
 
 
 def links(found: Any) -> set[tuple[str, str | None, str, str | None, str]]:
@@ -210,7 +210,7 @@ def test_a_branch_tells_its_own_code(tmp_path: Path) -> None:
     world.create()
     world.apply_in("dev", FLOW.replace("v AS price", "k AS price"))
     world.ran()
-    found = inspecting.lineage(world.ctx, "dev", Asked("shop.grand", column="t", partition=""))
+    found = inspecting.lineage(world.ctx, "dev", LineageRequest("shop.grand", column="t", partition=""))
     assert ("dear", "price", "orders", "k", "IDENTITY") in links(found)
     assert partitions(found)["orders"] == ["a.csv", "b.csv", "c.csv"]  # which are as they are in main
     assert ("dear", "price", "orders", "v", "IDENTITY") in links(ask(world, "grand", column="t"))

@@ -72,11 +72,11 @@ def test_an_attempt_to_analyse_a_draft_is_part_of_no_run(world: World) -> None:
     late, first = listed(world)
     assert first == before
     assert late["began"] > first["began"]
-    assert "draft" not in {a["attempt"] for a in runs.one(world.ctx, "main", late["id"])["attempts"]}
+    assert "draft" not in {a["attempt"] for a in runs.past_run(world.ctx, "main", late["id"])["attempts"]}
 
 
 def test_one_run_with_its_steps(world: World) -> None:
-    found = runs.one(world.ctx, "main", "shop.rev1")
+    found = runs.past_run(world.ctx, "main", "shop.rev1")
     assert [step["dataset"] for step in found["steps"]] == found["datasets"]
     orders = found["steps"][0]
     assert (orders["generation"], orders["partitions"], orders["rows"]) == (1, 2, 2)
@@ -84,7 +84,7 @@ def test_one_run_with_its_steps(world: World) -> None:
     assert (orders["work"]["tasks"], orders["work"]["rows"]) == (2, 2)
     assert {a["dataset"] for a in found["attempts"]} == set(found["datasets"])
     with pytest.raises(NotFound, match="headgate runs"):
-        runs.one(world.ctx, "main", "shop.rev9")
+        runs.past_run(world.ctx, "main", "shop.rev9")
 
 
 def test_what_ended_failed_is_one_failure_however_often_it_was_tried(world: World) -> None:

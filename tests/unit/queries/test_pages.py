@@ -17,7 +17,7 @@ from controlplane.core.errors import QueriesBusy, QueryLimit, QueryRefused
 from controlplane.lake.objects import open_lake
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked
+from controlplane.operations.inspect.queries import QueryRequest
 from controlplane.operations.inspect.result_pages import PageMemory, ResultPage
 from controlplane.ports.queries import PageBounds
 from dataplane.contract.queries import CELL_BYTES, PAGE_BYTES
@@ -36,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def first_page(world: World, sql: str, bounds: PageBounds = queries.PAGE) -> ResultPage:
-    return queries.answer(world.ctx, world.queries, "main", Asked(sql), bounds=bounds)
+    return queries.answer(world.ctx, world.queries, "main", QueryRequest(sql), bounds=bounds)
 
 
 def test_a_page_ends_before_it_is_too_large_and_the_next_one_goes_on(world: World) -> None:
@@ -102,15 +102,15 @@ def test_words_of_the_engine_have_a_bound(world: World) -> None:
 def test_pages_that_are_not_read_have_a_limit_together(world: World) -> None:
     memory = PageMemory(3 * PAGE_BYTES, 2 * PAGE_BYTES)
     asked = replace(world.queries, pages=memory)
-    held = [queries.answer(world.ctx, asked, "main", Asked(LONG))]
+    held = [queries.answer(world.ctx, asked, "main", QueryRequest(LONG))]
     assert 7 * MB < memory.held_bytes <= PAGE_BYTES
-    held.append(queries.answer(world.ctx, asked, "main", Asked(LONG)))
+    held.append(queries.answer(world.ctx, asked, "main", QueryRequest(LONG)))
     with pytest.raises(QueriesBusy, match="for you"):
-        queries.answer(world.ctx, asked, "main", Asked(LONG))
+        queries.answer(world.ctx, asked, "main", QueryRequest(LONG))
     other = replace(world.ctx, actor="other")
-    held.append(queries.answer(other, asked, "main", Asked(LONG)))
+    held.append(queries.answer(other, asked, "main", QueryRequest(LONG)))
     with pytest.raises(QueriesBusy, match="24 MB"):
-        queries.answer(replace(world.ctx, actor="third"), asked, "main", Asked(LONG))
+        queries.answer(replace(world.ctx, actor="third"), asked, "main", QueryRequest(LONG))
     for _ in held.pop().body():
         """Read to its end."""
     body = held.pop().body()

@@ -16,7 +16,7 @@ import pytest
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
 from controlplane.lake.queries.memory import memory_bytes
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked
+from controlplane.operations.inspect.queries import QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, process_of, world_in
@@ -79,7 +79,7 @@ def test_a_query_ends_at_its_deadline_and_the_process_goes_on(world: World) -> N
 def test_a_process_that_does_not_heed_its_deadline_is_ended_by_the_kernel(world: World) -> None:
     """Here it cannot: it waits for somebody to take its answer."""
     world.ask("SELECT 1")
-    asked = Asked(LARGE, limit=None, timeout_s=1.5)
+    asked = QueryRequest(LARGE, limit=None, timeout_s=1.5)
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     (child,) = world.pool._busy
     assert process_of(child).wait() == -signal.SIGALRM
@@ -95,7 +95,7 @@ def test_a_query_that_takes_too_much_memory(world: World) -> None:
 
 
 def test_a_crash_costs_its_query_only(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
     os.kill(process_of(child).pid, signal.SIGSEGV)
     with pytest.raises(QueryCrashed, match="-11"):
@@ -104,7 +104,7 @@ def test_a_crash_costs_its_query_only(world: World) -> None:
 
 
 def test_who_leaves_a_stream_ends_its_query(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
     next(stream.pieces)
     stream.pieces.close()
@@ -124,7 +124,7 @@ def test_memory_does_not_grow_with_the_rows(world: World) -> None:
     world.arrow(wide.format(10_000))
     child, ours = pid(world), os.getpid()
     before = peak_mb(child), peak_mb(ours)
-    asked = Asked(wide.format(1_000_000), limit=None)
+    asked = QueryRequest(wide.format(1_000_000), limit=None)
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     size = sum(map(len, stream.pieces))
     assert size > 200_000_000
@@ -146,7 +146,7 @@ def test_when_memory_is_short_it_is_the_query_that_goes(world: World) -> None:
 
 
 def test_a_stream_that_nobody_reads_holds_nothing(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
     (child,) = world.pool._busy
     del stream
     assert is_gone(process_of(child).pid)
@@ -162,7 +162,7 @@ class Late(Cancel):
 
 def test_cancelled(world: World) -> None:
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", Asked(ENDLESS, timeout_s=500), cancel=Late())
+        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, timeout_s=500), cancel=Late())
     assert world.rows("SELECT 1") == [[1]]
 
 
@@ -188,7 +188,7 @@ def test_a_process_that_had_nothing_to_do_for_long_is_replaced(world: World) -> 
 
 def test_the_queue_is_bounded(tmp_path: Path) -> None:
     with world_in(tmp_path, at_once=1, waiting=1) as world:
-        stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
+        stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
         with pytest.raises(QueriesBusy, match=r"took all of the 0\.01 s"):
             world.ask("SELECT 1", timeout_s=0.01)
         stream.pieces.close()
@@ -196,7 +196,7 @@ def test_the_queue_is_bounded(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_pool_ends_what_runs(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", Asked(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
     world.pool.close()
     with pytest.raises(QueriesBusy, match="the service ends"):
         list(stream.pieces)

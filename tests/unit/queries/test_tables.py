@@ -26,7 +26,7 @@ from controlplane.lake.queries.results import KEPT_S, ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, queries
-from controlplane.operations.inspect.queries import Asked, Queries
+from controlplane.operations.inspect.queries import Queries, QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, page_of, world_in
@@ -147,13 +147,13 @@ def narrowed(world: World, **within: tuple[str, ...]) -> Context:
 def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:
     ours = narrowed(world, datasets=("shop.totals",), branches=("main",))
     sql = "SELECT (SELECT max(k) FROM shop.totals@1), k FROM shop.totals"
-    assert queries.answer(ours, world.queries, "main", Asked(sql)).answer()["rows"]
+    assert queries.answer(ours, world.queries, "main", QueryRequest(sql)).answer()["rows"]
     for hidden in ("SELECT k FROM shop.totals WHERE k IN (FROM shop.orders SELECT k)", "FROM shop.orders"):
         with pytest.raises(QueryRefused, match=r"there is no table shop\.orders") as told:
-            queries.answer(ours, world.queries, "main", Asked(hidden))
+            queries.answer(ours, world.queries, "main", QueryRequest(hidden))
         assert told.value.problems[0].hint in ("did you mean shop.totals?", "main has shop.totals")
     with pytest.raises(QueryRefused, match="there is no branch 'my-dev'"):
-        queries.answer(ours, world.queries, "main", Asked('FROM "my-dev".shop.totals'))
+        queries.answer(ours, world.queries, "main", QueryRequest('FROM "my-dev".shop.totals'))
 
 
 def test_pages_are_for_who_may_read_all_tables_of_their_query(world: World) -> None:
@@ -169,7 +169,7 @@ def test_a_result_is_one_of_its_branch_where_the_rows_are_equal(world: World) ->
     sql = "SELECT k, v FROM shop.totals"
     of_main = world.ask(sql)
     reader = narrowed(world, branches=("equal",))
-    answer = queries.answer(reader, world.queries, "equal", Asked(sql)).answer()
+    answer = queries.answer(reader, world.queries, "equal", QueryRequest(sql)).answer()
     assert answer["rows"] == of_main["rows"]
     assert page_of(reader, world.queries, answer["result"], 0, 10)["rows"] == of_main["rows"]
     with pytest.raises(NotFound, match="not kept"):

@@ -14,7 +14,7 @@ import pytest
 from controlplane.core.errors import QueriesBusy
 from controlplane.lake.queries.turns import Bounds, Turns
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked
+from controlplane.operations.inspect.queries import QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from tests.unit.queries.world import world_in
 
@@ -143,7 +143,7 @@ def test_who_waited_for_nothing_is_told_for_whom(user: str, words: str) -> None:
 def test_an_endless_query_of_one_user_keeps_no_other_from_asking(tmp_path: Path) -> None:
     with world_in(tmp_path) as world:
         sql = "SELECT range, repeat('x', 100) FROM range(100000000)"
-        stream = queries.stream(world.ctx, world.queries, "main", Asked(sql, limit=None), cancel=Cancel())
+        stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(sql, limit=None), cancel=Cancel())
         with pytest.raises(QueriesBusy, match="of yours"):
             world.ask("SELECT 1", timeout_s=0.01)
         with world.pool.session("bob", Cancel(), timeout_s=60) as session:

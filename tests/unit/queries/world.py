@@ -18,7 +18,7 @@ from controlplane.lake.queries.pool import QueryPool
 from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Asked, Queries
+from controlplane.operations.inspect.queries import Queries, QueryRequest
 from controlplane.operations.inspect.running_queries import Cancel
 from controlplane.ports.queries import PageBounds
 from dataplane.contract.queries import QueryTable, Reference
@@ -38,7 +38,7 @@ class World(Kept):
 
     def ask(self, sql: str, parameters: Any = None, *, branch: str = "main", **more: Any) -> Any:
         bounds = PageBounds(more.pop("page_rows", queries.PAGE_ROWS))
-        asked = Asked(sql, parameters, **more)
+        asked = QueryRequest(sql, parameters, **more)
         return queries.answer(self.ctx, self.queries, branch, asked, bounds=bounds).answer()
 
     def rows(self, sql: str, parameters: Any = None, **more: Any) -> list[list[Any]]:
@@ -46,7 +46,9 @@ class World(Kept):
         return found
 
     def arrow(self, sql: str, **more: Any) -> pa.Table:
-        stream = queries.stream(self.ctx, self.queries, "main", Asked(sql, **{"limit": None, **more}), cancel=Cancel())
+        stream = queries.stream(
+            self.ctx, self.queries, "main", QueryRequest(sql, **{"limit": None, **more}), cancel=Cancel()
+        )
         return pa.ipc.open_stream(io.BytesIO(b"".join(stream.pieces))).read_all()
 
 

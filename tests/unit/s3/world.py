@@ -16,7 +16,7 @@ from controlplane.core.tree import Entry
 from controlplane.lake.checkpoints import make_checkpoint
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.s3.access import Reader
-from controlplane.operations.s3.view import Asked, Page, Position, S3View
+from controlplane.operations.s3.view import Page, PageRequest, Position, S3View
 from controlplane.ports.store import Store
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content
@@ -75,7 +75,7 @@ class World:
 
     def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""
-        return [name for page in self.pages(Asked(prefix, delimiter, limit=size), read) for name in shown(page)]
+        return [name for page in self.pages(PageRequest(prefix, delimiter, limit=size), read) for name in shown(page)]
 
     def body(self, key: str) -> bytes:
         """Of an object, which is as long as it is said to be."""
@@ -95,9 +95,9 @@ class World:
 
     def pages_of(self, prefix: str, size: int) -> Iterator[list[str]]:
         """Keys of one page after another."""
-        return map(shown, self.pages(Asked(prefix, limit=size)))
+        return map(shown, self.pages(PageRequest(prefix, limit=size)))
 
-    def pages(self, asked: Asked, read: str = "*") -> Iterator[Page]:
+    def pages(self, asked: PageRequest, read: str = "*") -> Iterator[Page]:
         position: Position | None = None
         while True:
             page = self.view.page(reader(read), replace(asked, position=position))

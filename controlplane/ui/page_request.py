@@ -1,7 +1,4 @@
-"""One request for a page: whose it is, and what it may see.
-
-Does not belong here: cookies and proofs (`gate`), what pages show (`views`).
-"""
+"""One request for a page: whose it is, and what it may see."""
 
 from __future__ import annotations
 
@@ -87,7 +84,7 @@ class PageServices(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PageRequest:
     """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: what the
     page is about, by `?branch=`; `branches`: those that there are, main first."""
 
@@ -154,7 +151,7 @@ BETWEEN = "..."  # two branches in an address
 LOOKS: frozenset[Permission] = frozenset({"view", "data"})
 
 
-def asking(request: Request, given: str | None = None) -> Asking:
+def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequest:
     """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
@@ -165,17 +162,17 @@ def asking(request: Request, given: str | None = None) -> Asking:
     else:
         session = gate.session_text(request.headers, services.hosts)
         proof = gate.proof_of(session) if session else ""
-        token = gate.session_token(services.store, services.hosts, request.method, request.headers, given)
+        token = gate.session_token(services.store, services.hosts, request.method, request.headers, proof_sent)
     if token is None:
         raise SignedOut("sign in with a token, or send one: Authorization: Bearer hg_...")
     if not sees_pages(token):
         raise NotAllowed("this token may not look: pages need the permission view")
     request_id = str(request.scope.get("headgate.request_id", ""))
     context = services.context(token, request_id)
-    known = [name for name in branches.names(context) if may(token, "view", branch=name)]
-    branch = request.query_params.get("branch", MAIN if MAIN in known else next(iter(known), MAIN))
-    if branch not in known:
+    names = [name for name in branches.names(context) if may(token, "view", branch=name)]
+    branch = request.query_params.get("branch", MAIN if MAIN in names else next(iter(names), MAIN))
+    if branch not in names:
         raise branches.no_branch(branch)
     context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
     request.state.reader = context  # whose words an error is told in
-    return Asking(request, services, token, context, proof, branch=branch, branches=tuple(known))
+    return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))
