@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, work_views
-from controlplane.cli.output import is_fancy, printable, show
+from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.output import is_fancy, printable
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
@@ -21,50 +22,35 @@ FOLLOW_S = 1.0  # between looks at a log that is followed
 Shown = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")]
 
 
-def add(app: typer.Typer) -> None:
-    for command in (runs, tasks, logs):
-        app.command()(command)
-
-
+@command
 def runs(
-    ctx: typer.Context,
     target: Annotated[
         str | None, typer.Argument(metavar="[DATAFLOW[.DATASET] | RUN]", help="Everything by default.")
     ] = None,
     limit: Shown = 20,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show runs, the last ones first: what started each, how far it got, what it took; or one with its steps."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        if target is not None and work_views.is_run(target):
-            one = client.past_run(target, branch=branch)
-            show(one, work_views.run(one), session.output)
-            return
-        value = client.runs(target, branch=branch, limit=limit)
-    show(value, work_views.runs(value), session.output)
+    if target is not None and work_views.is_run(target):
+        run = target
+        return ask(lambda client: client.past_run(run, branch=branch), work_views.run)
+    return ask(lambda client: client.runs(target, branch=branch, limit=limit), work_views.runs)
 
 
+@command
 def tasks(
-    ctx: typer.Context,
     dataset: options.Dataset,
     ended: Annotated[bool, typer.Option("--ended", help="Attempts that are over, the last ones first.")] = False,
     limit: Shown = 20,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show the tasks that a dataset asks for, or attempts at them that are over."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        if ended:
-            past = client.attempts(dataset, branch=branch, limit=limit)
-            show(past, work_views.attempts(past["items"]), session.output)
-            return
-        value = client.tasks(dataset, branch=branch, limit=limit)
-    show(value, work_views.tasks(value), session.output)
+    if ended:
+        return ask(
+            lambda client: client.attempts(dataset, branch=branch, limit=limit),
+            lambda value: work_views.attempts(value["items"]),
+        )
+    return ask(lambda client: client.tasks(dataset, branch=branch, limit=limit), work_views.tasks)
 
 
 def logs(
@@ -123,3 +109,6 @@ def _write(said: str) -> None:
         said = "".join(f"{printable(line.expandtabs())}\n" for line in said.splitlines())
     sys.stdout.buffer.write(said.encode())
     sys.stdout.buffer.flush()
+
+
+COMMANDS: Commands = {"runs": runs, "tasks": tasks, "logs": logs}

@@ -6,35 +6,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options
-from controlplane.cli.output import Lines, View, show
+from controlplane.cli import options
+from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.output import Lines, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import NotifyAnswer, NotifyEntry
 
 
-def add(app: typer.Typer) -> None:
-    app.command()(notify)
-
-
+@command
 def notify(
-    ctx: typer.Context,
     dataflow: Annotated[
         str | None, typer.Argument(help="This dataflow's channels; all by default.", show_default=False)
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Send a test message to each channel.")] = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Send a test message to each channel that alerts go to (`--test`). Exits with 1 where one was not taken."""
     if not test:
         raise typer.BadParameter("alerts are sent by the service; say --test to send a test message to each channel")
-    session = options.session(ctx, output)
-    with session.connect(home, "run") as client:
-        value = client.notify(dataflow, branch=branch)
-    show(value, view(value), session.output)
-    raise typer.Exit(0 if value["sent"] else failures.ERROR)
+    return ask(
+        lambda client: client.notify(dataflow, branch=branch),
+        view,
+        is_failure=lambda value: not value["sent"],
+        role="run",
+    )
 
 
 def view(value: NotifyAnswer) -> View:
@@ -48,3 +44,6 @@ def _line(item: NotifyEntry) -> str:
     channel = f"{item['dataflow'] or 'all dataflows'}: {item['to']} {item['place']}"
     error = item["error"]
     return f"{channel}: sent" if error is None else f"{channel}: not sent: {error['message']}"
+
+
+COMMANDS: Commands = {"notify": notify}

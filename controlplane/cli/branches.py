@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import diff, operate, options, views
+from controlplane.cli.command import Commands, Group, Request, ask, command
 from controlplane.cli.output import Lines, Table, View, show
 
 if TYPE_CHECKING:
@@ -26,18 +27,8 @@ class Take(StrEnum):
     theirs = "theirs"
 
 
-def add(app: typer.Typer) -> None:
-    branch = typer.Typer(help="Try edits on all of the data, beside main.", no_args_is_help=True)
-    for command in (create, protect, update, merge, delete):
-        branch.command()(command)
-    branch.command("diff")(diff.branch_diff)
-    branch.command("list")(listing)
-    branch.command("show")(one)
-    app.add_typer(branch, name="branch")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_branch(
     name: Name,
     source: Annotated[str, typer.Option("--from", help="The branch to make it from.")] = "main",
     days: Annotated[float, typer.Option(min=0.001, help="Days without an edit after which it ends.")] = 14.0,
@@ -51,14 +42,11 @@ def create(
     publish: Annotated[
         bool, typer.Option("--publish", help="Make Delta tables of its own datasets, too; they end with it.")
     ] = False,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
-    session = options.session(ctx, output)
     places = dict(_redirect(text) for text in redirect or ())
-    with session.connect(home) as client:
-        value = client.create_branch(
+    return ask(
+        lambda client: client.create_branch(
             name,
             source=source,
             days=None if keep else days,
@@ -66,49 +54,39 @@ def create(
             redirect=places,
             pinned=pin,
             publish=publish,
-        )
-    show(value, _branches([value]), session.output)
+        ),
+        lambda value: _branches([value]),
+    )
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_branches() -> Request:
     """List the branches beside main."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.branches()
-    show(value, _branches(value), session.output)
+    return ask(lambda client: client.branches(), _branches)
 
 
-def one(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def show_branch(name: Name) -> Request:
     """Show one branch."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.branch(name)
-    show(value, views.fields(value), session.output)
+    return ask(lambda client: client.branch(name), views.fields)
 
 
-def protect(
-    ctx: typer.Context,
+@command
+def protect_branch(
     name: Name,
     off: Annotated[bool, typer.Option("--off", help="Let it be edited again.")] = False,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Let a branch change by merges alone."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.protect_branch(name, protected=not off)
-    show(value, views.fields(value), session.output)
+    return ask(lambda client: client.protect_branch(name, protected=not off), views.fields)
 
 
-def update(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def update_branch(name: Name) -> Request:
     """Have a pinned branch see main as it is now."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.update_branch(name)
-    show(value, views.fields(value), session.output)
+    return ask(lambda client: client.update_branch(name), views.fields)
 
 
-def merge(
+def merge_branch(
     ctx: typer.Context,
     name: Name,
     into: Annotated[str, typer.Option("--into", help="The branch to merge it into.")] = "main",
@@ -152,18 +130,10 @@ def _when_ready(
             operate.settled(session, client, None, name)
 
 
-def delete(
-    ctx: typer.Context,
-    name: Name,
-    override: options.Override = False,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+@command
+def delete_branch(name: Name, override: options.Override = False) -> Request:
     """End a branch."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.delete_branch(name, override=override)
-    show(value, views.fields(value), session.output)
+    return ask(lambda client: client.delete_branch(name, override=override), views.fields)
 
 
 def _side(text: str) -> tuple[str, str]:
@@ -205,3 +175,20 @@ def _merged(value: MergeAnswer) -> View:
     lines = [f"{verb} {what} of {value['source']} into {value['into']}"]
     lines += [f"{flow} {'would end' if value['dry_run'] else 'ended'}" for flow in value["ended"]]
     return [Lines(tuple(lines)), *views.plan(value["plan"])]
+
+
+COMMANDS: Commands = {
+    "branch": Group(
+        "Try edits on all of the data, beside main.",
+        {
+            "create": create_branch,
+            "protect": protect_branch,
+            "update": update_branch,
+            "merge": merge_branch,
+            "delete": delete_branch,
+            "diff": diff.branch_diff,
+            "list": list_branches,
+            "show": show_branch,
+        },
+    )
+}

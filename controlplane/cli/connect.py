@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
+from controlplane.cli.command import Commands, Request, ask, command, do
 from controlplane.cli.links import seconds
-from controlplane.cli.output import Lines, Table, View, show
-from controlplane.cli.session import NoService
+from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
 
 SHOWN_VIEWS = 10
+KEPT = "which would keep the session"  # by a service
 CLIENT = 'pip install "headgate[connect]"'
 
 Datasets = Annotated[
@@ -32,36 +33,27 @@ Listing = Annotated[bool, typer.Option("--list", help="List the sessions that ar
 End = Annotated[str | None, typer.Option("--end", metavar="ID", help="End this session instead.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    app.command()(connect)
-
-
+@command
 def connect(
-    ctx: typer.Context,
     datasets: Datasets = None,
     at: At = None,
     expires: Expires = "1h",
     is_list: Listing = False,
     end: End = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Open a Spark Connect session with datasets as views, and print the lines that a notebook connects with."""
-    session = options.session(ctx, output)
     ttl_s = seconds(expires)
-    with session.connect(home) as client:
-        if session.service is None:
-            raise NoService("no service runs on this home, which would keep the session; start `headgate serve`")
-        if end is not None:
-            client.end_spark_session(end)
-            show({"ended": end}, views.fields({"ended": end}), session.output)
-        elif is_list:
-            found = client.spark_sessions()
-            show(found, _all(found), session.output)
-        else:
-            opened = client.open_spark_session(datasets or (), branch=branch, at=at, ttl_s=ttl_s)
-            show(opened, _opened(opened), session.output)
+    if end is not None:
+        session = end
+        return do(lambda client: client.end_spark_session(session), {"ended": end}, needs_service=KEPT)
+    if is_list:
+        return ask(lambda client: client.spark_sessions(), _all, needs_service=KEPT)
+    return ask(
+        lambda client: client.open_spark_session(datasets or (), branch=branch, at=at, ttl_s=ttl_s),
+        _opened,
+        needs_service=KEPT,
+    )
 
 
 def _opened(value: NewSparkSessionAnswer) -> View:
@@ -84,3 +76,6 @@ def _all(items: Sequence[SparkSessionEntry]) -> View:
         for i in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {"connect": connect}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import diff_views, options
+from controlplane.cli.command import Commands
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait at most for the rows of one dataset.")
 ]
-
-
-def add(app: typer.Typer) -> None:
-    app.command()(diff)
 
 
 def diff(
@@ -129,3 +126,6 @@ def _data(client: Headgate, value: BranchDifference, rows_s: float) -> list[diff
                 raise
             found.append({"dataset": name, "difference": None, "problem": str(error)})
     return found
+
+
+COMMANDS: Commands = {"diff": diff}

@@ -11,6 +11,7 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import failures, options, views, words
+from controlplane.cli.command import Commands
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ class Per(StrEnum):
 
     month = "month"
     day = "day"
-
-
-def add(app: typer.Typer) -> None:
-    for command in (run, serve, demo):
-        app.command()(command)
 
 
 def run(
@@ -84,3 +80,6 @@ def demo(
 
     session: Session = options.session(ctx)
     raise typer.Exit(tour.take(session, folder, by.value))
+
+
+COMMANDS: Commands = {"run": run, "serve": serve, "demo": demo}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import example_views, failures, options
+from controlplane.cli.command import Commands
 from controlplane.cli.output import Lines, printable, show
 from controlplane.core.errors import NotFound
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from controlplane.cli.example_making import Wish
     from controlplane.cli.session import Session
     from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer
-
-
-def add(app: typer.Typer) -> None:
-    app.command("test")(run_tests)
 
 
 def run_tests(
@@ -132,3 +129,6 @@ def _answer(entries: Iterable[ExampleEntry], began: float) -> ExamplesAnswer:
         "wall_s": round(time.monotonic() - began, 3),
         "tests": tests,
     }
+
+
+COMMANDS: Commands = {"test": run_tests}

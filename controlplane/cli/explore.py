@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import explore_views, graph_texts, options
+from controlplane.cli.command import Commands, Request, ask, command
 from controlplane.cli.output import show
 from controlplane.cli.partition_keys import with_stored_key
 
@@ -36,13 +37,8 @@ class Collapse(StrEnum):
     tag = "tag"
 
 
-def add(app: typer.Typer) -> None:
-    for command in (search, graph, waves, ranges, partition):
-        app.command()(command)
-
-
+@command
 def search(
-    ctx: typer.Context,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -50,17 +46,15 @@ def search(
         ),
     ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Find datasets by words in names, columns, descriptions, tags and owners, or by the beginning of a partition."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.search(
+    return ask(
+        lambda client: client.search(
             " ".join(f'"{word}"' if " " in word else word for word in words), branch=branch, limit=limit
-        )
-    show(value, explore_views.search(value), session.output)
+        ),
+        explore_views.search,
+    )
 
 
 def graph(
@@ -98,31 +92,25 @@ def graph(
         show(value, explore_views.graph(value), session.output)
 
 
+@command
 def waves(
-    ctx: typer.Context,
     which: Annotated[
         str | None,
         typer.Argument(metavar="DATAFLOW | WAVE", help="A dataflow, or the id of one wave.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 20,
     before: Annotated[str | None, typer.Option(help="Those before this wave.")] = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show what each late file, edit or wish led to, the last ones first; or the commits of one, and what it left."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        if which is not None and "." in which:
-            one = client.wave(which, branch=branch)
-            show(one, explore_views.wave(one), session.output)
-        else:
-            value = client.waves(which, before=before, limit=limit, branch=branch)
-            show(value, explore_views.waves(value), session.output)
+    if which is not None and "." in which:
+        wave = which
+        return ask(lambda client: client.wave(wave, branch=branch), explore_views.wave)
+    return ask(lambda client: client.waves(which, before=before, limit=limit, branch=branch), explore_views.waves)
 
 
+@command
 def ranges(
-    ctx: typer.Context,
     dataset: options.DatasetAt,
     against: Annotated[
         str | None, typer.Option(metavar="AT", help="Which differ from this generation or time.")
@@ -130,28 +118,27 @@ def ranges(
     after: Annotated[str | None, typer.Option("--from", help="`after` of a range, to look into it.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="`last` of a range, to look into it.")] = None,
     cells: Annotated[int, typer.Option(min=1, max=2_000, help="How many ranges at most.")] = 20,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show the partitions of a dataset as ranges of their keys, however many there are; and which of them differ."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        number = int(against) if against is not None and against.isdecimal() else against
-        value = client.ranges(dataset, against=number, after=after, last=last, cells=cells, branch=branch)
-    show(value, explore_views.ranges(value), session.output)
+    point = int(against) if against is not None and against.isdecimal() else against
+    return ask(
+        lambda client: client.ranges(dataset, against=point, after=after, last=last, cells=cells, branch=branch),
+        explore_views.ranges,
+    )
 
 
+@command
 def partition(
-    ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT]/PARTITION", show_default=False)],
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show one partition: its files, the attempt that wrote it, what it is made of, and what is made of it."""
-    session = options.session(ctx, output)
     dataset, _, key = target.partition("/")
-    with session.connect(home) as client:
-        value = with_stored_key(lambda typed: client.partition(dataset, typed or "", branch=branch), key)
-    show(value, explore_views.partition(value), session.output)
+    return ask(
+        lambda client: with_stored_key(lambda typed: client.partition(dataset, typed or "", branch=branch), key),
+        explore_views.partition,
+    )
+
+
+COMMANDS: Commands = {"search": search, "graph": graph, "waves": waves, "ranges": ranges, "partition": partition}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.feeds import FeedColumn, FeedEntry, FeedReader, OfferedFeed
@@ -17,110 +18,74 @@ Name = Annotated[str, typer.Argument(metavar="FEED", help="Name of the feed.", s
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Whose dataflows read it.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    feeds = typer.Typer(help="Datasets that others read by a name (docs/feeds.md).", no_args_is_help=True)
-    for command in (create, change, listing, details, grant, revoke, delete, offered):
-        feeds.command({listing: "list", details: "show"}.get(command))(command)
-    app.add_typer(feeds, name="feed")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_feed(
     name: Name,
     dataset: options.Dataset,
     columns: Annotated[
         str | None, typer.Option(metavar="DDL", help="The contract: 'id BIGINT, name STRING'. All columns by default.")
     ] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.create_feed(name, dataset, columns=columns)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.create_feed(name, dataset, columns=columns), _one)
 
 
-def change(
-    ctx: typer.Context,
+@command
+def change_feed(
     name: Name,
     columns: Annotated[
         str | None,
         typer.Option(metavar="DDL", help="The contract from now on. All columns that the dataset has by default."),
     ] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Promise more: further columns, or wider types. Readers go on."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.change_feed(name, columns=columns)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.change_feed(name, columns=columns), _one)
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_feeds() -> Request:
     """List the feeds of this namespace."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.feeds()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.feeds(), _all)
 
 
-def details(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def show_feed(name: Name) -> Request:
     """Show the contract of a feed, who may read it and who does."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.feed(name)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.feed(name), _one)
 
 
-def grant(
-    ctx: typer.Context,
+@command
+def grant_feed(
     name: Name,
     namespace: Namespace,
     dataflows: Annotated[str, typer.Option(metavar="PATTERN", help="Which of its dataflows: sales or sales*.")] = "*",
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Let dataflows of a namespace read a feed."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.grant_feed(name, namespace, dataflows=dataflows)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.grant_feed(name, namespace, dataflows=dataflows), _one)
 
 
-def revoke(
-    ctx: typer.Context,
+@command
+def revoke_feed(
     name: Name,
     namespace: Namespace,
     dataflows: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Only the grant with this pattern.", show_default=False)
     ] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Take the grants of a namespace away. Readers keep what they have, and get nothing new."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.revoke_feed(name, namespace, dataflows=dataflows)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.revoke_feed(name, namespace, dataflows=dataflows), _one)
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def delete_feed(name: Name) -> Request:
     """Delete a feed without readers."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.delete_feed(name)
-    value = {"deleted": name}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.delete_feed(name), {"deleted": name})
 
 
-def offered(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_offered_feeds() -> Request:
     """List feeds that dataflows of this namespace may read."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.offered_feeds()
-    show(value, _offered(value), session.output)
+    return ask(lambda client: client.offered_feeds(), _offered)
 
 
 def _all(items: Sequence[FeedEntry]) -> View:
@@ -181,3 +146,20 @@ def _columns(columns: Sequence[FeedColumn]) -> str:
 
 def _number(generation: int | None) -> str:
     return "-" if generation is None else str(generation)
+
+
+COMMANDS: Commands = {
+    "feed": Group(
+        "Datasets that others read by a name (docs/feeds.md).",
+        {
+            "create": create_feed,
+            "change": change_feed,
+            "list": list_feeds,
+            "show": show_feed,
+            "grant": grant_feed,
+            "revoke": revoke_feed,
+            "delete": delete_feed,
+            "offered": list_offered_feeds,
+        },
+    )
+}

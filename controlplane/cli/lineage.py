@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import lineage_views, options
-from controlplane.cli.output import show
+from controlplane.cli.command import Commands, Request, ask, command
 from controlplane.cli.partition_keys import with_stored_key
 
 Column = Annotated[str | None, typer.Option("--column", "-c", help="Only this column.")]
@@ -22,27 +22,20 @@ Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generati
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many links at most.")]
 
 
-def add(app: typer.Typer) -> None:
-    app.command()(lineage)
-
-
+@command
 def lineage(
-    ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     column: Column = None,
     downstream: Downstream = False,
     object: Object = None,
     generation: Generation = None,
     limit: Limit = 1_000,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show where the columns and partitions of a dataset come from, up to source objects; or what depends on them."""
-    session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
-    with session.connect(home) as client:
-        value = with_stored_key(
+    return ask(
+        lambda client: with_stored_key(
             lambda key: client.lineage(
                 dataset,
                 column=column,
@@ -54,5 +47,9 @@ def lineage(
                 limit=limit,
             ),
             partition if slash else None,
-        )
-    show(value, lineage_views.lineage(value), session.output)
+        ),
+        lineage_views.lineage,
+    )
+
+
+COMMANDS: Commands = {"lineage": lineage}

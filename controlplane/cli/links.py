@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Lines, Table, View
 from controlplane.cli.records import Columns, Compressed, Format, Limit, Partition, Where
-from controlplane.cli.session import NoService
 from controlplane.core.records.columns import names_of
 
 if TYPE_CHECKING:
@@ -21,15 +21,8 @@ _TIME = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-def add(app: typer.Typer) -> None:
-    links = typer.Typer(help="Addresses that read one dataset without a token (docs/records.md).", no_args_is_help=True)
-    for command in (create, listing, revoke):
-        links.command("list" if command is listing else None)(command)
-    app.add_typer(links, name="link")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_link(
     dataset: options.DatasetAt,
     format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.csv,
     expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 90s, 30m, 12h or 7d from now.")] = "7d",
@@ -38,17 +31,12 @@ def create(
     partition: Partition = None,
     limit: Limit = None,
     compression: Compressed = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a link of the running service. Its address is shown once; whoever has it reads these rows."""
-    session = options.session(ctx, output)
     ttl_s = seconds(expires)
-    with session.connect(home) as client:
-        if session.service is None:
-            raise NoService("no service runs on this home, so nobody would answer the link; start `headgate serve`")
-        value = client.create_link(
+    return ask(
+        lambda client: client.create_link(
             dataset,
             branch=branch,
             format=format.value,
@@ -58,30 +46,22 @@ def create(
             where=where,
             limit=limit,
             ttl_s=ttl_s,
-        )
-    show(value, _made(value), session.output)
+        ),
+        _made,
+        needs_service="so nobody would answer the link",
+    )
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_links() -> Request:
     """List links, without their addresses."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.links()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.links(), _all)
 
 
-def revoke(
-    ctx: typer.Context,
-    link: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+@command
+def revoke_link(link: Annotated[str, typer.Argument(metavar="ID", show_default=False)]) -> Request:
     """End a link now."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.revoke_link(link)
-    value = {"revoked": link}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.revoke_link(link), {"revoked": link})
 
 
 def seconds(text: str) -> float:
@@ -122,3 +102,11 @@ def _reads(link: LinkEntry) -> str:
     where = "" if link["where"] is None else f", where {link['where']}"
     limit = "" if link["limit"] is None else f", {link['limit']} rows at most"
     return f"{link['dataset']}{point}{branch}{partition}{columns}{where}{limit}"
+
+
+COMMANDS: Commands = {
+    "link": Group(
+        "Addresses that read one dataset without a token (docs/records.md).",
+        {"create": create_link, "list": list_links, "revoke": revoke_link},
+    )
+}

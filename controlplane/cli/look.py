@@ -14,6 +14,7 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
+from controlplane.cli.command import Commands, Request, ask, command
 from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, problem_lines, show
 from controlplane.cli.partition_keys import with_stored_key
@@ -30,11 +31,6 @@ Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
 Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
 PREVIEWED = 20
 STDIN = "stdin.yaml"  # what a blueprint is called that comes without a name
-
-
-def add(app: typer.Typer) -> None:
-    for command in (validate, plan, status, why, checks, preview, history):
-        app.command()(command)
 
 
 def validate(
@@ -191,38 +187,34 @@ def status(
     raise typer.Exit(failures.CHANGES if detailed and value["state"] in ("stale", "building") else 0)
 
 
+@command
 def why(
-    ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
-    session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
-    with session.connect(home) as client:
-        value = with_stored_key(
+    return ask(
+        lambda client: with_stored_key(
             lambda key: client.why(dataset, key, branch=branch, shows_all=shows_all), partition if slash else None
-        )
-    show(value, why_views.why(value, shows_all=shows_all), session.output)
+        ),
+        lambda value: why_views.why(value, shows_all=shows_all),
+    )
 
 
+@command
 def checks(
-    ctx: typer.Context,
     dataset: options.DatasetAt,
     generation: Generation = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were rejected."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.checks(dataset, branch=branch, generation=generation)
-    show(value, views.checks(value), session.output)
-    raise typer.Exit(failures.ERROR if value["rejected"] else 0)
+    return ask(
+        lambda client: client.checks(dataset, branch=branch, generation=generation),
+        views.checks,
+        is_failure=lambda value: bool(value["rejected"]),
+    )
 
 
 def preview(
@@ -265,16 +257,22 @@ def _rows(body: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line]
 
 
+@command
 def history(
-    ctx: typer.Context,
     dataset: options.DatasetAt,
     limit: Limit = PREVIEWED,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show the generations of a dataset, newest first, up to the one that is named."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.history(dataset, branch=branch, limit=limit)
-    show(value, views.history(value), session.output)
+    return ask(lambda client: client.history(dataset, branch=branch, limit=limit), views.history)
+
+
+COMMANDS: Commands = {
+    "validate": validate,
+    "plan": plan,
+    "status": status,
+    "why": why,
+    "checks": checks,
+    "preview": preview,
+    "history": history,
+}

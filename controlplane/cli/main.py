@@ -11,74 +11,11 @@ from typing import Annotated
 
 import typer
 
-from controlplane.cli import (
-    activity,
-    alerts,
-    branches,
-    connect,
-    diff,
-    embedded,
-    examples,
-    explore,
-    failures,
-    feeds,
-    lineage,
-    links,
-    look,
-    namespaces,
-    operate,
-    pages,
-    profiles,
-    project,
-    promote,
-    query,
-    records,
-    rights,
-    roles,
-    rollback,
-    s3,
-    shares,
-    sql,
-    time_travel,
-    trust,
-    upkeep,
-)
+from controlplane.cli import failures
 from controlplane.cli.sections import Sections
 from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
-
-GROUPS = (
-    embedded,
-    look,
-    profiles,
-    records,
-    time_travel,
-    lineage,
-    explore,
-    diff,
-    activity,
-    examples,
-    operate,
-    rollback,
-    upkeep,
-    namespaces,
-    rights,
-    roles,
-    trust,
-    branches,
-    alerts,
-    s3,
-    links,
-    query,
-    promote,
-    sql,
-    connect,
-    pages,
-    shares,
-    feeds,
-    project,
-)
 
 
 def _version(asked: bool) -> None:
@@ -99,8 +36,6 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_top)
-    for group in GROUPS:
-        group.add(app)
     return app
 
 

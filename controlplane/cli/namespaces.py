@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, views
-from controlplane.cli.output import Table, View, show
+from controlplane.cli import views
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Table, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.namespaces import NamespaceEntry
@@ -16,46 +17,28 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="Name of the namespace.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    commands = typer.Typer(
-        help="Parts of the installation that see nothing of each other (docs/namespaces.md).", no_args_is_help=True
-    )
-    for command in (create, listing, details, delete):
-        commands.command({listing: "list", details: "show"}.get(command))(command)
-    app.add_typer(commands, name="namespace")
-
-
-def create(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def create_namespace(name: Name) -> Request:
     """Make an empty namespace. `headgate token create NAME --namespace` makes its first token."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.create_namespace(name)
-    show(value, _all([value]), session.output)
+    return ask(lambda client: client.create_namespace(name), lambda value: _all([value]))
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_namespaces() -> Request:
     """List namespaces, and what waits and runs in each."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.namespaces()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.namespaces(), _all)
 
 
-def details(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def show_namespace(name: Name) -> Request:
     """Show one namespace."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.namespace(name)
-    show(value, _all([value]), session.output)
+    return ask(lambda client: client.namespace(name), lambda value: _all([value]))
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def delete_namespace(name: Name) -> Request:
     """End a namespace without dataflows: its tokens, its audit, and what it has in the lake."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.delete_namespace(name)
-    value = {"deleted": name}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.delete_namespace(name), {"deleted": name})
 
 
 def _all(items: Sequence[NamespaceEntry]) -> View:
@@ -73,3 +56,11 @@ def _all(items: Sequence[NamespaceEntry]) -> View:
         for one in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {
+    "namespace": Group(
+        "Parts of the installation that see nothing of each other (docs/namespaces.md).",
+        {"create": create_namespace, "list": list_namespaces, "show": show_namespace, "delete": delete_namespace},
+    )
+}

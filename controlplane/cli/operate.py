@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import failures, options, plan_views, source_views, views, words
+from controlplane.cli.command import Commands, Request, ask, command
 from controlplane.cli.output import show
 from controlplane.cli.partition_keys import with_stored_key
 
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     )
 
 MOVING = ("stale", "building")
-
-
-def add(app: typer.Typer) -> None:
-    for command in (apply, delete, wait, refresh, retry, pause, resume):
-        app.command()(command)
 
 
 def apply(
@@ -86,20 +82,17 @@ def _applied(
     return once.answer(found, spark_started=found["spark_started"], since=session.started)
 
 
+@command
 def delete(
-    ctx: typer.Context,
     dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
     revision: Annotated[int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")] = None,
     override: options.Override = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """End a dataflow. What it computed stays."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.delete(dataflow, branch=branch, revision=revision, override=override)
-    show(value, views.fields(value), session.output)
+    return ask(
+        lambda client: client.delete(dataflow, branch=branch, revision=revision, override=override), views.fields
+    )
 
 
 def wait(
@@ -162,8 +155,8 @@ def refresh(
     show(value, source_views.refreshed(value), session.output)
 
 
+@command
 def retry(
-    ctx: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -172,46 +165,36 @@ def retry(
             show_default=False,
         ),
     ] = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Try failed work again."""
     name, slash, partition = (target or "").partition("/")
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = with_stored_key(
+    return ask(
+        lambda client: with_stored_key(
             lambda key: client.retry(name or None, branch=branch, partition=key), partition if slash else None
-        )
-    show(value, views.fields(value), session.output)
+        ),
+        views.fields,
+    )
 
 
-def pause(
-    ctx: typer.Context,
-    target: options.Target = None,
-    home: options.Home = None,
-    branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+@command
+def pause(target: options.Target = None, branch: options.Branch = "main") -> Request:
     """Start nothing more; what is committed stays readable."""
-    _wish(ctx, "pause", target, home, branch, output)
+    return ask(lambda client: client.pause(target, branch=branch), views.fields)
 
 
-def resume(
-    ctx: typer.Context,
-    target: options.Target = None,
-    home: options.Home = None,
-    branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+@command
+def resume(target: options.Target = None, branch: options.Branch = "main") -> Request:
     """Take back a pause, and let what was rolled back go on."""
-    _wish(ctx, "resume", target, home, branch, output)
+    return ask(lambda client: client.resume(target, branch=branch), views.fields)
 
 
-def _wish(
-    ctx: typer.Context, name: str, target: str | None, home: options.Home, branch: str, output: options.Form
-) -> None:
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.pause(target, branch=branch) if name == "pause" else client.resume(target, branch=branch)
-    show(value, views.fields(value), session.output)
+COMMANDS: Commands = {
+    "apply": apply,
+    "delete": delete,
+    "wait": wait,
+    "refresh": refresh,
+    "retry": retry,
+    "pause": pause,
+    "resume": resume,
+}

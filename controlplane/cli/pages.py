@@ -15,6 +15,7 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import options
+from controlplane.cli.command import Commands
 from controlplane.cli.output import Lines, show
 from controlplane.cli.session import Output, service_of
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from controlplane.client import Headgate
 
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # what listens on all of them is reached by this one
-
-
-def add(app: typer.Typer) -> None:
-    app.command("open")(open_pages)
 
 
 def open_pages(
@@ -79,3 +76,6 @@ def _reachable(url: str) -> str:
     parts = urlsplit(url)
     host, colon, port = parts.netloc.rpartition(":")
     return parts._replace(netloc=f"{EVERY_ADDRESS.get(host, host)}{colon}{port}").geturl()
+
+
+COMMANDS: Commands = {"open": open_pages}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.output import Lines, Table, View
 from controlplane.cli.partition_keys import with_stored_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -23,34 +24,26 @@ BARS = "▁▂▃▄▅▆▇█"
 WIDEST = 32
 
 
-def add(app: typer.Typer) -> None:
-    app.command()(profile)
-
-
+@command
 def profile(
-    ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     column: Annotated[str | None, typer.Option(help="Only this column, with its frequent values.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Over the last generations, and where it moved.")] = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show what each column is like: NULLs, distinct values, extremes, histogram, frequent values, lengths."""
-    session = options.session(ctx, output)
     dataset, slash, key = target.partition("/")
     if history and (slash or "@" in dataset):
         raise typer.BadParameter("--history is of a dataset: name no partition and no generation")
-    with session.connect(home) as client:
-        if history:
-            over = client.profile_history(dataset, column=column, branch=branch)
-            show(over, _history(over), session.output)
-        else:
-            value = with_stored_key(
-                lambda typed: client.profile(dataset, partition=typed, column=column, branch=branch),
-                key if slash else None,
-            )
-            show(value, _profile(value, is_one=column is not None), session.output)
+    if history:
+        return ask(lambda client: client.profile_history(dataset, column=column, branch=branch), _history)
+    return ask(
+        lambda client: with_stored_key(
+            lambda typed: client.profile(dataset, partition=typed, column=column, branch=branch),
+            key if slash else None,
+        ),
+        lambda value: _profile(value, is_one=column is not None),
+    )
 
 
 def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
@@ -154,3 +147,6 @@ def sparkline(numbers: list[float | None], low: float | None = None, high: float
     least, most = min(known) if low is None else low, max(known) if high is None else high
     width = (most - least) or 1.0
     return "".join(" " if one is None else BARS[min(7, int((one - least) / width * 8))] for one in numbers)
+
+
+COMMANDS: Commands = {"profile": profile}

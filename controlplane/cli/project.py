@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import options
+from controlplane.cli.command import Commands
 from controlplane.core.blueprint import checks
 from controlplane.core.errors import HeadgateError
 
@@ -20,11 +21,6 @@ class MissingLsp(HeadgateError):
     """The language server needs a package that is not installed. The message says which."""
 
     code = "missing-package"
-
-
-def add(app: typer.Typer) -> None:
-    for command in (init, schema, lsp):
-        app.command()(command)
 
 
 def init(
@@ -77,3 +73,6 @@ def lsp(
         raise MissingLsp(f"the language server needs pygls: pip install 'headgate[lsp]' ({error})") from error
 
     server.serve(lambda: session.connect_if_there(home), branch)
+
+
+COMMANDS: Commands = {"init": init, "schema": schema, "lsp": lsp}

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import failures, options, query
+from controlplane.cli.command import Commands
 from controlplane.cli.output import Lines, Table, View, problem_lines, show
 from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.promotion import PromotionAnalysis, PromotionAnswer, PromotionComparison
     from controlplane.core.model.json_values import JsonValue
-
-
-def add(app: typer.Typer) -> None:
-    app.command()(promote)
 
 
 def promote(
@@ -107,3 +104,6 @@ def _comparison(found: PromotionComparison) -> View:
 
 def _sample(engine: str, rows: list[list[JsonValue]]) -> list[str]:
     return [f"  {engine}: {json.dumps(row, ensure_ascii=False)}" for row in rows]
+
+
+COMMANDS: Commands = {"promote": promote}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from controlplane.cli import options
+from controlplane.cli.command import Commands
 from controlplane.cli.output import Lines, Table, View, show
 
 if TYPE_CHECKING:
@@ -53,10 +54,6 @@ class Engine(StrEnum):
 
 By = Annotated[Engine, typer.Option("--engine", "-e", help="What runs it, in its own SQL.")]
 As = Annotated[Form, typer.Option("--output", "-o", help="Form of the rows on standard output.")]
-
-
-def add(app: typer.Typer) -> None:
-    app.command()(query)
 
 
 def query(
@@ -125,3 +122,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+COMMANDS: Commands = {"query": query}

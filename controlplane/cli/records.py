@@ -17,6 +17,7 @@ from uuid import uuid4
 import typer
 
 from controlplane.cli import options
+from controlplane.cli.command import Commands
 from controlplane.cli.partition_keys import with_stored_key
 from controlplane.core.records.columns import names_of
 
@@ -58,11 +59,6 @@ Compressed = Annotated[Compression | None, typer.Option(help="Of Arrow and Parqu
 OutputFile = Annotated[
     Path | None, typer.Option("--output-file", help="Write here, once it is whole; else to standard output.")
 ]
-
-
-def add(app: typer.Typer) -> None:
-    for command in (records, changes):
-        app.command()(command)
 
 
 def records(
@@ -163,3 +159,6 @@ def _target(path: Path | None) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+COMMANDS: Commands = {"records": records, "changes": changes}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
 from controlplane.cli.output import Lines, Table, View, show
 from controlplane.core.blueprint.kinds import seconds
 
@@ -36,16 +37,8 @@ Datasets = Annotated[list[str], typer.Option("--dataset", help="Only these datas
 Branches = Annotated[list[str], typer.Option("--branch", help="Only these branches.")]
 
 
-def add(app: typer.Typer) -> None:
-    token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
-    for command in (create, listing, revoke):
-        token.command("list" if command is listing else None)(command)
-    app.add_typer(token, name="token")
-    app.command()(audit)
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_token(
     name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
     role: Annotated[
         list[str], typer.Option("--role", "--scope", metavar="ROLE", help=f"What it may do: {ROLES_HELP}.")
@@ -56,14 +49,11 @@ def create(
     namespace: Annotated[str | None, typer.Option(help="Another namespace than one's own.", show_default=False)] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")] = None,
     ttl_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a token. Its text is shown once."""
-    session = options.session(ctx, output)
     ttl_s = ttl_of(expires, ttl_s)
-    with session.connect(home) as client:
-        value = client.create_token(
+    return ask(
+        lambda client: client.create_token(
             name,
             role,
             ttl_s=ttl_s,
@@ -71,8 +61,9 @@ def create(
             datasets=dataset,
             branches=branch,
             namespace=namespace,
-        )
-    show(value, _made(value), session.output)
+        ),
+        _made,
+    )
 
 
 def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
@@ -87,26 +78,18 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
     return found
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_tokens() -> Request:
     """List tokens, without their texts."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.tokens()
-    show(value, _tokens(value), session.output)
+    return ask(lambda client: client.tokens(), _tokens)
 
 
-def revoke(
-    ctx: typer.Context,
+@command
+def revoke_token(
     token: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """End a token now: by its id, or by its name if no other live token has it."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.revoke_token(token)
-    value = {"revoked": token}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.revoke_token(token), {"revoked": token})
 
 
 def audit(
@@ -184,3 +167,11 @@ def _reads(items: Sequence[ReadEntry]) -> View:
     columns = ("at", "who", "how", "dataset", "branch", "requests", "bytes")
     rows = tuple((i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"]) for i in items)
     return [Table("", columns, rows)] if rows else [Lines(("nothing was read",))]
+
+
+COMMANDS: Commands = {
+    "token": Group(
+        "Make, list and revoke tokens.", {"create": create_token, "list": list_tokens, "revoke": revoke_token}
+    ),
+    "audit": audit,
+}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, views
-from controlplane.cli.output import Table, View, show
+from controlplane.cli import views
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Table, View
 from controlplane.cli.rights import Branches, Dataflows, Datasets, within_words
 
 if TYPE_CHECKING:
@@ -32,72 +33,54 @@ Permissions = Annotated[
 ]
 
 
-def add(app: typer.Typer) -> None:
-    role = typer.Typer(help="Roles of your own: named sets of permissions (docs/rights.md).", no_args_is_help=True)
-    for command in (create, change, listing, shown, delete):
-        role.command({listing: "list", shown: "show"}.get(command))(command)
-    app.add_typer(role, name="role")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_role(
     name: Name,
     permission: Permissions,
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a role, for --role of tokens and rules of trust."""
-    session = options.session(ctx, output)
     allowed = [one.value for one in permission]
-    with session.connect(home) as client:
-        value = client.create_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch)
-    show(value, _all([value]), session.output)
+    return ask(
+        lambda client: client.create_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
+        lambda value: _all([value]),
+    )
 
 
-def change(
-    ctx: typer.Context,
+@command
+def change_role(
     name: Name,
     permission: Permissions,
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Say anew all that a role allows; it counts at once for all who have it."""
-    session = options.session(ctx, output)
     allowed = [one.value for one in permission]
-    with session.connect(home) as client:
-        value = client.change_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch)
-    show(value, _all([value]), session.output)
+    return ask(
+        lambda client: client.change_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
+        lambda value: _all([value]),
+    )
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_roles() -> Request:
     """List roles, those that are built in first."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.roles()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.roles(), _all)
 
 
-def shown(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def show_role(name: Name) -> Request:
     """Show a role, and who has it."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.role(name)
-    show(value, _all([value]), session.output)
+    return ask(lambda client: client.role(name), lambda value: _all([value]))
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def delete_role(name: Name) -> Request:
     """Delete a role that no token and no rule of trust has."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.delete_role(name)
-    value = {"deleted": name}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.delete_role(name), {"deleted": name})
 
 
 def _all(items: Sequence[RoleEntry]) -> View:
@@ -114,3 +97,11 @@ def _all(items: Sequence[RoleEntry]) -> View:
         for i in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {
+    "role": Group(
+        "Roles of your own: named sets of permissions (docs/rights.md).",
+        {"create": create_role, "change": change_role, "list": list_roles, "show": show_role, "delete": delete_role},
+    )
+}

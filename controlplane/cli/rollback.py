@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, plan_views, views
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import RollbackAnswer
+    from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
 
 Target = Annotated[str, typer.Argument(metavar="DATAFLOW[.DATASET]", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    for command in (rollback, revert):
-        app.command()(command)
-
-
+@command
 def rollback(
-    ctx: typer.Context,
     target: Target,
     to: Annotated[str, typer.Option("--to", metavar="GENERATION|TIME", help="Of a dataset, or a time with its zone.")],
     reason: Annotated[str, typer.Option("--reason", help="Shown to everybody who looks at it.")] = "",
@@ -30,38 +26,39 @@ def rollback(
         bool, typer.Option("--force", help="Also where datasets would reflect different states of a source.")
     ] = False,
     override: options.Override = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Go back to earlier rows, and hold them until `headgate resume`. What reads them follows."""
-    session = options.session(ctx, output)
     generation = int(to) if to.isascii() and to.isdecimal() else None
     at = to if generation is None else None
-    with session.connect(home) as client:
-        value = client.rollback(
+    return ask(
+        lambda client: client.rollback(
             target, generation=generation, at=at, reason=reason, force=force, branch=branch, override=override
-        )
-    show(value, _rolled_back(value), session.output)
+        ),
+        _rolled_back,
+    )
 
 
+@command
 def revert(
-    ctx: typer.Context,
     dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
     to: Annotated[int, typer.Option("--to", min=1, metavar="REVISION", help="Whose text is stored again.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would change, and cost.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
     override: options.Override = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Undo edits: store the text of an earlier revision as a new one. Data follows, from memory where it is known."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.revert(dataflow, to, branch=branch, dry_run=dry_run, revision=revision, override=override)
-    plan = [*plan_views.changes(value["plan"]), *views.plan(value["plan"])]
-    show(value, plan if dry_run else views.applied(value), session.output)
+    return ask(
+        lambda client: client.revert(
+            dataflow, to, branch=branch, dry_run=dry_run, revision=revision, override=override
+        ),
+        _planned if dry_run else views.applied,
+    )
+
+
+def _planned(value: ApplyAnswer) -> View:
+    return [*plan_views.changes(value["plan"]), *views.plan(value["plan"])]
 
 
 def _rolled_back(value: RollbackAnswer) -> View:
@@ -78,3 +75,6 @@ def _further(value: RollbackAnswer) -> Iterator[str]:
         yield f"not held: {dataset}, which had no data then"
     branch = "" if value["branch"] == "main" else f" --branch {value['branch']}"
     yield f"held until: headgate resume {value['target']}{branch}"
+
+
+COMMANDS: Commands = {"rollback": rollback, "revert": revert}

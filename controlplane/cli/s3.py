@@ -8,64 +8,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, views
-from controlplane.cli.output import Lines, Table, View, show
-from controlplane.cli.session import NoService
+from controlplane.cli import views
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import NewS3KeyAnswer, S3KeyEntry
 
 
-def add(app: typer.Typer) -> None:
-    s3 = typer.Typer(help="Datasets as objects of S3 (docs/s3.md).", no_args_is_help=True)
-    keys = typer.Typer(help="Make, list and revoke keys.", no_args_is_help=True)
-    for command in (create, listing, revoke):
-        keys.command("list" if command is listing else None)(command)
-    s3.add_typer(keys, name="keys")
-    app.add_typer(s3, name="s3")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_key(
     name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
     read: Annotated[
         list[str], typer.Option(metavar="BRANCH[/DATAFLOW[/DATASET]]", help="What it may read; * stands for all.")
     ] = ["main"],  # noqa: B006  # read only
     ttl_s: Annotated[float | None, typer.Option(help="Seconds until it ends; never by default.")] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a key of the running service. Its secret is shown once."""
-    session = options.session(ctx, output)
     if ttl_s is not None and not 0 < ttl_s < math.inf:
         raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
-    with session.connect(home) as client:
-        if session.service is None:
-            raise NoService("no service runs on this home, so nobody would answer the key; start `headgate serve`")
-        value = client.create_s3_key(name, read, ttl_s=ttl_s)
-    show(value, _made(value), session.output)
+    return ask(
+        lambda client: client.create_s3_key(name, read, ttl_s=ttl_s),
+        _made,
+        needs_service="so nobody would answer the key",
+    )
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_keys() -> Request:
     """List keys, without their secrets."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.s3_keys()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.s3_keys(), _all)
 
 
-def revoke(
-    ctx: typer.Context,
+@command
+def revoke_key(
     key: Annotated[str, typer.Argument(metavar="ACCESS_KEY or NAME", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """End a key now: by its access key, or by its name."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.revoke_s3_key(key)
-    value = {"revoked": key}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.revoke_s3_key(key), {"revoked": key})
 
 
 def _made(value: NewS3KeyAnswer) -> View:
@@ -90,3 +70,11 @@ def _all(items: Sequence[S3KeyEntry]) -> View:
         for i in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {
+    "s3": Group(
+        "Datasets as objects of S3 (docs/s3.md).",
+        {"keys": Group("Make, list and revoke keys.", {"create": create_key, "list": list_keys, "revoke": revoke_key})},
+    )
+}

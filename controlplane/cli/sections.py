@@ -1,37 +1,146 @@
-"""The list of commands in `headgate --help`, by what one wants to do. Does not belong here: what a command does."""
+"""The commands of `headgate`: which there are, in which module each is, and the list of them in `headgate --help`.
+
+A module is imported when one of its commands is called. Only the list imports all of them, for their first sentences.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+import inspect
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from typer.core import TyperGroup
+import typer
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
+    from typer._click.core import Command as BuiltCommand
     from typer._click.core import Context
     from typer._click.formatting import HelpFormatter
 
-SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Describe and compute": ("init", "run", "serve", "demo", "validate", "test", "plan", "apply", "delete", "wait"),
-    "See what is there, and why": (
-        *("status", "why", "history", "runs", "waves", "graph", "search", "lineage", "checks", "open"),
-        *("partitions", "partition", "ranges", "profile", "generations", "diff", "tasks", "logs"),
-    ),
-    "Read rows": (
-        *("preview", "records", "changes", "query", "sql", "connect", "promote", "link", "s3", "share", "recipient"),
-    ),
-    "Steer": ("refresh", "retry", "pause", "resume", "rollback", "revert", "branch", "feed"),
-    "For editors": ("schema", "lsp"),
-    "Look after the installation": ("token", "role", "trust", "namespace", "audit", "gc", "fsck", "db", "notify"),
+    from controlplane.cli.command import Command, Group
+
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Describe and compute": {
+        "init": "project",
+        "run": "embedded",
+        "serve": "embedded",
+        "demo": "embedded",
+        "validate": "look",
+        "test": "examples",
+        "plan": "look",
+        "apply": "operate",
+        "delete": "operate",
+        "wait": "operate",
+    },
+    "See what is there, and why": {
+        "status": "look",
+        "why": "look",
+        "history": "look",
+        "runs": "activity",
+        "waves": "explore",
+        "graph": "explore",
+        "search": "explore",
+        "lineage": "lineage",
+        "checks": "look",
+        "open": "pages",
+        "partitions": "time_travel",
+        "partition": "explore",
+        "ranges": "explore",
+        "profile": "profiles",
+        "generations": "time_travel",
+        "diff": "diff",
+        "tasks": "activity",
+        "logs": "activity",
+    },
+    "Read rows": {
+        "preview": "look",
+        "records": "records",
+        "changes": "records",
+        "query": "query",
+        "sql": "sql",
+        "connect": "connect",
+        "promote": "promote",
+        "link": "links",
+        "s3": "s3",
+        "share": "shares",
+        "recipient": "shares",
+    },
+    "Steer": {
+        "refresh": "operate",
+        "retry": "operate",
+        "pause": "operate",
+        "resume": "operate",
+        "rollback": "rollback",
+        "revert": "rollback",
+        "branch": "branches",
+        "feed": "feeds",
+    },
+    "For editors": {"schema": "project", "lsp": "project"},
+    "Look after the installation": {
+        "token": "rights",
+        "role": "roles",
+        "trust": "trust",
+        "namespace": "namespaces",
+        "audit": "rights",
+        "gc": "upkeep",
+        "fsck": "upkeep",
+        "db": "upkeep",
+        "notify": "alerts",
+    },
 }
-"""Every command stands in one of them, the more usual ones first."""
+"""By what one wants to do, the more usual commands first: the module of each command."""
+MODULES: Final[Mapping[str, str]] = {name: module for names in SECTIONS.values() for name, module in names.items()}
 
 
 class Sections(TyperGroup):
+    """The command `headgate` itself."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands()  # type: ignore[assignment]  # nothing is added to them
+
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002  # as Typer calls it
         """Names and first sentences, each section under its title."""
-        width = formatter.width - 6 - max(map(len, self.commands))
+        width = formatter.width - 6 - max(map(len, MODULES))
         for title, names in SECTIONS.items():
-            lines = [(name, self.commands[name].get_short_help_str(width)) for name in names]
             with formatter.section(title):
-                formatter.write_dl(lines)
+                formatter.write_dl([(name, _first_sentence(name, width)) for name in names])
+
+
+class LazyCommands(Mapping[str, "BuiltCommand"]):
+    """Commands by name, each imported and built when it is looked up."""
+
+    def __getitem__(self, name: str) -> BuiltCommand:
+        app = typer.Typer(rich_markup_mode=None)
+        _add(app, name, _loaded(name))
+        return typer.main.get_group(app).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+def _loaded(name: str) -> Command | Group:
+    """Raises KeyError where there is no such command."""
+    module = import_module(f"controlplane.cli.{MODULES[name]}")
+    loaded: Command | Group = module.COMMANDS[name]
+    return loaded
+
+
+def _add(app: typer.Typer, name: str, command: Command | Group) -> None:
+    if callable(command):
+        app.command(name)(command)
+        return
+    group = typer.Typer(help=command.help, no_args_is_help=True)
+    for each, below in command.commands.items():
+        _add(group, each, below)
+    app.add_typer(group, name=name)
+
+
+def _first_sentence(name: str, width: int) -> str:
+    command = _loaded(name)
+    text = inspect.getdoc(command) if callable(command) else command.help
+    return TyperCommand(name, help=text).get_short_help_str(width)

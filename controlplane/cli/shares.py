@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
 from controlplane.cli.links import seconds
 from controlplane.cli.output import Lines, Table, View, show
 from controlplane.cli.session import NoService
@@ -19,84 +20,54 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="Name of the share.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    shares = typer.Typer(help="Datasets that are given to others (docs/sharing.md).", no_args_is_help=True)
-    for command in (create, add_table, remove, listing, details, delete):
-        shares.command({listing: "list", add_table: "add", details: "show"}.get(command))(command)
-    app.add_typer(shares, name="share")
-    recipients = typer.Typer(help="Who reads shares (docs/sharing.md).", no_args_is_help=True)
-    for made in (invite, invited, revoke):
-        recipients.command({invite: "create", invited: "list"}.get(made))(made)
-    app.add_typer(recipients, name="recipient")
-
-
-def create(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def create_share(name: Name) -> Request:
     """Make a share without datasets."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.create_share(name)
-    show(value, _all([value]), session.output)
+    return ask(lambda client: client.create_share(name), lambda value: _all([value]))
 
 
-def add_table(
-    ctx: typer.Context,
+@command
+def add_to_share(
     name: Name,
     dataset: options.Dataset,
     alias: Annotated[
         str | None, typer.Option("--as", metavar="SCHEMA.TABLE", help="Its name for recipients; its own by default.")
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Give earlier generations and changes, too.")] = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Give a dataset, or say anew whether its history is given."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.add_to_share(name, dataset, alias=alias, branch=branch, history=history)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _one)
 
 
-def remove(
-    ctx: typer.Context,
+@command
+def remove_from_share(
     name: Name,
     table: Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Take a dataset out now, by the name that recipients know."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.remove_from_share(name, table)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.remove_from_share(name, table), _one)
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_shares() -> Request:
     """List shares."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.shares()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.shares(), _all)
 
 
-def details(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def show_share(name: Name) -> Request:
     """Show the tables of a share, and who reads it."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.share(name)
-    show(value, _one(value), session.output)
+    return ask(lambda client: client.share(name), _one)
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def delete_share(name: Name) -> Request:
     """End a share now, for all its recipients."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.delete_share(name)
-    value = {"deleted": name}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.delete_share(name), {"deleted": name})
 
 
-def invite(
+def create_recipient(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="Who it is.", show_default=False)],
     shares: Annotated[list[str], typer.Option("--shares", metavar="NAME,...", help="What it reads.")],
@@ -115,26 +86,18 @@ def invite(
     typer.echo(_made(value), err=True)
 
 
-def invited(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_recipients() -> Request:
     """List recipients, without their profiles."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.recipients()
-    show(value, _invited(value), session.output)
+    return ask(lambda client: client.recipients(), _invited)
 
 
-def revoke(
-    ctx: typer.Context,
+@command
+def revoke_recipient(
     recipient: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """End a recipient now."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.revoke_recipient(recipient)
-    value = {"revoked": recipient}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.revoke_recipient(recipient), {"revoked": recipient})
 
 
 def _made(value: NewRecipientAnswer) -> str:
@@ -188,3 +151,22 @@ def _invited(items: Sequence[RecipientEntry]) -> View:
         for i in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {
+    "share": Group(
+        "Datasets that are given to others (docs/sharing.md).",
+        {
+            "create": create_share,
+            "add": add_to_share,
+            "remove": remove_from_share,
+            "list": list_shares,
+            "show": show_share,
+            "delete": delete_share,
+        },
+    ),
+    "recipient": Group(
+        "Who reads shares (docs/sharing.md).",
+        {"create": create_recipient, "list": list_recipients, "revoke": revoke_recipient},
+    ),
+}

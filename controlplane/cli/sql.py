@@ -16,6 +16,7 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import options, query
+from controlplane.cli.command import Commands
 from controlplane.cli.output import Table, problem_lines, show
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ A query ends with a semicolon. Tables: shop.orders, shop.orders@12, shop.orders@
 """
 WORDS = """SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT JOIN LEFT ON USING WITH AS AND OR NOT NULL IN BETWEEN LIKE
 CASE WHEN THEN ELSE END DISTINCT UNION ALL DESCRIBE SUMMARIZE count( sum( avg( min( max("""
-
-
-def add(app: typer.Typer) -> None:
-    app.command()(sql)
 
 
 def sql(
@@ -205,3 +202,6 @@ def _edit_lines(shell: Shell, history: Path) -> None:
         history.touch(mode=0o600)
         readline.read_history_file(history)
         atexit.register(readline.write_history_file, history)
+
+
+COMMANDS: Commands = {"sql": sql}

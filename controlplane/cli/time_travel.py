@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.output import Lines, Table, View, partition_name, show
+from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.output import Lines, Table, View, partition_name
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer, PartitionsAnswer
@@ -26,27 +27,19 @@ class Work(StrEnum):
     failed = "failed"
 
 
-def add(app: typer.Typer) -> None:
-    for command in (partitions, generations):
-        app.command()(command)
-
-
+@command
 def partitions(
-    ctx: typer.Context,
     dataset: options.DatasetAt,
     limit: Limit = 20,
     after: Annotated[str | None, typer.Option(help="Those behind this key.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Those whose keys begin so.")] = None,
     state: Annotated[Work | None, typer.Option(help="Those with work to do, or with a failed task.")] = None,
     changed_in: Annotated[int | None, typer.Option(min=1, help="What this generation added, changed, removed.")] = None,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show the partitions of a dataset, in order of their keys."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.partitions(
+    return ask(
+        lambda client: client.partitions(
             dataset,
             branch=branch,
             after=after,
@@ -54,12 +47,13 @@ def partitions(
             prefix=prefix,
             state=None if state is None else state.value,
             changed_in=changed_in,
-        )
-    show(value, _partitions(value), session.output)
+        ),
+        _partitions,
+    )
 
 
+@command
 def generations(
-    ctx: typer.Context,
     dataflow: Annotated[
         str,
         typer.Argument(
@@ -69,15 +63,10 @@ def generations(
     consistent: Annotated[
         bool, typer.Option("--consistent", help="The newest by then that were made of the same sources.")
     ] = False,
-    home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Show which generation each dataset of a dataflow has, or had at a time."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.generations(dataflow, branch=branch, consistent=consistent)
-    show(value, _generations(value), session.output)
+    return ask(lambda client: client.generations(dataflow, branch=branch, consistent=consistent), _generations)
 
 
 def _partitions(value: PartitionsAnswer) -> View:
@@ -105,3 +94,6 @@ def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | No
         told = "no data then" if item["found"] == "none" else "not kept any more"
         return item["dataset"], told, None, None
     return f"{item['dataset']}@{item['generation']}", item["at"], item["partitions"], item["rows"]
+
+
+COMMANDS: Commands = {"partitions": partitions, "generations": generations}

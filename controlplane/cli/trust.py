@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, views
-from controlplane.cli.output import Table, View, show
+from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.output import Table, View
 from controlplane.cli.rights import Branches, Dataflows, Datasets, ttl_of, within_words
 
 if TYPE_CHECKING:
@@ -18,17 +18,8 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="Name of the rule.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
-    trust = typer.Typer(
-        help="Whose identity tokens are trusted: people who sign in, CI jobs (docs/rights.md).", no_args_is_help=True
-    )
-    for command in (create, listing, delete):
-        trust.command("list" if command is listing else None)(command)
-    app.add_typer(trust, name="trust")
-
-
-def create(
-    ctx: typer.Context,
+@command
+def create_rule(
     name: Name,
     issuer: Annotated[str, typer.Option(metavar="URL", help="Who issues the tokens, as they say it.")],
     claim: Annotated[
@@ -56,16 +47,13 @@ def create(
     expires: Annotated[
         str | None, typer.Option(help="How long what it opens lives: 30m, 12h; 1h, and 8h for people by default.")
     ] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Make a rule: whose identity tokens open what."""
-    session = options.session(ctx, output)
     if login == bool(audience):
         raise typer.BadParameter("give --audience for CI jobs, or --login for people", param_hint="--audience")
     claims = _claims(claim)
-    with session.connect(home) as client:
-        value = client.create_trust(
+    return ask(
+        lambda client: client.create_trust(
             name,
             "login" if login else "exchange",
             issuer,
@@ -76,8 +64,9 @@ def create(
             dataflows=dataflow,
             datasets=dataset,
             branches=branch,
-        )
-    show(value, _all([value]), session.output)
+        ),
+        lambda value: _all([value]),
+    )
 
 
 def _claims(given: Sequence[str]) -> dict[str, list[str]]:
@@ -91,21 +80,16 @@ def _claims(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def list_rules() -> Request:
     """List rules, and how many live tokens and sessions each has opened."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.trust()
-    show(value, _all(value), session.output)
+    return ask(lambda client: client.trust(), _all)
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+@command
+def delete_rule(name: Name) -> Request:
     """End a rule now, and all tokens and sessions that it opened."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.delete_trust(name)
-    value = {"deleted": name}
-    show(value, views.fields(value), session.output)
+    return do(lambda client: client.delete_trust(name), {"deleted": name})
 
 
 def _all(items: Sequence[TrustEntry]) -> View:
@@ -126,3 +110,11 @@ def _all(items: Sequence[TrustEntry]) -> View:
         for i in items
     )
     return [Table("", columns, rows)]
+
+
+COMMANDS: Commands = {
+    "trust": Group(
+        "Whose identity tokens are trusted: people who sign in, CI jobs (docs/rights.md).",
+        {"create": create_rule, "list": list_rules, "delete": delete_rule},
+    )
+}

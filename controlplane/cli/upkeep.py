@@ -7,19 +7,11 @@ from typing import Annotated
 import typer
 
 from controlplane import settings
-from controlplane.cli import failures, options, views
+from controlplane.cli import options, views
+from controlplane.cli.command import Commands, Group, Request, ask, command
 from controlplane.cli.output import Lines, show
 from controlplane.cli.session import Output
 from controlplane.home import Home
-
-
-def add(app: typer.Typer) -> None:
-    db = typer.Typer(help="The metadata database.", no_args_is_help=True)
-    for command in (upgrade, version):
-        db.command()(command)
-    app.add_typer(db, name="db")
-    app.command()(gc)
-    app.command()(fsck)
 
 
 def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
@@ -39,38 +31,38 @@ def version(ctx: typer.Context, home: options.Home = None, output: options.As = 
     _show_version(session.output, session.means.version(found.database_url))
 
 
+@command
 def gc(
-    ctx: typer.Context,
     packs: Annotated[bool, typer.Option("--packs", help="Also give up all packs; they are made again.")] = False,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Drop history whose time is over, and what nothing refers to any more; a service does it by itself."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.gc(packs=packs)
-    show(value, views.fields(value), session.output)
+    return ask(lambda client: client.gc(packs=packs), views.fields)
 
 
+@command
 def fsck(
-    ctx: typer.Context,
     dataset: Annotated[str | None, typer.Argument(metavar="[FLOW.DATASET]", help="Of which to read contents.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Also look for every file in the lake.")] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Also read all rows, and compare them.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Have what is lost, or found damaged, made again.")] = False,
     types: Annotated[bool, typer.Option("--types", help="Also tell what an earlier version misread.")] = False,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
+) -> Request:
     """Check trees, fragments and counts. Changes nothing without --repair. Exits with 1 if something is wrong."""
-    session = options.session(ctx, output)
     if dataset is not None and not contents:
         raise typer.BadParameter("goes with --contents", param_hint="FLOW.DATASET")
-    with session.connect(home) as client:
-        value = client.fsck(files=files, contents=contents, dataset=dataset, repair=repair, types=types)
-    show(value, views.findings(value), session.output)
-    raise typer.Exit(failures.ERROR if value["findings"] else 0)
+    return ask(
+        lambda client: client.fsck(files=files, contents=contents, dataset=dataset, repair=repair, types=types),
+        views.findings,
+        is_failure=lambda value: bool(value["findings"]),
+    )
 
 
 def _show_version(output: Output, found: str | None) -> None:
     show({"version": found}, [Lines((found or "no schema yet: headgate db upgrade",))], output)
+
+
+COMMANDS: Commands = {
+    "db": Group("The metadata database.", {"upgrade": upgrade, "version": version}),
+    "gc": gc,
+    "fsck": fsck,
+}
