@@ -7,16 +7,23 @@ import sys
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
-from controlplane.cli.main import run
 from controlplane.garbage import collect_rarely
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Role, Running
+    from controlplane.operations.context import Context
     from controlplane.ports.examples import ExampleRunner
     from controlplane.settings import Settings
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--version"]:
+        from controlplane.cli.version import write_version
+
+        write_version()
+        return
+    from controlplane.cli.main import run
+
     collect_rarely()
     os.environ |= _mounted()
     code = run(sys.argv[1:], Bootstrap())
@@ -46,6 +53,11 @@ class Bootstrap:
         from controlplane.bootstrap import Server
 
         return Server(settings, role, host, port)
+
+    def read(self, settings: Settings) -> AbstractContextManager[Context]:
+        from controlplane.bootstrap import read
+
+        return read(settings)
 
     def examples(self) -> AbstractContextManager[ExampleRunner]:
         from controlplane.bootstrap import example_runner

@@ -638,6 +638,15 @@ def _first_token(home: Home, store: Store, chosen: str | None) -> str:
     return text
 
 
+@contextmanager
+def read(settings: Settings) -> Iterator[Context]:
+    """The database of a home, which is made where it is not there; without an API, its token and its threads."""
+    server = Server(settings, "look")
+    server.home.prepare()
+    with closing(server.store):
+        yield server.context("local")
+
+
 def example_runner() -> AbstractContextManager[ExampleRunner]:
     """A process of the data plane that runs tests of blueprints; leaving the context ends it."""
     from controlplane.drivers.examples import ExampleProcess

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from controlplane.cli.output import Lines, View
-from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer, RowDifference
-from dataplane.contract.schemas import Json
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer, RowDifference
+    from dataplane.contract.schemas import Json
 
 SHOWN_ROWS = 20  # of each kind
 

@@ -15,7 +15,6 @@ import typer
 from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
 from controlplane.cli.command import Commands, Request, ask, command
-from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, problem_lines, show
 from controlplane.cli.partition_keys import with_stored_key
 from controlplane.cli.session import Session
@@ -54,6 +53,8 @@ def validate(
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
     if expand and not problems:
+        from controlplane.cli.expansion import expansions
+
         written = expansions(session, files or [])
         value, lines = {**value, "expanded": written}, tuple("\n".join(written.values()).splitlines())
     tried = _tried(session, texts, home) if connect and not problems else []
@@ -178,8 +179,12 @@ def status(
 ) -> None:
     """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
     session = options.session(ctx, output)
-    with session.looking(home, timeout if refresh else None) as (client, timeout_s):
-        value = client.status(target, branch=branch, long=long, refresh_s=timeout_s)
+    if refresh:
+        with session.looking(home, timeout) as (client, timeout_s):
+            value = client.status(target, branch=branch, long=long, refresh_s=timeout_s)
+    else:
+        with session.read(home) as reader:
+            value = reader.status(target, branch=branch, long=long)
     times = work_views.times(value) if long else []
     show(value, [*views.status(value), *times, *words.states(value, explain)], session.output)
     if value["state"] in ("failed", "blocked"):

@@ -18,11 +18,11 @@ from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from controlplane.cli.version import write_version
 
-        sys.stdout.write(f"headgate {version('headgate')}\n")
+        write_version()
         raise typer.Exit
 
 

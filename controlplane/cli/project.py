@@ -13,7 +13,6 @@ import typer
 
 from controlplane.cli import options
 from controlplane.cli.command import Commands
-from controlplane.core.blueprint import checks
 from controlplane.core.errors import HeadgateError
 
 
@@ -29,6 +28,7 @@ def init(
     name: Annotated[str | None, typer.Option(help="Of the dataflow; the folder's by default.")] = None,
 ) -> None:
     """Make a project: a blueprint with its schema for editors, some data, a workflow for CI. Overwrites nothing."""
+    from controlplane.core.blueprint import checks
     from controlplane.editor import files
 
     options.session(ctx)

@@ -14,7 +14,6 @@ import typer
 from controlplane.cli import options, views
 from controlplane.cli.command import Commands, Group, Request, ask, command, do
 from controlplane.cli.output import Lines, Table, View, show
-from controlplane.core.blueprint.kinds import seconds
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
@@ -72,6 +71,8 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
         raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
     if expires is None:
         return ttl_s
+    from controlplane.core.blueprint.kinds import seconds
+
     found = seconds(expires)
     if found is None or ttl_s is not None:
         raise typer.BadParameter("write 90s, 30m, 12h or 30d, and not beside --ttl-s", param_hint="--expires")

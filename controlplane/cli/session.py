@@ -20,6 +20,7 @@ from controlplane.home import Home
 
 if TYPE_CHECKING:
     from controlplane.cli.sources import BlueprintText
+    from controlplane.cli.stopped_home import StoppedHome
     from controlplane.client import Headgate
     from controlplane.operations.context import Context
     from controlplane.ports.examples import ExampleRunner
@@ -74,6 +75,9 @@ class CliRuntime(Protocol):
     ) -> AbstractContextManager[Running]:
         """A control plane in this process; leaving the context ends it."""
 
+    def read(self, settings: settings.Settings) -> AbstractContextManager[Context]:
+        """The database of a home, for operations that change nothing; without an API."""
+
     def examples(self) -> AbstractContextManager[ExampleRunner]:
         """A process that runs tests of blueprints; leaving the context ends it."""
 
@@ -126,6 +130,19 @@ class Session:
                     return
             self.service = service
             yield ends.enter_context(service.open(found))
+
+    @contextmanager
+    def read(self, home: Path | None) -> Iterator[Headgate | StoppedHome]:
+        """The service as by `connect`; without one, the database of the home."""
+        chosen = settings.read(home)
+        if service_of(chosen) is not None:
+            with self.connect(home) as client:
+                yield client
+            return
+        from controlplane.cli.stopped_home import StoppedHome
+
+        with self.means.read(chosen) as context:
+            yield StoppedHome(context)
 
     @contextmanager
     def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.core.blueprint import file_references
 from controlplane.core.errors import Checked, HeadgateError, InvalidBlueprint
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def read(paths: Sequence[Path], base: str | None = None) -> tuple[BlueprintText,
 
 def of_bytes(path: Path, data: bytes, base: str | None = None) -> BlueprintText:
     """A blueprint that lies, or is to lie, at a path. Bytes that are no UTF-8 become surrogates."""
+    from controlplane.core.blueprint import file_references
+
     text = data.decode(errors="surrogateescape")
     return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))), base)
 

@@ -6,25 +6,27 @@ Does not belong here: how requests are sent (`connection`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import only_given, segment
-from controlplane.core.model.answers import (
-    AuditAnswer,
-    NewS3KeyAnswer,
-    NewTokenAnswer,
-    ReadsAnswer,
-    S3KeyEntry,
-    S3KeysAnswer,
-    SessionLinkAnswer,
-    TokenEntry,
-    TokensAnswer,
-)
-from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
-from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
-from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
-from controlplane.core.model.json_values import JsonObject
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import (
+        AuditAnswer,
+        NewS3KeyAnswer,
+        NewTokenAnswer,
+        ReadsAnswer,
+        S3KeyEntry,
+        S3KeysAnswer,
+        SessionLinkAnswer,
+        TokenEntry,
+        TokensAnswer,
+    )
+    from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
+    from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
+    from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
+    from controlplane.core.model.json_values import JsonObject
 
 
 class Access(Connection):

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import dataset_path, only_given, overriding, segment
-from controlplane.core.model.answers import (
-    BranchAnswer,
-    BranchDifference,
-    BranchesAnswer,
-    DataDifference,
-    DropBranchAnswer,
-    MergeAnswer,
-)
-from controlplane.core.model.json_values import JsonObject
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import (
+        BranchAnswer,
+        BranchDifference,
+        BranchesAnswer,
+        DataDifference,
+        DropBranchAnswer,
+        MergeAnswer,
+    )
+    from controlplane.core.model.json_values import JsonObject
 
 
 class Branches(Connection):

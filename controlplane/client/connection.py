@@ -6,13 +6,15 @@ Does not belong here: which calls there are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import httpx2
 
 from controlplane.client.requests import Query
-from controlplane.core.model.answers import ProblemDocument
-from controlplane.core.model.json_values import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import ProblemDocument
+    from controlplane.core.model.json_values import JsonObject, JsonValue
 
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0

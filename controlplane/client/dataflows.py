@@ -6,25 +6,27 @@ Does not belong here: how requests are sent (`connection`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import Query, match_of, overriding, refreshing, segment
-from controlplane.core.model.answers import (
-    ApplyAnswer,
-    ConnectionsAnswer,
-    DataflowAnswer,
-    DataflowEntry,
-    DataflowsAnswer,
-    DeleteAnswer,
-    NotifyAnswer,
-    PlanAnswer,
-    PlanBasis,
-    ProblemDetail,
-    RunBegun,
-    RunProgress,
-    ValidateAnswer,
-)
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import (
+        ApplyAnswer,
+        ConnectionsAnswer,
+        DataflowAnswer,
+        DataflowEntry,
+        DataflowsAnswer,
+        DeleteAnswer,
+        NotifyAnswer,
+        PlanAnswer,
+        PlanBasis,
+        ProblemDetail,
+        RunBegun,
+        RunProgress,
+        ValidateAnswer,
+    )
 
 
 class Document(TypedDict):

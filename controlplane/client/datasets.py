@@ -5,23 +5,25 @@ Does not belong here: how requests are sent (`connection`).
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import Time, dataset_path, only_given, refreshing, segment, state_path
 from controlplane.core.model.addresses import time_of
-from controlplane.core.model.answers import (
-    ChecksAnswer,
-    DatasetAnswer,
-    GenerationsAnswer,
-    HistoryAnswer,
-    PartitionsAnswer,
-    StatusAnswer,
-    TargetStatus,
-    WhyAnswer,
-)
-from controlplane.core.model.answers.datasets import PartitionWork
-from controlplane.core.model.answers.lineage import Direction, LineageAnswer
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import (
+        ChecksAnswer,
+        DatasetAnswer,
+        GenerationsAnswer,
+        HistoryAnswer,
+        PartitionsAnswer,
+        StatusAnswer,
+        TargetStatus,
+        WhyAnswer,
+    )
+    from controlplane.core.model.answers.datasets import PartitionWork
+    from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 
 
 class Datasets(Connection):

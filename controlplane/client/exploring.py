@@ -6,21 +6,23 @@ Does not belong here: how requests are sent (`connection`).
 from __future__ import annotations
 
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import Time, only_given, segment, state_path
 from controlplane.core.model.addresses import moment_of
-from controlplane.core.model.answers.explore import (
-    Collapse,
-    GraphAnswer,
-    PartitionAnswer,
-    RangesAnswer,
-    SearchAnswer,
-    WaveAnswer,
-    WavesAnswer,
-)
-from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.explore import (
+        Collapse,
+        GraphAnswer,
+        PartitionAnswer,
+        RangesAnswer,
+        SearchAnswer,
+        WaveAnswer,
+        WavesAnswer,
+    )
+    from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 
 
 class Exploring(Connection):

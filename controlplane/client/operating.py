@@ -6,20 +6,22 @@ Does not belong here: how requests are sent (`connection`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import match_of, overriding, segment
-from controlplane.core.model.answers import (
-    ApplyAnswer,
-    CollectAnswer,
-    FsckAnswer,
-    PauseAllAnswer,
-    PauseAnswer,
-    RefreshAnswer,
-    RetryAnswer,
-    RollbackAnswer,
-)
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import (
+        ApplyAnswer,
+        CollectAnswer,
+        FsckAnswer,
+        PauseAllAnswer,
+        PauseAnswer,
+        RefreshAnswer,
+        RetryAnswer,
+        RollbackAnswer,
+    )
 
 
 class Operating(Connection):

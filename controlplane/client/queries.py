@@ -8,14 +8,20 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import Time, dataset_path, segment
-from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
-from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
-from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry, SparkSessionsAnswer
-from controlplane.core.model.json_values import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
+    from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
+    from controlplane.core.model.answers.spark_sessions import (
+        NewSparkSessionAnswer,
+        SparkSessionEntry,
+        SparkSessionsAnswer,
+    )
+    from controlplane.core.model.json_values import JsonObject, JsonValue
 
 ARROW = "application/vnd.apache.arrow.stream"
 QUERY_S = 60.0

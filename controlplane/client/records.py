@@ -9,15 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import httpx2
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import Query, Time, dataset_path, only_given, segment, state_path
 from controlplane.core.model.addresses import named
-from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
 from controlplane.core.records.formats import Compression, Format
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
 
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 

@@ -6,18 +6,20 @@ Does not belong here: how requests are sent (`connection`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import segment
-from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeed, OfferedFeedsAnswer
-from controlplane.core.model.answers.shares import (
-    NewRecipientAnswer,
-    RecipientEntry,
-    RecipientsAnswer,
-    ShareEntry,
-    SharesAnswer,
-)
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeed, OfferedFeedsAnswer
+    from controlplane.core.model.answers.shares import (
+        NewRecipientAnswer,
+        RecipientEntry,
+        RecipientsAnswer,
+        ShareEntry,
+        SharesAnswer,
+    )
 
 
 class Sharing(Connection):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import httpx2
 
 from controlplane.client.connection import CONNECT_TIMEOUT_S, Connection, value_of
 from controlplane.client.requests import dataset_path, only_given, segment
-from controlplane.core.model.answers import EventRecord, TasksAnswer
-from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import EventRecord, TasksAnswer
+    from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 
 QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
 

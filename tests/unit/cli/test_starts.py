@@ -1,0 +1,82 @@
+"""What short commands import: the time of each is mostly that of its imports (docs/performance.md)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.__main__ import Bootstrap
+from controlplane.settings import read
+
+ROOT = str(Path(__file__).parents[3])
+SERVER = {"fastapi", "starlette", "uvicorn", "pydantic", "alembic"}
+MODULES = """
+import os, sys
+from controlplane.__main__ import main
+os._exit = lambda code: None
+main()
+sys.stderr.write(" ".join(sys.modules))
+"""
+DATABASE = {"sqlalchemy", "sqlglot"}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that no process holds, with its database."""
+    for name in ("URL", "TOKEN", "DATABASE_URL", "LAKE", "POOL"):
+        monkeypatch.delenv(f"HEADGATE_{name}", raising=False)
+    monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", ROOT)
+    with Bootstrap().read(read()):
+        return tmp_path / "home"
+
+
+def imported(*arguments: str) -> list[str]:
+    """The modules that a command has imported at its end, in a process of its own."""
+    command = [sys.executable, "-c", MODULES, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stderr.split()
+
+
+def packages(modules: list[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+def ours(modules: list[str]) -> int:
+    return sum(module.startswith(("controlplane", "dataplane")) for module in modules)
+
+
+def test_the_version_imports_no_parser_of_arguments() -> None:
+    modules = imported("--version")
+    assert not packages(modules) & {*SERVER, *DATABASE, "typer", "httpx2"}
+    assert ours(modules) <= 6
+    assert len(modules) <= 160
+
+
+def test_help_imports_the_commands_and_nothing_that_they_use() -> None:
+    modules = imported("--help")
+    assert "controlplane.cli.look" in modules
+    assert not packages(modules) & {*SERVER, *DATABASE, "httpx2", "rich", "yaml"}
+    assert ours(modules) <= 80
+    assert len(modules) <= 280
+
+
+def test_the_status_of_a_service_imports_one_command_and_the_client() -> None:
+    with Bootstrap().start(read(), "look") as server:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("HEADGATE_URL", server.url)
+            environment.setenv("HEADGATE_TOKEN", server.token)
+            modules = imported("status")
+    assert "controlplane.cli.feeds" not in modules
+    assert not packages(modules) & {*SERVER, *DATABASE, "rich", "yaml"}
+    assert ours(modules) <= 60
+    assert len(modules) <= 390
+
+
+def test_the_status_of_a_stopped_home_imports_no_server() -> None:
+    modules = imported("status")
+    assert not packages(modules) & {*SERVER, "httpx2", "anyio"}
+    assert ours(modules) <= 380
+    assert len(modules) <= 820
