@@ -75,8 +75,8 @@ def logs(
     session = options.session(ctx)
     with session.connect(home) as client:
         read = _reader(client, subject, driver, branch, tail)
-        for said in _followed(read) if follow else (read(),):
-            _write(said)
+        for text in _followed(read) if follow else (read(),):
+            _write(text)
 
 
 def _reader(client: Headgate, subject: str | None, driver: str | None, branch: str, tail: int) -> Callable[[], str]:
@@ -89,7 +89,7 @@ def _reader(client: Headgate, subject: str | None, driver: str | None, branch: s
 
 
 def _followed(read: Callable[[], str]) -> Iterator[str]:
-    """What is said first, then what has come since; until it is interrupted."""
+    """The log as it is, then each new part of it, until Ctrl-C."""
     before: list[str] = []
     while True:
         now = read().splitlines(keepends=True)
@@ -104,10 +104,10 @@ def overlap(before: list[str], now: list[str]) -> int:
     return next((n for n in range(longest, 0, -1) if before[-n:] == now[:n]), 0)
 
 
-def _write(said: str) -> None:
+def _write(text: str) -> None:
     if is_fancy(sys.stdout):
-        said = "".join(f"{printable(line.expandtabs())}\n" for line in said.splitlines())
-    sys.stdout.buffer.write(said.encode())
+        text = "".join(f"{printable(line.expandtabs())}\n" for line in text.splitlines())
+    sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
 
 

@@ -115,8 +115,8 @@ def merge_branch(
 def _when_ready(
     session: Session, client: Headgate, names: Sequence[str], attempt: Callable[[], MergeAnswer]
 ) -> MergeAnswer:
-    """Tried again each time that both branches have come to rest, unless they rested before: then nobody would do what
-    is missing. Raises ApiError."""
+    """Merge once both branches have settled. Raises ApiError where they had settled before: then no further work is
+    to come."""
     from controlplane.client import ApiError
 
     while True:

@@ -84,9 +84,9 @@ def command(function: Callable[..., Request]) -> Command:
     """The command that makes the request. `home` and `output` are added to its arguments."""
 
     @wraps(function)
-    def run(ctx: typer.Context, home: Path | None, output: options.Form, **given: Any) -> None:
+    def run(ctx: typer.Context, home: Path | None, output: options.Form, **arguments: Any) -> None:
         session = options.session(ctx, output)
-        request = function(**given)
+        request = function(**arguments)
         with session.connect(home, request.role) as client:
             if request.needs_service and session.service is None:
                 raise NoService(f"no service runs on this home, {request.needs_service}; start `headgate serve`")

@@ -58,10 +58,10 @@ def connect(
 
 def _opened(value: NewSparkSessionAnswer) -> View:
     names = [f"`{view['name']}`" for view in value["views"]]
-    more = f" and {len(names) - SHOWN_VIEWS} more" if len(names) > SHOWN_VIEWS else ""
+    others = f" and {len(names) - SHOWN_VIEWS} more" if len(names) > SHOWN_VIEWS else ""
     example = [f'spark.table("{names[0]}").show()'] if names else []
     notes = (
-        f"views: {', '.join(names[:SHOWN_VIEWS]) or 'none, as nothing has data'}{more}, as they are now",
+        f"views: {', '.join(names[:SHOWN_VIEWS]) or 'none, as nothing has data'}{others}, as they are now",
         f"session {value['id']} ends at {views.time_of(value['expires'])}, or by headgate connect --end {value['id']}",
         f"the client needs pyspark[connect]: {CLIENT}",
     )

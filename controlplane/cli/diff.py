@@ -29,7 +29,7 @@ Timeout = Annotated[
 
 def diff(
     ctx: typer.Context,
-    one: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@POINT]", show_default=False)],
+    first: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@POINT]", show_default=False)],
     other: Annotated[
         str | None, typer.Argument(metavar="[DATAFLOW.DATASET[@POINT]]", help="By default the newest generation.")
     ] = None,
@@ -46,7 +46,7 @@ def diff(
     from controlplane.core.model import addresses
 
     session = options.session(ctx, output)
-    before, after = addresses.parse(one), addresses.parse(other or one.partition("@")[0])
+    before, after = addresses.parse(first), addresses.parse(other or first.partition("@")[0])
     if before.name != after.name:
         raise typer.BadParameter("both have to be of one dataset", param_hint="DATAFLOW.DATASET")
     points = [None if address.point is None else str(address.point) for address in (before, after)]
@@ -68,7 +68,7 @@ def diff(
 
 def branch_diff(
     ctx: typer.Context,
-    one: Annotated[str, typer.Argument(metavar="BRANCH", show_default=False)],
+    first: Annotated[str, typer.Argument(metavar="BRANCH", show_default=False)],
     other: Annotated[str, typer.Argument(metavar="OTHER", show_default=False)],
     dataset: Annotated[str | None, typer.Option(metavar="DATAFLOW.DATASET", help="Only this dataset.")] = None,
     rows: Rows = False,
@@ -86,18 +86,18 @@ def branch_diff(
     with session.connect(home) as client:
         rows_s = timeout if rows or key else None
         if dataset is not None:
-            found = client.diff_dataset(
-                dataset, branch=one, onto=other, partition=partition, rows_s=rows_s, key=_columns(key)
+            difference = client.diff_dataset(
+                dataset, branch=first, onto=other, partition=partition, rows_s=rows_s, key=_columns(key)
             )
-            _show_dataset(found, session.output)
+            _show_dataset(difference, session.output)
             return
-        value = client.diff_branches(one, other)
+        value = client.diff_branches(first, other)
         data = [] if rows_s is None else _data(client, value, rows_s)
     if session.output == "md":
         sys.stdout.write(diff_views.comment(value, data))
     else:
-        whole = {**value, "data": data} if rows else value
-        show(whole, [*diff_views.branches(value), *diff_views.data(data)], session.output)
+        with_data = {**value, "data": data} if rows else value
+        show(with_data, [*diff_views.branches(value), *diff_views.data(data)], session.output)
 
 
 def _show_dataset(value: DataDifference, output: str) -> None:
@@ -112,20 +112,21 @@ def _columns(key: str | None) -> list[str]:
 
 
 def _data(client: Headgate, value: BranchDifference, rows_s: float) -> list[diff_views.Data]:
-    """Of each dataset that differs, up to a number of them. What cannot be compared hides no other dataset."""
+    """Compare the rows of each dataset that differs, up to MOST_DATASETS. A dataset that cannot be compared has a
+    problem."""
     from controlplane.client import ApiError
 
-    found: list[diff_views.Data] = []
+    differences: list[diff_views.Data] = []
     changed = [each["dataset"] for each in value["datasets"] if each["state"] != "equal"]
     for name in changed[:MOST_DATASETS]:
         try:
             data = client.diff_dataset(name, branch=value["one"], onto=value["other"], rows_s=rows_s)
-            found.append({"dataset": name, "difference": data, "problem": None})
+            differences.append({"dataset": name, "difference": data, "problem": None})
         except ApiError as error:
             if error.code not in ("not-compared", "unavailable"):
                 raise
-            found.append({"dataset": name, "difference": None, "problem": str(error)})
-    return found
+            differences.append({"dataset": name, "difference": None, "problem": str(error)})
+    return differences
 
 
 COMMANDS: Commands = {"diff": diff}

@@ -1,7 +1,4 @@
-"""Differences of branches and generations for people: for a terminal, and as a comment of a pull request.
-
-Does not belong here: what differs (the API's answer).
-"""
+"""Differences of branches and generations for people: for a terminal, and as a comment of a pull request."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Data(TypedDict):
 
 def branches(value: BranchDifference) -> View:
     """Texts as in a pull request, then what that does to data."""
-    lines = [line for found in value["components"] for line in _text(found)]
+    lines = [line for component in value["components"] for line in _text(component)]
     columns = ("dataset", "state", "partitions added", "removed", "changed", "moved", "rows", "partitions")
     rows = tuple(map(_row, value["datasets"]))
     table = [Table("", columns, rows)] if rows else []
@@ -49,30 +46,32 @@ def branches(value: BranchDifference) -> View:
     return [Lines(tuple(lines)), *table, Lines((*other, f"{value['shared']} other datasets are the same in both"))]
 
 
-def _has_other_inputs(found: DatasetDifference | DataDifference) -> bool:
-    return found["state"] == "changed" and not found["same_inputs"]
+def _has_other_inputs(difference: DatasetDifference | DataDifference) -> bool:
+    return difference["state"] == "changed" and not difference["same_inputs"]
 
 
-def _text(found: ComponentDifference) -> Iterator[str]:
-    yield _name(found)
-    yield from (f"  {line}" for line in found["diff"])
+def _text(component: ComponentDifference) -> Iterator[str]:
+    yield _name(component)
+    yield from (f"  {line}" for line in component["diff"])
 
 
-def _name(found: ComponentDifference) -> str:
-    return f"{found['dataflow']}.{found['component']}" if found["component"] else found["dataflow"]
+def _name(component: ComponentDifference) -> str:
+    return f"{component['dataflow']}.{component['component']}" if component["component"] else component["dataflow"]
 
 
-def _row(found: DatasetDifference) -> tuple[object, ...]:
-    keys = [partition_name(key) for key in found["partitions"]]
-    more = found["added"] + found["removed"] + found["changed"] + found["moved"] - SHOWN_PARTITIONS
-    shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {more} more" if more > 0 else "")
-    numbers = (found["added"], found["removed"], found["changed"], found["moved"])
-    return (found["dataset"], found["state"], *numbers, f"{found['rows']:+d}", shown)
+def _row(difference: DatasetDifference) -> tuple[object, ...]:
+    keys = [partition_name(key) for key in difference["partitions"]]
+    unshown = (
+        difference["added"] + difference["removed"] + difference["changed"] + difference["moved"] - SHOWN_PARTITIONS
+    )
+    shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {unshown} more" if unshown > 0 else "")
+    numbers = (difference["added"], difference["removed"], difference["changed"], difference["moved"])
+    return (difference["dataset"], difference["state"], *numbers, f"{difference['rows']:+d}", shown)
 
 
-def data(found: Sequence[Data]) -> View:
+def data(differences: Sequence[Data]) -> View:
     parts: list[Table | Lines] = []
-    for each in found:
+    for each in differences:
         if each["difference"] is None:
             parts.append(Lines((f"{each['dataset']}: rows are not compared: {each['problem']}",)))
         else:
@@ -82,8 +81,8 @@ def data(found: Sequence[Data]) -> View:
 
 def dataset(value: DataDifference) -> View:
     """One dataset: a headline, columns, partitions, then rows."""
-    one, other = value["one"], value["other"]
-    lines = [f"{value['dataset']}: {_side(one)} -> {_side(other)}", f"  {_summary(value)}"]
+    first, second = value["one"], value["other"]
+    lines = [f"{value['dataset']}: {_side(first)} -> {_side(second)}", f"  {_summary(value)}"]
     lines += [f"  {OTHER_INPUTS}"] if _has_other_inputs(value) else []
     lines += [f"  {line}" for line in _columns(value)]
     parts: list[Table | Lines] = [Lines(tuple(lines))]
@@ -116,18 +115,18 @@ def _number(rows: int | None) -> int | str:
 
 def _summary(value: DataDifference) -> str:
     """Such as `2 partitions changed, 1 added; rows +12 -10`."""
-    found = value["row_changes"]
+    changed_rows = value["row_changes"]
     if value["state"] == "equal":
         return "equal"
     numbers = {kind: value[kind] for kind in ("changed", "added", "removed", "moved")}
-    told = [f"{n:,} {kind}" for kind, n in numbers.items() if n]
-    partitions = f"partitions: {', '.join(told) or 'equal'}"
-    rows = f"rows {value['rows']:+,}" if found is None else f"rows {_plus_minus(found)}"
+    counts = [f"{n:,} {kind}" for kind, n in numbers.items() if n]
+    partitions = f"partitions: {', '.join(counts) or 'equal'}"
+    rows = f"rows {value['rows']:+,}" if changed_rows is None else f"rows {_plus_minus(changed_rows)}"
     return f"{partitions}; {rows}"
 
 
-def _plus_minus(found: RowDifference) -> str:
-    return f"+{found['added']:,} -{found['removed']:,}"
+def _plus_minus(rows: RowDifference) -> str:
+    return f"+{rows['added']:,} -{rows['removed']:,}"
 
 
 def _columns(value: DataDifference) -> Iterator[str]:
@@ -136,31 +135,33 @@ def _columns(value: DataDifference) -> Iterator[str]:
         yield f"columns added: {', '.join(columns['added'])}"
     if columns["removed"]:
         yield f"columns removed: {', '.join(columns['removed'])}"
-    for found in columns["changed"]:
-        told = "not compared" if found["compared_as"] is None else f"compared as {found['compared_as']}"
-        yield f"column {found['name']}: {found['before']} -> {found['after']}, {told}"
+    for column in columns["changed"]:
+        comparison = "not compared" if column["compared_as"] is None else f"compared as {column['compared_as']}"
+        yield f"column {column['name']}: {column['before']} -> {column['after']}, {comparison}"
     if value["row_changes"] is not None and value["row_changes"]["left_out"]:
         yield f"columns not compared: {', '.join(value['row_changes']['left_out'])}"
 
 
-def _rows(found: RowDifference) -> View:
-    by_key = found["by_key"]
+def _rows(difference: RowDifference) -> View:
+    by_key = difference["by_key"]
     if by_key is not None:
         return [Lines(tuple(_key_lines(by_key))), *_pair_table(by_key)]
-    samples = found["samples"]
+    samples = difference["samples"]
     signed = [("-", row) for row in samples["removed"][:SHOWN_ROWS]]
     signed += [("+", row) for row in samples["added"][:SHOWN_ROWS]]
     if not signed:
         return []
     names = tuple(signed[0][1])
     rows = tuple((sign, *(_value(row[name]) for name in names)) for sign, row in signed)
-    return [Table("", ("", *names), rows), *_more(found)]
+    return [Table("", ("", *names), rows), *_more(difference)]
 
 
-def _more(found: RowDifference) -> View:
-    shown = min(len(found["samples"]["removed"]), SHOWN_ROWS) + min(len(found["samples"]["added"]), SHOWN_ROWS)
-    more = found["added"] + found["removed"] - shown
-    return [Lines((f"... {counted(more, 'more row')}",))] if more > 0 else []
+def _more(difference: RowDifference) -> View:
+    shown = min(len(difference["samples"]["removed"]), SHOWN_ROWS) + min(
+        len(difference["samples"]["added"]), SHOWN_ROWS
+    )
+    unshown = difference["added"] + difference["removed"] - shown
+    return [Lines((f"... {counted(unshown, 'more row')}",))] if unshown > 0 else []
 
 
 def _key_lines(by_key: KeyDifference) -> Iterator[str]:
@@ -196,10 +197,13 @@ def _value(value: Any) -> str:
 # --- in a pull request ------------------------------------------------------------------------------
 
 
-def comment(value: BranchDifference, found: Sequence[Data]) -> str:
+def comment(value: BranchDifference, differences: Sequence[Data]) -> str:
     """Markdown: one line, a table of datasets, and texts and rows folded away."""
-    parts = [f"### Headgate: {_verdict(value)}\n", *_dataset_table(value, {each["dataset"]: each for each in found})]
-    for each in found:
+    parts = [
+        f"### Headgate: {_verdict(value)}\n",
+        *_dataset_table(value, {each["dataset"]: each for each in differences}),
+    ]
+    for each in differences:
         if each["difference"] is not None:
             parts += _details(each["difference"])
     for component in value["components"]:
@@ -212,9 +216,9 @@ def comment(value: BranchDifference, found: Sequence[Data]) -> str:
 
 def dataset_comment(value: DataDifference) -> str:
     """Markdown of one dataset."""
-    one, other = _code(_side(value["one"])), _code(_side(value["other"]))
+    first, second = _code(_side(value["one"])), _code(_side(value["other"]))
     head = f"### Headgate: {_code(value['dataset'])} {escaped(_summary(value))}\n"
-    return _within_limit([head, *_details(value), f"<sub>From {one} to {other}.</sub>\n"])
+    return _within_limit([head, *_details(value), f"<sub>From {first} to {second}.</sub>\n"])
 
 
 def _verdict(value: BranchDifference) -> str:
@@ -227,24 +231,24 @@ def _verdict(value: BranchDifference) -> str:
     return f"data of {counted(len(changed), 'dataset')} differs; rows {rows:+,}"
 
 
-def _dataset_table(value: BranchDifference, found: Mapping[str, Data]) -> list[str]:
+def _dataset_table(value: BranchDifference, differences: Mapping[str, Data]) -> list[str]:
     changed = [each for each in value["datasets"] if each["state"] != "equal"]
     if not changed:
         return []
     rows = ["| dataset | state | partitions | rows | |", "| --- | --- | --- | ---: | --- |"]
     for each in changed:
-        data = found.get(each["dataset"])
+        data = differences.get(each["dataset"])
         rows.append(f"| {_code(each['dataset'])} | {each['state']} | {_partitions(each)} | {_row_cell(each, data)} |")
     return [*rows, ""]
 
 
-def _partitions(found: DatasetDifference) -> str:
-    numbers = {kind: found[kind] for kind in ("changed", "added", "removed", "moved")}
+def _partitions(difference: DatasetDifference) -> str:
+    numbers = {kind: difference[kind] for kind in ("changed", "added", "removed", "moved")}
     return ", ".join(f"{n:,} {kind}" for kind, n in numbers.items() if n)
 
 
 def _row_cell(each: DatasetDifference, data: Data | None) -> str:
-    """Two cells: the rows, and what has to be known of them."""
+    """Two cells: the rows, and notes on them."""
     notes = [OTHER_INPUTS] if _has_other_inputs(each) else []
     rows = f"{each['rows']:+,}"
     if data is not None and data["problem"]:

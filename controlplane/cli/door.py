@@ -1,7 +1,4 @@
-"""One engine: a run goes through the service that there is, and is made in this process only where there is none.
-
-Does not belong here: what a run is (`once`, `service_run`).
-"""
+"""One engine: a run goes through the service that there is, and is made in this process only where there is none."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ BRIEF = {"run": "`headgate run`", "list": "a command that lists sources"}  # rol
 
 def make(
     session: Session,
-    found: Settings,
-    wish: once.RunRequest,
+    chosen: Settings,
+    request: once.RunRequest,
     on_progress: Callable[[Any], None],
     *,
     since: float,
@@ -38,13 +35,13 @@ def make(
     """The JSON of `run`. Where another `run` holds the home, this one waits for its end, and says so. Raises HomeLocked
     where a holder does not say what it is."""
     while True:
-        service = service_of(found)
+        service = service_of(chosen)
         if service is not None and service.has_loop:
-            return _through(service, found, wish, on_progress, since=since)
+            return _through(service, chosen, request, on_progress, since=since)
         try:
-            return _here(session, found, wish, on_progress, since=since)
+            return _here(session, chosen, request, on_progress, since=since)
         except HomeLocked as error:
-            _wait(Home(found.home), error, pause)
+            _wait(Home(chosen.home), error, pause)
 
 
 def say(service: Service) -> None:
@@ -54,27 +51,27 @@ def say(service: Service) -> None:
 
 
 def _through(
-    service: Service, found: Settings, wish: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
+    service: Service, chosen: Settings, request: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
 ) -> RunAnswer:
-    with service.open(found) as client:
+    with service.open(chosen) as client:
         say(service)
-        waiting = service_run.Waiting(service, client, wish.branch, on_progress)
-        return service_run.make(service, client, wish, waiting, since=since)
+        waiting = service_run.Waiting(service, client, request.branch, on_progress)
+        return service_run.make(service, client, request, waiting, since=since)
 
 
 def _here(
-    session: Session, found: Settings, wish: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
+    session: Session, chosen: Settings, request: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
 ) -> RunAnswer:
     """Raises HomeLocked before anything is done."""
     with ExitStack() as until_the_end:
-        server = until_the_end.enter_context(session.means.start(found, "run"))
+        server = until_the_end.enter_context(session.runtime.start(chosen, "run"))
         until_the_end.enter_context(ending(server.interrupt))
-        return once.make(server, wish, on_progress, since=since)
+        return once.make(server, request, on_progress, since=since)
 
 
 def _wait(home: Home, error: HomeLocked, pause: Callable[[float], None]) -> None:
     """Until the holder listens or has ended."""
-    holder = _told(home, pause)
+    holder = _announced_holder(home, pause)
     if holder is None and home.is_held():
         raise error
     if holder is None or holder["role"] not in BRIEF:
@@ -85,7 +82,7 @@ def _wait(home: Home, error: HomeLocked, pause: Callable[[float], None]) -> None
     home.wait_until_free()
 
 
-def _told(home: Home, pause: Callable[[float], None]) -> Holder | None:
+def _announced_holder(home: Home, pause: Callable[[float], None]) -> Holder | None:
     """What the holder says of itself, once it does: a `serve` also where it listens. None: neither comes."""
     for _ in range(int(STARTS_WITHIN_S / LOOK_S)):
         holder = home.holder()

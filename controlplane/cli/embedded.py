@@ -40,9 +40,9 @@ def run(
     from controlplane.cli.progress import Progress
 
     session = options.session(ctx, output)
-    wish = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
+    request = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
     with Progress(sys.stderr) as progress:
-        value = door.make(session, settings.read(home), wish, progress.show, since=session.started)
+        value = door.make(session, settings.read(home), request, progress.show, since=session.started)
     show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
@@ -61,9 +61,9 @@ def serve(
     session = options.session(ctx)
     logs.endure()
     logs.configure()
-    found = settings.read(home)
-    with session.means.start(found, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
-        sys.stderr.write(f"headgate serves {server.url}; its token is in {found.home / 'token'}\n")
+    chosen = settings.read(home)
+    with session.runtime.start(chosen, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
+        sys.stderr.write(f"headgate serves {server.url}; its token is in {chosen.home / 'token'}\n")
         outlast(server.stopping.wait)
         if server.failure is not None:
             raise server.failure

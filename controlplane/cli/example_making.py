@@ -1,7 +1,4 @@
-"""`headgate test --like`: a test from committed rows, reached through the API.
-
-Does not belong here: which rows make a test (operations.examples.making), and its YAML (example_yaml).
-"""
+"""`headgate test --like`: a test from committed rows, reached through the API."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ PAGE_ROWS = 1_000  # of partitions
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ExampleRequest:
     """Which test is asked for. `files`: blueprints in place of those that are stored."""
 
     key: str
@@ -39,41 +36,41 @@ class Wish:
     rows: int
 
 
-def test_like(session: Session, wish: Wish) -> str:
+def test_like(session: Session, request: ExampleRequest) -> str:
     """The `tests:` block."""
     from controlplane.cli.example_runner import example_runner
     from controlplane.operations.examples import making
 
-    texts = sources.as_sources(session.load(wish.files))
-    with session.connect(wish.home) as client:
-        desired = _desired(client, wish, texts)
-        task = making.task_like(desired, wish.dataset, wish.key, OverApi(client, wish.branch), wish.rows)
+    texts = sources.as_sources(session.load(request.files))
+    with session.connect(request.home) as client:
+        desired = _desired(client, request, texts)
+        task = making.task_like(desired, request.dataset, request.key, OverApi(client, request.branch), request.rows)
     if task.node.is_volatile:
         _say("the transform is volatile: run the test twice before you keep it")
     if task.node.component.tests:
         _say(f"{task.node.component.name} has tests already: paste from `- name:` on")
-    with example_runner(session, wish.home) as runner:
-        return block(making.made(desired, task, runner, wish.rows, time.time()))
+    with example_runner(session, request.home) as runner:
+        return block(making.made(desired, task, runner, request.rows, time.time()))
 
 
 def _say(text: str) -> None:
     sys.stderr.write(f"headgate: {text}\n")
 
 
-def _desired(client: Headgate, wish: Wish, texts: Sequence[Source]) -> Desired:
+def _desired(client: Headgate, request: ExampleRequest, texts: Sequence[Source]) -> Desired:
     from controlplane.operations.desired import blueprints
 
-    stored = [client.dataflow(one["name"], wish.branch) for one in client.dataflows(wish.branch)]
+    stored = [client.dataflow(flow_entry["name"], request.branch) for flow_entry in client.dataflows(request.branch)]
     desired = blueprints.beside(stored, texts)
-    flow = wish.dataset.partition(".")[0]
-    if flow not in desired.texts and any(one["name"] == flow for one in stored):
+    flow = request.dataset.partition(".")[0]
+    if flow not in desired.texts and any(flow_entry["name"] == flow for flow_entry in stored):
         raise NotFound(f"the dataflow {flow} does not compile any more: `headgate status {flow}` says why")
     return desired
 
 
 @dataclass(slots=True)
 class OverApi:
-    """Committed rows as the API tells them. Remembers answers."""
+    """Committed rows, read through the API. Remembers answers."""
 
     client: Headgate
     branch: str
@@ -87,18 +84,18 @@ class OverApi:
 
     def _schema(self, dataset: str) -> Schema | None:
         try:
-            found = self.client.dataset(dataset, branch=self.branch)["schema"]
+            schema = self.client.dataset(dataset, branch=self.branch)["schema"]
         except ApiError as e:
             if e.status == 404:  # a component of a file that is not stored
                 return None
             raise
-        return cast("Schema | None", found)
+        return cast("Schema | None", schema)
 
     def has(self, dataset: str, partition: str) -> bool:
-        asked = dataset, partition
-        if asked not in self.known:
-            self.known[asked] = self.schema(dataset) is not None and self._is_there(dataset, partition)
-        return self.known[asked]
+        address = dataset, partition
+        if address not in self.known:
+            self.known[address] = self.schema(dataset) is not None and self._is_there(dataset, partition)
+        return self.known[address]
 
     def _is_there(self, dataset: str, partition: str) -> bool:
         try:
@@ -118,27 +115,27 @@ class OverApi:
                     yield json.loads(text)
 
     def before(self, dataset: str, partition: str) -> str | None:
-        found, after = None, None
+        nearest, after = None, None
         while True:
             page = self.client.partitions(dataset, branch=self.branch, after=after, limit=PAGE_ROWS)
-            for one in page["items"]:
-                if one["partition"] >= partition:
-                    return found
-                found = one["partition"]
+            for partition_entry in page["items"]:
+                if partition_entry["partition"] >= partition:
+                    return nearest
+                nearest = partition_entry["partition"]
             after = page["next"]
             if after is None:
-                return found
+                return nearest
 
     def some(self, dataset: str) -> list[str]:
         if self.schema(dataset) is None:
             return []
         page = self.client.partitions(dataset, branch=self.branch, limit=3)
-        return [one["partition"] for one in page["items"]]
+        return [partition["partition"] for partition in page["items"]]
 
 
 def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
     for part in parts:
-        *whole, rest = (rest + part).split(b"\n")
-        yield from whole
+        *complete, rest = (rest + part).split(b"\n")
+        yield from complete
     yield rest

@@ -1,7 +1,4 @@
-"""What answers the questions of tests: the Spark of a service that runs, else one of our own.
-
-Does not belong here: what is asked.
-"""
+"""What answers the questions of tests: the Spark of a service that runs, else one of our own."""
 
 from __future__ import annotations
 
@@ -27,13 +24,13 @@ MOST_BYTES = 3_000_000  # of files that go with a question: a request has 5 MB, 
 @contextmanager
 def example_runner(session: Session, home: Path | None = None) -> Iterator[ExampleRunner]:
     """The service of HEADGATE_URL, else the one that holds the home; an own process once it does not answer."""
-    found = settings.read(home)
-    service = service_of(found)
+    chosen = settings.read(home)
+    service = service_of(chosen)
     with ExitStack() as ends:
         client = None
         if service is not None and service.has_loop:
             try:
-                client = ends.enter_context(service.open(found))
+                client = ends.enter_context(service.open(chosen))
             except (NoToken, httpx2.HTTPError, ApiError) as e:
                 _say(e)
         runner = ServiceFirst(session, ends, client)
@@ -52,12 +49,12 @@ class ServiceFirst:
     own: ExampleRunner | None = None
 
     def ask(self, question: Question) -> Answer:
-        found = self._of_service(question) if self.client is not None else None
-        return self.start_own().ask(question) if found is None else found
+        answer = self._of_service(question) if self.client is not None else None
+        return self.start_own().ask(question) if answer is None else answer
 
     def start_own(self) -> ExampleRunner:
         if self.own is None:
-            self.own = self.ends.enter_context(self.session.means.examples())
+            self.own = self.ends.enter_context(self.session.runtime.examples())
         return self.own
 
     def _of_service(self, question: Question) -> Answer | None:
@@ -79,19 +76,19 @@ class ServiceFirst:
 
 
 def _contents(question: Question) -> dict[str, bytes] | None:
-    """Of the files that it names; None where they are too large to be sent, or one cannot be read, which an own process
-    tells in words."""
-    found, left = {}, MOST_BYTES
+    """The files that a question names. None where they are too large to be sent, or where one cannot be read: our own
+    process reports that."""
+    contents, left = {}, MOST_BYTES
     for path in paths_of(question):
         try:
             with Path(path).open("rb") as file:
-                found[path] = file.read(left + 1)
+                contents[path] = file.read(left + 1)
         except OSError:
             return None
-        left -= len(found[path])
+        left -= len(contents[path])
         if left < 0:
             return None
-    return found
+    return contents
 
 
 def _say(error: Exception) -> None:

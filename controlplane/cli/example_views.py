@@ -1,7 +1,4 @@
-"""How results of tests are shown: lines for people, and JUnit's XML for CI.
-
-Does not belong here: running tests.
-"""
+"""How results of tests are shown: lines for people, and JUnit's XML for CI."""
 
 from __future__ import annotations
 
@@ -45,16 +42,16 @@ def _why(entry: ExampleEntry) -> Iterator[str]:
     yield from entry["notes"]
 
 
-def _difference(found: RowDifference) -> Iterator[str]:
+def _difference(difference: RowDifference) -> Iterator[str]:
     """Rows as YAML writes them, so that they can be pasted."""
-    columns = found["columns"]
-    yield from _rows("-", columns, found["missing"])
-    yield from _rows("+", columns, found["unexpected"])
-    for one in found["changed"][:SHOWN_ROWS]:
-        yield f"- {_row(columns, one['expected'], one['columns'])}"
-        yield f"+ {_row(columns, one['found'], one['columns'])}"
-    if len(found["changed"]) > SHOWN_ROWS:
-        yield f"  and {len(found['changed']) - SHOWN_ROWS} more changed rows"
+    columns = difference["columns"]
+    yield from _rows("-", columns, difference["missing"])
+    yield from _rows("+", columns, difference["unexpected"])
+    for change in difference["changed"][:SHOWN_ROWS]:
+        yield f"- {_row(columns, change['expected'], change['columns'])}"
+        yield f"+ {_row(columns, change['found'], change['columns'])}"
+    if len(difference["changed"]) > SHOWN_ROWS:
+        yield f"  and {len(difference['changed']) - SHOWN_ROWS} more changed rows"
 
 
 def _rows(mark: str, columns: Sequence[str], rows: Sequence[Sequence[Json]]) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""A test as the YAML that a blueprint has below a component.
-
-Does not belong here: what the test says.
-"""
+"""A test as the YAML that a blueprint has below a component."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ def _lines(test: Example) -> Iterator[str]:
     yield "tests:"
     yield f"  - name: {flow(test.name)}"
     yield "    given:"
-    for one in test.given:
-        yield from _given(one)
+    for rows_given in test.given:
+        yield from _given(rows_given)
     if test.partition is not None:
         yield f"    partition: {flow(test.partition)}"
     if test.as_of:
@@ -31,14 +28,14 @@ def _lines(test: Example) -> Iterator[str]:
     yield from _rows("    expect:", "      ", test.expect.rows)
 
 
-def _given(one: Given) -> Iterator[str]:
-    name = f"      {flow(one.name)}:"
-    if not one.schema:
-        yield from _rows(name, "        ", one.rows)
+def _given(input_rows: Given) -> Iterator[str]:
+    name = f"      {flow(input_rows.name)}:"
+    if not input_rows.schema:
+        yield from _rows(name, "        ", input_rows.rows)
         return
     yield name
-    yield f"        schema: {flow(one.schema)}"
-    yield from _rows("        rows:", "          ", one.rows)
+    yield f"        schema: {flow(input_rows.schema)}"
+    yield from _rows("        rows:", "          ", input_rows.rows)
 
 
 def _rows(key: str, indent: str, rows: Sequence[ExampleRow]) -> Iterator[str]:

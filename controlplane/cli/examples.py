@@ -1,7 +1,4 @@
-"""The command that runs the tests of blueprints.
-
-Does not belong here: how results are shown (example_views), and what a test is.
-"""
+"""The command that runs the tests of blueprints."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from controlplane.cli.output import Lines, printable, show
 from controlplane.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from controlplane.cli.example_making import Wish
+    from controlplane.cli.example_making import ExampleRequest
     from controlplane.cli.session import Session
     from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer
 
@@ -47,11 +44,11 @@ def run_tests(
     """
     session = options.session(ctx, output)
     if like is not None:
-        from controlplane.cli.example_making import Wish
+        from controlplane.cli.example_making import ExampleRequest
 
         if only or junit is not None:
             raise typer.BadParameter("-k and --junit are for running tests, and --like runs none")
-        _write_test(session, Wish(like, str(files[0]), files[1:], home, branch, rows))
+        _write_test(session, ExampleRequest(like, str(files[0]), files[1:], home, branch, rows))
         return
     _refuse_unused(ctx)
     answer = _ran(session, files, only, _progress(output))
@@ -69,27 +66,27 @@ def _refuse_unused(ctx: typer.Context) -> None:
             raise typer.BadParameter("it goes with --like: tests run without a home", param_hint=f"--{name}")
 
 
-def _write_test(session: Session, wish: Wish) -> None:
+def _write_test(session: Session, request: ExampleRequest) -> None:
     from controlplane.cli import example_making
 
-    text = example_making.test_like(session, wish)
+    text = example_making.test_like(session, request)
     if session.output == "table":
         sys.stdout.write(text)  # as it is: long lines stay whole
     else:
-        show({"dataset": wish.dataset, "tests": text}, [Lines(tuple(text.splitlines()))], session.output)
+        show({"dataset": request.dataset, "tests": text}, [Lines(tuple(text.splitlines()))], session.output)
 
 
 def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
-    """A line for each test as it ends, where somebody watches and nothing else is written there."""
+    """Write a line for each test as it ends, to a terminal, where the answer is a table."""
 
-    def told(entry: ExampleEntry) -> None:
+    def show_result(entry: ExampleEntry) -> None:
         if output is options.Form.table and sys.stderr.isatty():
             sys.stderr.write(printable(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}") + "\n")
 
-    return told
+    return show_result
 
 
-def _ran(session: Session, files: list[Path], only: str, told: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
+def _ran(session: Session, files: list[Path], only: str, on_result: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
     from controlplane.cli import sources
     from controlplane.cli.example_runner import example_runner
     from controlplane.operations.desired import blueprints
@@ -105,7 +102,7 @@ def _ran(session: Session, files: list[Path], only: str, told: Callable[[Example
     with example_runner(session) as runner:
         entries = []
         for entry in running.run(desired, tests, runner, time.time()):
-            told(entry)
+            on_result(entry)
             entries.append(_as_typed(entry, session))
     return _answer(entries, began)
 

@@ -11,7 +11,7 @@ from controlplane.core.blueprint import written_out
 
 def expansions(session: Session, files: Sequence[Path]) -> dict[str, str]:
     """By the names that were typed. Of several files each is a document of one YAML stream."""
-    found = {str(text.path): written_out(text.text, file=text.name) for text in session.load(files)}
-    if len(found) == 1:
-        return found
-    return {name: f"--- # {name}\n{text}" for name, text in found.items()}
+    texts = {str(text.path): written_out(text.text, file=text.name) for text in session.load(files)}
+    if len(texts) == 1:
+        return texts
+    return {name: f"--- # {name}\n{text}" for name, text in texts.items()}

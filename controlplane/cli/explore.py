@@ -31,7 +31,7 @@ class GraphForm(StrEnum):
 
 
 class Collapse(StrEnum):
-    """What is drawn as one."""
+    """Nodes that are drawn as one."""
 
     flow = "flow"
     tag = "tag"

@@ -39,9 +39,11 @@ def search(value: SearchAnswer) -> View:
     return [Table("", ("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
 
 
-def _matches(matches: Sequence[SearchMatch], more: int) -> str:
-    told = [one["text"] if one["field"] == "description" else f"{one['field']} {one['text']}" for one in matches]
-    return ", ".join(told) + (f", ... and {more} more" if more else "")
+def _matches(matches: Sequence[SearchMatch], unshown: int) -> str:
+    places = [
+        match["text"] if match["field"] == "description" else f"{match['field']} {match['text']}" for match in matches
+    ]
+    return ", ".join(places) + (f", ... and {unshown} more" if unshown else "")
 
 
 def graph(value: GraphAnswer) -> View:
@@ -52,9 +54,9 @@ def graph(value: GraphAnswer) -> View:
     for edge in value["edges"]:
         reads.setdefault(edge["to"], []).append(f"{edge['from']} ({edge['mode']})")
     rows = tuple(
-        (node["name"], node["kind"], node["state"], node["partitions"], _share(node["share"]), told)
+        (node["name"], node["kind"], node["state"], node["partitions"], _share(node["share"]), inputs)
         for node in value["nodes"]
-        for told in (", ".join(reads.get(node["name"], ())),)
+        for inputs in (", ".join(reads.get(node["name"], ())),)
     )
     return [Table("", ("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_more(value)]
 
@@ -64,15 +66,22 @@ def _groups(value: GraphAnswer) -> View:
     for edge in value["group_edges"]:
         reads.setdefault(edge["to"], []).append(edge["from"] or "(none)")
     rows = tuple(
-        (one["name"] or "(none)", one["members"], one["state"], one["partitions"], _share(one["share"]), told)
-        for one in value["groups"]
-        for told in (", ".join(reads.get(one["name"], ())),)
+        (
+            group["name"] or "(none)",
+            group["members"],
+            group["state"],
+            group["partitions"],
+            _share(group["share"]),
+            inputs,
+        )
+        for group in value["groups"]
+        for inputs in (", ".join(reads.get(group["name"], ())),)
     )
     return [Table("", ("group", "datasets", "state", "partitions", "left", "reads"), rows), *_more(value)]
 
 
 def _share(share: Share) -> str:
-    """What is not done."""
+    """The remaining tasks."""
     left = [f"{share['to_do']} to do"] if share["to_do"] else []
     left += [f"{share['failed']} failed"] if share["failed"] else []
     return ", ".join(left)
@@ -93,26 +102,26 @@ WAVES = ("wave", "at", "started by", "changed", "unchanged", "not affected", "co
 def waves(value: WavesAnswer) -> View:
     rows = tuple(
         (
-            one["id"],
-            f"{one['at'][:19].replace('T', ' ')}Z",
-            one["reason"] + (f", by {one['actor']}" if one["actor"] else ""),
-            one["reached"],
-            one["stopped"],
-            one["left_alone"],
-            one["tasks"]["executed"],
-            one["tasks"]["adopted"],
-            len(one["exports"]),
+            wave["id"],
+            f"{wave['at'][:19].replace('T', ' ')}Z",
+            wave["reason"] + (f", by {wave['actor']}" if wave["actor"] else ""),
+            wave["reached"],
+            wave["stopped"],
+            wave["left_alone"],
+            wave["tasks"]["executed"],
+            wave["tasks"]["adopted"],
+            len(wave["exports"]),
         )
-        for one in value["items"]
+        for wave in value["items"]
     )
-    more = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
-    return [Table("", WAVES, rows), *more]
+    next_page = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
+    return [Table("", WAVES, rows), *next_page]
 
 
 def wave(value: WaveAnswer) -> View:
     by = f", by {value['actor']}" if value["actor"] else ""
     rows = tuple(
-        (step["dataset"], step["generation"], step["cause"], step["rows"], told_changes(step["changes"]))
+        (step["dataset"], step["generation"], step["cause"], step["rows"], change_counts(step["changes"]))
         for step in value["steps"]
     )
     left = [f"not affected: {', '.join(value['untouched'])}"] if value["untouched"] else []
@@ -123,12 +132,12 @@ def wave(value: WaveAnswer) -> View:
     ]
 
 
-def told_changes(changes: Changes | None) -> str:
+def change_counts(changes: Changes | None) -> str:
     """How many partitions; nothing where that is not known."""
     if changes is None:
         return ""
-    told = [f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]]
-    return ("" if changes["is_all"] else "at least ") + (", ".join(told) or "as they were")
+    counts = [f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]]
+    return ("" if changes["is_all"] else "at least ") + (", ".join(counts) or "as they were")
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -139,13 +148,13 @@ def ranges(value: RangesAnswer) -> View:
     columns = ("behind", "to", "partitions", "rows", *(("differs",) if compared else ()))
     rows = tuple(
         (
-            "" if one["after"] is None else one["after"] or "(whole)",
-            one["last"] or "(whole)",
-            one["partitions"],
-            one["rows"],
-            *(("yes" if one["differs"] else "",) if compared else ()),
+            "" if span["after"] is None else span["after"] or "(whole)",
+            span["last"] or "(whole)",
+            span["partitions"],
+            span["rows"],
+            *(("yes" if span["differs"] else "",) if compared else ()),
         )
-        for one in value["items"]
+        for span in value["items"]
     )
     title = f"generation {value['generation']}" + (f" against {value['against']}" if compared else "")
     total = f"{value['partitions']} partitions, {value['rows']} rows; {value['reads']} tree nodes were read"
@@ -163,9 +172,12 @@ def partition(value: PartitionAnswer) -> View:
     if attempt is not None:
         took = "" if value["task_seconds"] is None else f", {value['task_seconds']:g} s a task"
         lines.append(f"written by attempt {attempt['attempt']} of {attempt['driver']}{took}")
-    lines += [f"made of {_slot(one['slot'], one['dataset'])}{one['mode']}: {_parts(one)}" for one in value["inputs"]]
-    lines += [f"object {uri}" for one in value["objects"] for uri in one["objects"][:SHOWN]]
-    lines += [f"read by {one['dataset']} ({one['mode']}): {_parts(one)}" for one in value["readers"]]
+    lines += [
+        f"made of {_slot(source['slot'], source['dataset'])}{source['mode']}: {_parts(source)}"
+        for source in value["inputs"]
+    ]
+    lines += [f"object {uri}" for source in value["objects"] for uri in source["objects"][:SHOWN]]
+    lines += [f"read by {reader['dataset']} ({reader['mode']}): {_parts(reader)}" for reader in value["readers"]]
     lines += [f"file {file['path']}" for file in value["files"]]
     return [Lines((*lines, *value["notes"]))]
 
@@ -175,11 +187,11 @@ def _slot(slot: str, dataset: str) -> str:
     return f"{name}, "
 
 
-def _parts(one: LineagePartitions) -> str:
-    if one["generation"] is None and not one["partitions"]:
+def _parts(source: LineagePartitions) -> str:
+    if source["generation"] is None and not source["partitions"]:
         return "not kept any more"
-    if one["whole"]:
-        return f"all {one['count']}"
-    shown = [partition_name(key) for key in one["partitions"][:SHOWN]]
-    rest = one["count"] - len(shown)
+    if source["whole"]:
+        return f"all {source['count']}"
+    shown = [partition_name(key) for key in source["partitions"][:SHOWN]]
+    rest = source["count"] - len(shown)
     return (", ".join(shown) or "none") + (f", ... and {rest} more" if rest > 0 else "")

@@ -16,7 +16,7 @@ from controlplane.settings import BadSetting
 
 ERROR, CHANGES, USAGE = 1, 2, 64
 FINE = ("up_to_date", "paused", "held")  # states that end a command with 0
-TOLD = {"httpx2": "unreachable", "sqlalchemy": "database"}  # errors of libraries that users can be told
+OF_LIBRARIES = {"httpx2": "unreachable", "sqlalchemy": "database"}  # by package: errors of libraries that are reported
 
 
 def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
         code = str(problem.get("type", "")).removeprefix("urn:headgate:")
         return {**problem, "errors": errors or _single(code, str(error))}
     if isinstance(error, InvalidBlueprint):
-        found = [asdict(replace(p, file=shown_file(p.file, names))) for p in error.problems]
-        return _document(error.code, f"{len(found)} {'problem' if len(found) == 1 else 'problems'}", found)
+        problems = [asdict(replace(p, file=shown_file(p.file, names))) for p in error.problems]
+        return _document(error.code, f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}", problems)
     code, words = _code(error), _words(error) + _remedy(error)
     return _document(code, words, _single(code, words))
 
@@ -36,12 +36,12 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
 def _words(error: Exception) -> str:
     """What the error says, in one line, and of whom."""
     text = (str(error).splitlines() or [type(error).__name__])[0]
-    asked = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
-    return f"{asked.url}: {text}" if asked is not None else text
+    request = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
+    return f"{request.url}: {text}" if request is not None else text
 
 
 def _remedy(error: Exception) -> str:
-    """Of a database that is no database, which only its owner can mend."""
+    """A hint for a database file that cannot be opened."""
     words = str(error)
     if "file is not a database" in words or "database disk image is malformed" in words:
         return " (metadata.db in the home: restore it from a backup, or move it away to begin anew)"
@@ -57,7 +57,7 @@ def _code(error: Exception) -> str:
         case BadSetting():
             return "bad-setting"
         case _:
-            return TOLD.get(type(error).__module__.partition(".")[0], "system")
+            return OF_LIBRARIES.get(type(error).__module__.partition(".")[0], "system")
 
 
 def _document(code: str, detail: str, errors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -119,10 +119,10 @@ def _one(value: FeedEntry) -> View:
     return [Lines(tuple(lines)), Table("", ("granted to", "dataflows", "by", "since"), rows)]
 
 
-def _reader(one: FeedReader) -> str:
-    if one["dataset"] is None:
-        return f"namespace {one['namespace']}"
-    return one["dataset"] if one["branch"] == "main" else f"{one['dataset']} ({one['branch']})"
+def _reader(reader: FeedReader) -> str:
+    if reader["dataset"] is None:
+        return f"namespace {reader['namespace']}"
+    return reader["dataset"] if reader["branch"] == "main" else f"{reader['dataset']} ({reader['branch']})"
 
 
 def _offered(items: Sequence[OfferedFeed]) -> View:
@@ -141,7 +141,7 @@ def _offered(items: Sequence[OfferedFeed]) -> View:
 
 
 def _columns(columns: Sequence[FeedColumn]) -> str:
-    return ", ".join(f"{one['name']} {one['type']}" for one in columns)
+    return ", ".join(f"{column['name']} {column['type']}" for column in columns)
 
 
 def _number(generation: int | None) -> str:

@@ -1,6 +1,6 @@
 """Graphs as texts that other programs draw: Graphviz' DOT, and Mermaid. Pure.
 
-Names are made of letters, digits, `_` and `.`; tags may be anything. Does not belong here: our own pictures.
+Names are made of letters, digits, `_` and `.`; tags may be anything.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _dot_lines(value: GraphAnswer) -> Iterator[str]:
     for edge in value["edges"]:
         style = ", style=dashed" if edge["mode"] in DASHED else ""
         yield f"{_quoted(edge['from'])} -> {_quoted(edge['to'])} [label={_quoted(edge['mode'])}{style}];"
-    for one in value["group_edges"]:
-        yield f"{_quoted(one['from'])} -> {_quoted(one['to'])} [label={_quoted(str(one['count']))}];"
+    for link in value["group_edges"]:
+        yield f"{_quoted(link['from'])} -> {_quoted(link['to'])} [label={_quoted(str(link['count']))}];"
 
 
 def _quoted(text: str) -> str:
@@ -66,19 +66,19 @@ def _mermaid_lines(value: GraphAnswer) -> Iterator[str]:
     for node in value["nodes"]:
         yield f"{ids[node['name']]}[{_label(node['name'], node['state'])}]:::{node['state']}"
     for group in value["groups"]:
-        told = f"{group['members']} datasets, {group['state']}"
-        yield f"{ids[group['name']]}[{_label(group['name'] or '(none)', told)}]:::{group['state']}"
+        summary = f"{group['members']} datasets, {group['state']}"
+        yield f"{ids[group['name']]}[{_label(group['name'] or '(none)', summary)}]:::{group['state']}"
     for edge in value["edges"]:
         arrow = "-.->" if edge["mode"] in DASHED else "-->"
         yield f"{ids[edge['from']]} {arrow}|{edge['mode']}| {ids[edge['to']]}"
-    for one in value["group_edges"]:
-        yield f"{ids[one['from']]} -->|{one['count']}| {ids[one['to']]}"
+    for link in value["group_edges"]:
+        yield f"{ids[link['from']]} -->|{link['count']}| {ids[link['to']]}"
     states = {node["state"] for node in value["nodes"]} | {group["state"] for group in value["groups"]}
     for state in sorted(states):
         yield f"classDef {state} stroke:{COLOURS[state]}"
 
 
-def _label(name: str, told: str) -> str:
+def _label(name: str, summary: str) -> str:
     """Mermaid reads entities in its strings, and markup; of a tag nothing is to be one."""
-    kept = "".join(c if c.isalnum() or c in " _.,-()" else f"#{ord(c)};" for c in name)
-    return f'"{kept}<br>{told}"'
+    plain = "".join(c if c.isalnum() or c in " _.,-()" else f"#{ord(c)};" for c in name)
+    return f'"{plain}<br>{summary}"'

@@ -1,7 +1,6 @@
 """The identity of the CI job that a command runs in, for a token of the service.
 
-GitHub gives one when it is asked, others put it into a variable. Does not belong here: which jobs are trusted, which
-the service knows.
+GitHub gives one when it is asked, others put it into a variable.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def _of_github(job: JobIdentity, audience: str) -> str:
     try:
         answer = httpx2.get(address, headers=headers, timeout=TIMEOUT_S)
         answer.raise_for_status()
-        found = answer.json().get("value")
+        identity = answer.json().get("value")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, AttributeError) as e:
         raise NoToken(f"the runner gives no identity token of this job: {type(e).__name__}; set HEADGATE_TOKEN") from e
-    if not isinstance(found, str):
+    if not isinstance(identity, str):
         raise NoToken("the runner's answer has no identity token of this job; set HEADGATE_TOKEN")
-    return found
+    return identity

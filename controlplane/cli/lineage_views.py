@@ -31,10 +31,12 @@ def lineage(value: LineageAnswer) -> View:
     lines += _columns(value)
     if value["more"]:
         lines.append(f"... and {value['more']} more links: --limit shows more, --column fewer")
-    lines += [_partitions(one) for one in value["partitions"] if one["dataset"] != value["dataset"]]
-    lines += [_objects(one) for one in value["objects"]]
+    lines += [_partitions(source) for source in value["partitions"] if source["dataset"] != value["dataset"]]
+    lines += [_objects(source) for source in value["objects"]]
     lines += [
-        f"over-reported: {one['dataset']}: {reason}" for one in value["components"] for reason in one["over_reported"]
+        f"over-reported: {source['dataset']}: {reason}"
+        for source in value["components"]
+        for reason in source["over_reported"]
     ]
     return [Lines(tuple(lines))]
 
@@ -50,7 +52,7 @@ def _provenance(value: Provenance) -> Iterator[str]:
     at = value["at"][:19].replace("T", " ")
     yield f"generation {value['generation']} at {at}Z, by revision {value['revision']}{by}"
     if value["attempt"]:
-        versions = ", ".join(f"{name} {one}" for name, one in (value["versions"] or {}).items())
+        versions = ", ".join(f"{name} {version}" for name, version in (value["versions"] or {}).items())
         yield f"written by attempt {value['attempt']}" + (f" ({versions})" if versions else "")
 
 
@@ -63,13 +65,13 @@ def _columns(value: LineageAnswer) -> Iterator[str]:
     for link in value["links"]:
         place = (link["dataset"], link["column"]) if is_up else (link["of_dataset"], link["of_column"])
         following.setdefault(place, []).append(link)
-    components = {one["dataset"]: one for one in value["components"]}
-    seen: set[_Place] = set()
+    components = {component["dataset"]: component for component in value["components"]}
+    shown: set[_Place] = set()
     for column in value["columns"]:
         if not is_up and (value["dataset"], column) not in following:
             continue
         yield f"  {column}"
-        yield from _tree((value["dataset"], column), following, components, seen, depth=2, is_up=is_up)
+        yield from _tree((value["dataset"], column), following, components, shown, depth=2, is_up=is_up)
     if is_up:
         yield from _rows(value["links"])
 
@@ -78,24 +80,24 @@ def _tree(
     place: _Place,
     following: Mapping[_Place, Sequence[ColumnLink]],
     components: Mapping[str, LineageComponent],
-    seen: set[_Place],
+    shown: set[_Place],
     *,
     depth: int,
     is_up: bool,
 ) -> Iterator[str]:
-    seen.add(place)
+    shown.add(place)
     for link in following.get(place, ()):
         then = (link["of_dataset"], link["of_column"]) if is_up else (link["dataset"], link["column"])
         steps = ", ".join(step.lower().replace("_", " ") for step in link["steps"])
         line = f"{'  ' * depth}{'<-' if is_up else '->'} {_name(then)}" + (f" ({steps})" if steps else "")
         if location := _location(components.get(then[0])):
             line += f" {location}"
-        if then in seen and then in following:
+        if then in shown and then in following:
             yield f"{line}; see above"
             continue
         yield line
         if depth < DEEPEST:
-            yield from _tree(then, following, components, seen, depth=depth + 1, is_up=is_up)
+            yield from _tree(then, following, components, shown, depth=depth + 1, is_up=is_up)
 
 
 def _name(place: _Place) -> str:
@@ -118,25 +120,25 @@ def _rows(links: Sequence[ColumnLink]) -> Iterator[str]:
             by_dataset.setdefault(link["dataset"], []).append(f"{link['of_dataset']}.{link['of_column']} ({steps})")
     for dataset, deciding in by_dataset.items():
         yield f"  rows of {dataset}"
-        yield from (f"    <- {one}" for one in deciding)
+        yield from (f"    <- {column}" for column in deciding)
 
 
 # --- partitions and objects -----------------------------------------------------------------------
 
 
-def _partitions(one: LineagePartitions) -> str:
-    if one["generation"] is None:
-        return f"partitions of {one['dataset']}: not kept any more"
-    if one["whole"]:
-        return f"partitions of {one['dataset']} ({one['mode']}): all {one['count']}"
-    return f"partitions of {one['dataset']} ({one['mode']}): {_some(one['partitions'], one['count'])}"
+def _partitions(source: LineagePartitions) -> str:
+    if source["generation"] is None:
+        return f"partitions of {source['dataset']}: not kept any more"
+    if source["whole"]:
+        return f"partitions of {source['dataset']} ({source['mode']}): all {source['count']}"
+    return f"partitions of {source['dataset']} ({source['mode']}): {_some(source['partitions'], source['count'])}"
 
 
-def _objects(one: LineageObjects) -> str:
-    text = f"objects of {one['dataset']}: {_some(one['objects'], len(one['objects']))}"
-    if one["partitions"] > one["shown"]:
-        text += f", and those of {one['partitions'] - one['shown']} more partitions"
-    return text + (f"; {one['changed']} partitions have other objects by now" if one["changed"] else "")
+def _objects(source: LineageObjects) -> str:
+    text = f"objects of {source['dataset']}: {_some(source['objects'], len(source['objects']))}"
+    if source["partitions"] > source["shown"]:
+        text += f", and those of {source['partitions'] - source['shown']} more partitions"
+    return text + (f"; {source['changed']} partitions have other objects by now" if source["changed"] else "")
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -65,11 +65,11 @@ def revoke_link(link: Annotated[str, typer.Argument(metavar="ID", show_default=F
 
 
 def seconds(text: str) -> float:
-    """Of a time from now, as options write it."""
-    found = _TIME.fullmatch(text)
-    if found is None or not int(found[1]):
+    """The seconds of a duration such as 90s, 30m, 12h or 7d. Raises BadParameter."""
+    match = _TIME.fullmatch(text)
+    if match is None or not int(match[1]):
         raise typer.BadParameter(f"{text!r} is no time such as 90s, 30m, 12h or 7d", param_hint="--expires")
-    return float(int(found[1]) * _SECONDS[found[2]])
+    return float(int(match[1]) * _SECONDS[match[2]])
 
 
 def _made(value: NewLinkAnswer) -> View:

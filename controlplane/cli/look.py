@@ -29,7 +29,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Ho
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
 Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
 PREVIEWED = 20
-STDIN = "stdin.yaml"  # what a blueprint is called that comes without a name
+STDIN = "stdin.yaml"  # the name of a blueprint from standard input
 
 
 def validate(
@@ -48,7 +48,10 @@ def validate(
     _check_arguments(files, is_stdin=stdin, is_more=connect or expand)
     texts = _texts(session, files or [], is_stdin=stdin)
     checked = _checked(texts)
-    problems, notices = _told(session, checked.problems, texts), _told(session, checked.notices, texts)
+    problems, notices = (
+        _with_typed_names(session, checked.problems, texts),
+        _with_typed_names(session, checked.notices, texts),
+    )
     count = f"{len(texts)} {'blueprint' if len(texts) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
@@ -85,21 +88,25 @@ def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequen
     return sources.read(files, settings.blueprint_base())
 
 
-def _told(session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]) -> list[dict[str, Any]]:
-    """By the names of files that were typed, and with their ends."""
+def _with_typed_names(
+    session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]
+) -> list[dict[str, Any]]:
+    """Problems with the file names that were typed, and with the ends of their places."""
     from controlplane.editor.ranges import end_of
 
-    known = {name: text for one in texts for name, text in [(one.name, one.text), *one.files.items()]}
-    told = []
+    texts_by_name = {
+        name: text for blueprint in texts for name, text in [(blueprint.name, blueprint.text), *blueprint.files.items()]
+    }
+    shown = []
     for problem in problems:
-        end_line, end_column = end_of(known.get(problem.file, ""), problem.line, problem.column)
+        end_line, end_column = end_of(texts_by_name.get(problem.file, ""), problem.line, problem.column)
         named = asdict(replace(problem, file=session.names.get(problem.file, problem.file)))
-        told.append({**named, "end_line": end_line, "end_column": end_column})
-    return told
+        shown.append({**named, "end_line": end_line, "end_column": end_column})
+    return shown
 
 
 def _tried(session: Session, texts: Sequence[BlueprintText], home: Path | None) -> list[ConnectionEntry]:
-    """What a worker of the service, or of our own, found."""
+    """Connections as a worker of the service, or our own worker, tested them."""
     from controlplane.cli import sources
 
     with session.connect(home, "list") as client:
@@ -145,13 +152,13 @@ def plan(
         else:
             value = client.plan(branch=branch, refresh_s=refresh_s)
     value = plan_views.with_names(value, session.names)
-    whole = plan_files.with_blueprints(value, documents)
+    with_texts = plan_files.with_blueprints(value, documents)
     if out is not None:
-        plan_files.write(out, whole)
+        plan_files.write(out, with_texts)
     if session.output == "md":
         sys.stdout.write(plan_views.comment(value))
     else:
-        show(whole, [*plan_views.changes(value), *views.plan(value)], session.output)
+        show(with_texts, [*plan_views.changes(value), *views.plan(value)], session.output)
     if value["breaks"]:
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(_detailed_code(value) if detailed else 0)
@@ -247,7 +254,7 @@ def preview(
 
 
 def _columns(client: Headgate, dataset: str, branch: str, generation: int | None) -> list[str]:
-    """Of a generation without rows."""
+    """The columns of a generation without rows."""
     with client.records(dataset, format="csv", branch=branch, generation=generation, limit=0) as parts:
         text = b"".join(parts).decode()
     return next(csv.reader(text.splitlines()), [])
@@ -257,8 +264,8 @@ def _rows(body: bytes) -> list[dict[str, Any]]:
     """Records are one JSON array, or one JSON object a line."""
     text = body.decode()
     if text.lstrip().startswith("["):
-        found: list[dict[str, Any]] = json.loads(text)
-        return found
+        rows: list[dict[str, Any]] = json.loads(text)
+        return rows
     return [json.loads(line) for line in text.splitlines() if line]
 
 

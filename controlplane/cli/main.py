@@ -43,9 +43,9 @@ def _top(version: Annotated[bool, typer.Option("--version", is_eager=True, callb
     """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
 
 
-def run(arguments: Sequence[str], means: CliRuntime) -> int:
+def run(arguments: Sequence[str], runtime: CliRuntime) -> int:
     """One invocation; returns the exit code. `means` can start a control plane in this process."""
-    session = Session(means, _asked_form(arguments))
+    session = Session(runtime, _requested_form(arguments))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding lacks ends no command
     try:
@@ -64,18 +64,18 @@ def run(arguments: Sequence[str], means: CliRuntime) -> int:
 
 
 def _failed(error: Exception, session: Session) -> int:
-    """Errors that a user can be told in words; anything else is ours, and keeps its trace."""
+    """Report an error that has a message for users. Any other error is a fault of ours, and keeps its trace."""
     if getattr(error, "exit_code", None) == 2 and hasattr(error, "format_message"):
         return _wrong_arguments(error, session)
-    if not _is_told(error):
+    if not _is_reported(error):
         raise error
     failures.report(failures.document(error, session.names), session.output)
     return failures.ERROR
 
 
-def _is_told(error: Exception) -> bool:
+def _is_reported(error: Exception) -> bool:
     is_ours = isinstance(error, HeadgateError | BadSetting | OSError) or hasattr(error, "problem")
-    return is_ours or type(error).__module__.partition(".")[0] in failures.TOLD
+    return is_ours or type(error).__module__.partition(".")[0] in failures.OF_LIBRARIES
 
 
 def _wrong_arguments(error: Exception, session: Session) -> int:
@@ -87,7 +87,7 @@ def _wrong_arguments(error: Exception, session: Session) -> int:
     return failures.USAGE
 
 
-def _asked_form(arguments: Sequence[str]) -> Output:
+def _requested_form(arguments: Sequence[str]) -> Output:
     """The form of the answer, for errors that come before the arguments are understood."""
     words = [w for a in arguments for w in a.split("=", 1)]
     for flag, value in pairwise(words):
@@ -97,5 +97,5 @@ def _asked_form(arguments: Sequence[str]) -> Output:
 
 
 def _close_quietly() -> None:
-    """Whoever read our output has left; Python would complain when it flushes at the end."""
+    """The reader of our output has closed it; Python would complain when it flushes at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Pieces of Markdown for comments of pull requests. Does not belong here: what a comment says."""
+"""Pieces of Markdown for comments of pull requests."""
 
 from __future__ import annotations
 

@@ -45,15 +45,15 @@ def _all(items: Sequence[NamespaceEntry]) -> View:
     columns = ("name", "by", "made", "dataflows", "branches", "tasks", "drivers")
     rows = tuple(
         (
-            one["name"],
-            one["by"],
-            views.time_of(one["at"] or None),
-            one["dataflows"],
-            one["branches"],
-            one["tasks"],
-            one["drivers"],
+            namespace["name"],
+            namespace["by"],
+            views.time_of(namespace["at"] or None),
+            namespace["dataflows"],
+            namespace["branches"],
+            namespace["tasks"],
+            namespace["drivers"],
         )
-        for one in items
+        for namespace in items
     )
     return [Table("", columns, rows)]
 

@@ -1,4 +1,4 @@
-"""One run: store blueprints, list their sources, retry what failed, work until nothing is left, and tell."""
+"""One run: store blueprints, list their sources, retry what failed, work until nothing is left, and report."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 
 
 class Interrupted(HeadgateError):
-    """A run was told to end before it was through."""
+    """A run was interrupted."""
 
     code = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a run is to make."""
+    """The blueprints and options of a run."""
 
     texts: Sequence[BlueprintText]
     branch: str = "main"
     accept_deletes: bool = False
 
 
-def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
+def make(server: Running, request: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations.desired import runs
     from controlplane.operations.inspect import overview
 
     context = server.context("run")
     drivers = server.drivers_started
-    sent = sources.as_sources(wish.texts)
-    begun = runs.begin(context, wish.branch, sent, accept_deletes=wish.accept_deletes)
+    sent = sources.as_sources(request.texts)
+    begun = runs.begin(context, request.branch, sent, accept_deletes=request.accept_deletes)
     flows = list(begun["revisions"])
-    again = _retrying(context, wish.branch, begun)
-    state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
+    again = _retrying(context, request.branch, begun)
+    state = _in_thread(lambda: server.settle(flows, request.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
         raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
-    done = overview.summary(context, wish.branch, flows, begun["since"])
+    done = overview.summary(context, request.branch, flows, begun["since"])
     return answer(done, spark_started=server.drivers_started > drivers, since=since)
 
 
 def answer(done: RunSummary, *, spark_started: bool, since: float) -> RunAnswer:
-    """What a run tells, in this process or through a service."""
+    """The answer of a run, in this process or through a service."""
     return {
         "state": done["state"],
         "tasks": done["tasks"],

@@ -1,4 +1,4 @@
-"""Commands that change what is wanted: apply, delete, refresh, retry, pause, resume; and waiting for it."""
+"""Commands that change the desired state: apply, delete, refresh, retry, pause, resume; and waiting for it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def apply(
 def _applied(
     session: Session, client: Headgate, store: Callable[[Headgate], ApplyAnswer], branch: str, stored: list[str]
 ) -> RunAnswer:
-    """Apply, wait, and tell what was done in the words of `run`. `stored`: what a plan of nothing new is about."""
+    """Apply, wait, and answer as `run` does. `stored`: the dataflows of a plan, for one that stores nothing new."""
     import sys
 
     from controlplane.cli import door, once, service_run
@@ -78,8 +78,8 @@ def _applied(
     since = client.run_progress(branch=branch)["since"]
     flows = list(store(client)["revisions"]) or stored
     with Progress(sys.stderr) as progress:
-        found = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
-    return once.answer(found, spark_started=found["spark_started"], since=session.started)
+        outcome = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
+    return once.answer(outcome, spark_started=outcome["spark_started"], since=session.started)
 
 
 @command

@@ -61,8 +61,8 @@ LISTED_S = 60.0
 
 def session(ctx: typer.Context, output: Form = Form.table) -> Session:
     """The session of this invocation; from here on errors come in the form of `output`."""
-    found = ctx.find_object(Session)
-    assert found is not None
+    current = ctx.find_object(Session)
+    assert current is not None
     form: Output = output.value
-    found.output = form
-    return found
+    current.output = form
+    return current

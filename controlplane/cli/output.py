@@ -1,7 +1,4 @@
-"""How answers are shown: JSON and YAML as they are; tables and Markdown from a view. Data goes to standard output.
-
-Does not belong here: which columns an answer has (views).
-"""
+"""How answers are shown: JSON and YAML as they are; tables and Markdown from a view. Data goes to standard output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command that opens the pages in a browser, without a token in any address.
-
-Does not belong here: the pages (`controlplane.ui`).
-"""
+"""The command that opens the pages in a browser, without a token in any address."""
 
 from __future__ import annotations
 
@@ -39,18 +36,18 @@ def open_pages(
     from controlplane.cli.signals import ending, outlast
 
     session = options.session(ctx, output)
-    found = settings.read(home)
+    chosen = settings.read(home)
     with ExitStack() as ends:
-        if (service := service_of(found)) is not None:
-            _open(ends.enter_context(service.open(found)), target, only_print=only_print, output=session.output)
+        if (service := service_of(chosen)) is not None:
+            _open(ends.enter_context(service.open(chosen)), target, only_print=only_print, output=session.output)
             return
         from controlplane.client import Headgate
 
-        own = ends.enter_context(session.means.start(found, "show"))
+        own = ends.enter_context(session.runtime.start(chosen, "show"))
         ends.enter_context(ending(own.interrupt))
         client = ends.enter_context(Headgate(own.url, own.token))
         _open(client, target, only_print=only_print, output=session.output)
-        sys.stderr.write(f"headgate shows {found.home} at {own.url} until Ctrl-C; nothing is computed\n")
+        sys.stderr.write(f"headgate shows {chosen.home} at {own.url} until Ctrl-C; nothing is computed\n")
         sys.stderr.flush()
         outlast(own.stopping.wait)
         if own.failure is not None:
@@ -68,7 +65,7 @@ def _open(client: Headgate, target: str | None, *, only_print: bool, output: Out
         show({"url": url, "expires": made["expires"]}, [Lines((url,))], output)
     elif not is_open:
         sys.stdout.write(f"{url}\n")  # in one line, however narrow the terminal: people click it
-    sys.stdout.flush()  # somebody may wait for it while we go on
+    sys.stdout.flush()  # a script may read the link while we go on
 
 
 def _reachable(url: str) -> str:

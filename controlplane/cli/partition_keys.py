@@ -1,7 +1,4 @@
-"""Partition keys that users type: as they are stored, or as commands show them.
-
-Does not belong here: how keys are encoded, and which partitions there are.
-"""
+"""Partition keys that users type: as they are stored, or as commands show them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Places in blueprints for people: files that are here by their path, others by what they are.
 
 A stored blueprint has the path that it was applied under, which may be of another machine, or of a checkout that is
-gone. Does not belong here: which line is wrong.
+gone.
 """
 
 from __future__ import annotations

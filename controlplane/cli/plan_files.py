@@ -1,7 +1,4 @@
-"""Plans in files: what `plan --out` writes, and what `apply` carries out, or refuses if something moved.
-
-Does not belong here: what a plan rests on, and whether that still holds (the control plane).
-"""
+"""Plans in files: what `plan --out` writes, and what `apply` carries out, or refuses if something moved."""
 
 from __future__ import annotations
 

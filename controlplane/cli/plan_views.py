@@ -1,6 +1,6 @@
 """A plan for people: what an edit changes and breaks, what will run, what it is thought to take.
 
-`lines` is for a terminal, `comment` for a pull request. Does not belong here: what is found out (the API's answer).
+`lines` is for a terminal, `comment` for a pull request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def with_names(value: PlanAnswer, names: Mapping[str, str]) -> PlanAnswer:
     """With files as the user typed them. `names`: by the absolute name."""
 
     def renamed(problems: Iterable[Any]) -> list[Any]:
-        return [one | {"file": shown_file(one["file"], names)} for one in problems]
+        return [problem | {"file": shown_file(problem["file"], names)} for problem in problems]
 
     changes = [_with_names(change, names) for change in value.get("changes") or ()]
     for change in changes:
@@ -63,20 +63,20 @@ def changes(value: PlanAnswer) -> View:
     parts: list[Table | Lines] = []
     if broken := value.get("breaks"):
         parts.append(Lines(tuple(problem_lines(broken))))
-    found = value.get("changes") or []
-    if found:
+    components = value.get("changes") or []
+    if components:
         columns = ("component", "change", "impact", "columns", "what differs")
-        parts.append(Table("", columns, tuple(_row(change) for change in found)))
+        parts.append(Table("", columns, tuple(_row(change) for change in components)))
     return parts
 
 
 def _row(change: ComponentChange) -> tuple[str, str, str, str, str]:
-    told = "; ".join([*change["logic"], *_origin(change)])
-    return change["component"], KINDS[change["kind"]], change["impact"], _columns(change), told
+    reasons = "; ".join([*change["logic"], *_origin(change)])
+    return change["component"], KINDS[change["kind"]], change["impact"], _columns(change), reasons
 
 
 def _origin(change: ComponentChange) -> Iterator[str]:
-    """Who tells the columns, where it is not Spark or the blueprint."""
+    """The origin of the columns, where it is not Spark or the blueprint."""
     if change["kind"] in ("removed", "text"):
         return
     origin = ORIGINS.get(change["schema_from"])
@@ -88,7 +88,7 @@ def _columns(change: ComponentChange) -> str:
     columns = change["columns"]
     parts = [f"-{name}" for name in columns["removed"]]
     parts += [f"+{name}" for name in columns["added"]]
-    parts += [f"{one['name']}: {one['before']} -> {one['after']}" for one in columns["retyped"]]
+    parts += [f"{column['name']}: {column['before']} -> {column['after']}" for column in columns["retyped"]]
     return ", ".join(parts)
 
 
@@ -106,9 +106,9 @@ def in_words(cost: PlanCost) -> str:
     if spread is None:
         return ("unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute") + free
     span = f"{_duration(spread['low'])} to {_duration(spread['high'])}"
-    told = f"about {_duration(spread['median'])} of drivers ({span}), {cost['rows']:,} rows, {_size(cost['bytes'])}"
+    spent = f"about {_duration(spread['median'])} of drivers ({span}), {cost['rows']:,} rows, {_size(cost['bytes'])}"
     unknown = f"; unknown for {', '.join(cost['unknown'])}" if cost["unknown"] else ""
-    return told + unknown + free
+    return spent + unknown + free
 
 
 def _duration(seconds: float) -> str:
@@ -147,22 +147,26 @@ def comment(value: PlanAnswer) -> str:
 
 
 def _headline(value: PlanAnswer) -> str:
-    found, broken = value.get("changes") or [], value.get("breaks") or []
-    verdict = _verdict(found, broken)
+    components, broken = value.get("changes") or [], value.get("breaks") or []
+    verdict = _verdict(components, broken)
     work = _work_in_words(value)
     return f"### Headgate: {verdict}; {work}\n"
 
 
-def _verdict(found: list[ComponentChange], broken: list[PlanBreak]) -> str:
+def _verdict(components: list[ComponentChange], broken: list[PlanBreak]) -> str:
     if broken:
         return f"❌ breaks {counted(len({b['component'] for b in broken}), 'component')}"
-    if not found:
+    if not components:
         return "no component is edited"
-    impacts = {change["impact"] for change in found}
-    edited = counted(sum(change["kind"] != "columns" for change in found), "edit")
-    for impact, told in (("breaking", "⚠️ breaking"), ("unknown", "❔ columns not all known"), ("widening", "widening")):
+    impacts = {change["impact"] for change in components}
+    edited = counted(sum(change["kind"] != "columns" for change in components), "edit")
+    for impact, verdict in (
+        ("breaking", "⚠️ breaking"),
+        ("unknown", "❔ columns not all known"),
+        ("widening", "widening"),
+    ):
         if impact in impacts:
-            return f"{edited}, {told}"
+            return f"{edited}, {verdict}"
     return f"✅ {edited}, columns stay as they are"
 
 
@@ -179,26 +183,26 @@ def _work_in_words(value: PlanAnswer) -> str:
 def _broken(broken: list[PlanBreak]) -> list[str]:
     if not broken:
         return []
-    lines = [f"- `{_place(one)}` {escaped(one['message'])}{_hint(one)}" for one in broken]
+    lines = [f"- `{_place(problem)}` {escaped(problem['message'])}{_hint(problem)}" for problem in broken]
     return ["**Breaks**\n", *lines, ""]
 
 
-def _place(one: PlanBreak) -> str:
-    return f"{one['file']}:{one['line']}:{one['column']}"
+def _place(problem: PlanBreak) -> str:
+    return f"{problem['file']}:{problem['line']}:{problem['column']}"
 
 
-def _hint(one: PlanBreak) -> str:
-    return f" — {escaped(one['hint'])}" if one["hint"] else ""
+def _hint(problem: PlanBreak) -> str:
+    return f" — {escaped(problem['hint'])}" if problem["hint"] else ""
 
 
-def _change_table(found: list[ComponentChange]) -> list[str]:
-    if not found:
+def _change_table(components: list[ComponentChange]) -> list[str]:
+    if not components:
         return []
     rows = ["| component | change | impact | columns | what differs |", "| --- | --- | --- | --- | --- |"]
-    for change in found:
+    for change in components:
         impact = f"**{change['impact']}**" if change["impact"] == "breaking" else change["impact"]
-        name, kind, _, columns, told = _row(change)
-        rows.append(f"| `{name}` | {kind} | {impact} | {escaped(columns)} | {escaped(told)} |")
+        name, kind, _, columns, reasons = _row(change)
+        rows.append(f"| `{name}` | {kind} | {impact} | {escaped(columns)} | {escaped(reasons)} |")
     return [*rows, ""]
 
 
@@ -231,17 +235,17 @@ def _time(item: PlanItem) -> str:
 
 def _sources(value: PlanAnswer) -> list[str]:
     """What came at sources, and when each of them was looked at."""
-    told = [escaped(line) for line in source_views.each(value["sources"])]
-    if not told:
+    lines = [escaped(line) for line in source_views.each(value["sources"])]
+    if not lines:
         return []
-    more = [f"- ... {len(told) - SOURCES_SHOWN} more"] if len(told) > SOURCES_SHOWN else []
-    return ["**Sources**\n", *(f"- {line}" for line in told[:SOURCES_SHOWN]), *more, ""]
+    unshown = [f"- ... {len(lines) - SOURCES_SHOWN} more"] if len(lines) > SOURCES_SHOWN else []
+    return ["**Sources**\n", *(f"- {line}" for line in lines[:SOURCES_SHOWN]), *unshown, ""]
 
 
-def _differences(found: list[ComponentChange]) -> list[str]:
+def _differences(components: list[ComponentChange]) -> list[str]:
     parts: list[str] = []
     left = LONGEST_DIFFS
-    for change in found:
+    for change in components:
         text = change["text_diff"]
         if not text:
             continue
@@ -249,9 +253,9 @@ def _differences(found: list[ComponentChange]) -> list[str]:
         if not shown:
             return [*parts, "More texts differ than fit into a comment.\n"]
         left -= len(shown)
-        more = "" if shown == text else "\n(cut here)"
+        cut = "" if shown == text else "\n(cut here)"
         mark = fence(shown)
-        parts += folded(f"Text of {change['component']}", [f"{mark}diff", shown + more, mark])
+        parts += folded(f"Text of {change['component']}", [f"{mark}diff", shown + cut, mark])
     return parts
 
 

@@ -48,24 +48,24 @@ def profile(
 
 def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
     heads = ("column", "type", "NULL", "distinct", "least", "greatest", "histogram")
-    rows = tuple(_row(one) for one in value["columns"])
+    rows = tuple(_row(column) for column in value["columns"])
     parts: list[Table | Lines] = [Table("", heads, rows)]
     if is_one:
-        parts += [part for one in value["columns"] if "values" in one for part in _details(one["values"])]
+        parts += [part for column in value["columns"] if "values" in column for part in _details(column["values"])]
     return [*parts, Lines(tuple(_notes(value)))]
 
 
-def _row(one: ColumnProfile) -> tuple[str, ...]:
-    kind = str(one["type"]["type"]) if isinstance(one["type"], dict) else str(one["type"])
-    nulls = "?" if one["null_share"] is None else f"{_about(one['nulls_basis'])}{one['null_share']:.1%}"
-    distinct = "?" if one["distinct"] is None else f"{_about(one['distinct_basis'])}{one['distinct']}"
-    if "values" not in one:
-        return one["name"], kind, nulls, distinct, "", "", ""
-    values = one["values"]
+def _row(column: ColumnProfile) -> tuple[str, ...]:
+    kind = str(column["type"]["type"]) if isinstance(column["type"], dict) else str(column["type"])
+    nulls = "?" if column["null_share"] is None else f"{_about(column['nulls_basis'])}{column['null_share']:.1%}"
+    distinct = "?" if column["distinct"] is None else f"{_about(column['distinct_basis'])}{column['distinct']}"
+    if "values" not in column:
+        return column["name"], kind, nulls, distinct, "", "", ""
+    values = column["values"]
     about = _about(values["bounds"])
     ends = [_cut(f"{about}{end}") if end is not None else "" for end in (values["min"], values["max"])]
     drawn = bars(values["histogram"]["counts"]) if values["histogram"] else ""
-    return one["name"], kind, nulls, distinct, *ends, drawn
+    return column["name"], kind, nulls, distinct, *ends, drawn
 
 
 def _about(basis: str) -> str:
@@ -90,9 +90,11 @@ def _details(values: ColumnValues) -> list[Table | Lines]:
     if values["nan"]:
         lines.append(f"NaN {values['nan']:.1%}")
     if values["lengths"]:
-        found = values["lengths"]
-        lines.append(f"lengths from {found['min']} to {found['max']}, {found['mean']:.1f} on average")
-    top = tuple((_cut(str(one["value"])), f"{one['share']:.1%}", one["rows"]) for one in values["top"])
+        lengths = values["lengths"]
+        lines.append(f"lengths from {lengths['min']} to {lengths['max']}, {lengths['mean']:.1f} on average")
+    top = tuple(
+        (_cut(str(frequent["value"])), f"{frequent['share']:.1%}", frequent["rows"]) for frequent in values["top"]
+    )
     parts: list[Table | Lines] = [Lines(tuple(lines))] if lines else []
     return [*parts, Table("frequent values", ("value", "share", "rows"), top)] if top else parts
 
@@ -120,33 +122,33 @@ def _notes(value: ProfileAnswer) -> list[str]:
 
 
 def _history(value: ProfileHistoryAnswer) -> View:
-    rows = tuple(_line(one) for one in value["columns"])
+    rows = tuple(_line(column) for column in value["columns"])
     moves = tuple(
-        f"{one['name']}: generation {point['generation']}: {', '.join(point['moved'])}"
-        for one in value["columns"]
-        for point in one["points"]
+        f"{column['name']}: generation {point['generation']}: {', '.join(point['moved'])}"
+        for column in value["columns"]
+        for point in column["points"]
         if point["moved"]
     )
-    more = ("some partitions were not looked at yet: ask again",) if value["is_partial"] else ()
+    notes = ("some partitions were not looked at yet: ask again",) if value["is_partial"] else ()
     table = Table("", ("column", "generations", "NULL", "mean", "moved"), rows)
-    return [table, Lines((*moves, *more) or ("no column moved",))]
+    return [table, Lines((*moves, *notes) or ("no column moved",))]
 
 
-def _line(one: ColumnHistory) -> tuple[str, ...]:
-    points = one["points"]
+def _line(column: ColumnHistory) -> tuple[str, ...]:
+    points = column["points"]
     span = f"{points[0]['generation']} to {points[-1]['generation']}" if points else ""
     moved = ", ".join(str(point["generation"]) for point in points if point["moved"])
     nulls = sparkline([point["null_share"] for point in points], low=0.0, high=1.0)
-    return one["name"], span, nulls, sparkline([point["mean"] for point in points]), moved
+    return column["name"], span, nulls, sparkline([point["mean"] for point in points]), moved
 
 
 def sparkline(numbers: list[float | None], low: float | None = None, high: float | None = None) -> str:
-    known = [one for one in numbers if one is not None]
-    if not known:
+    numbers_there = [number for number in numbers if number is not None]
+    if not numbers_there:
         return ""
-    least, most = min(known) if low is None else low, max(known) if high is None else high
+    least, most = min(numbers_there) if low is None else low, max(numbers_there) if high is None else high
     width = (most - least) or 1.0
-    return "".join(" " if one is None else BARS[min(7, int((one - least) / width * 8))] for one in numbers)
+    return "".join(" " if number is None else BARS[min(7, int((number - least) / width * 8))] for number in numbers)
 
 
 COMMANDS: Commands = {"profile": profile}

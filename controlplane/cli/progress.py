@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Pass(Protocol):
-    """What the loop tells after each pass."""
+    """The progress that the loop reports after each pass."""
 
     @property
     def under_way(self) -> int: ...
@@ -49,17 +49,17 @@ class Progress:
         if self._bars is not None:
             self._bars.stop()
 
-    def show(self, found: Pass) -> None:
+    def show(self, state: Pass) -> None:
         """The bar appears with the first task, so that a run with nothing to do stays silent."""
         if not is_fancy(self._out):
-            self._write_notice(found.spark_starting_s)
+            self._write_notice(state.spark_starting_s)
             return
-        if self._bars is None and not found.under_way:
+        if self._bars is None and not state.under_way:
             return
-        counts = Counter(found.states.values())
+        counts = Counter(state.states.values())
         done, total = counts["up_to_date"] + counts["paused"] + counts["held"], sum(counts.values())
         bars, task = self._started()
-        bars.update(task, completed=done, total=total, text=_text(found))
+        bars.update(task, completed=done, total=total, text=_text(state))
 
     def _write_notice(self, starting_s: float | None) -> None:
         if sentence := self._notices.sentence(starting_s):
@@ -80,9 +80,9 @@ class Progress:
         return self._bars, self._task
 
 
-def _text(found: Pass) -> str:
-    if found.spark_starting_s is not None and found.spark_starting_s >= NOTICE_S:
-        return f"{STARTING}, {found.spark_starting_s:.0f} s"
-    if found.under_way:
-        return f"{found.under_way} tasks under way"
-    return "publishing" if found.publishing else ""
+def _text(state: Pass) -> str:
+    if state.spark_starting_s is not None and state.spark_starting_s >= NOTICE_S:
+        return f"{STARTING}, {state.spark_starting_s:.0f} s"
+    if state.under_way:
+        return f"{state.under_way} tasks under way"
+    return "publishing" if state.publishing else ""

@@ -1,7 +1,4 @@
-"""Commands for who writes blueprints: a new project, and what an editor needs.
-
-Does not belong here: what is wrong with a blueprint (`look.validate`).
-"""
+"""Commands for who writes blueprints: a new project, and what an editor needs."""
 
 from __future__ import annotations
 

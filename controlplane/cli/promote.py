@@ -70,35 +70,40 @@ def _is_wrong(value: PromotionAnswer) -> bool:
 
 
 def _view(value: PromotionAnswer) -> View:
-    rows = tuple((name, one["mode"], one["reason"]) for name, one in value["inputs"].items())
-    told: list[Lines | Table] = [Lines(tuple(value["text"].splitlines())), Table("", ("input", "mode", "reason"), rows)]
+    rows = tuple((name, source["mode"], source["reason"]) for name, source in value["inputs"].items())
+    parts: list[Lines | Table] = [
+        Lines(tuple(value["text"].splitlines())),
+        Table("", ("input", "mode", "reason"), rows),
+    ]
     if (analysis := value["analysis"]) is not None:
-        told += _analysis(analysis)
+        parts += _analysis(analysis)
     if (comparison := value["comparison"]) is not None:
-        told += _comparison(comparison)
-    return told
+        parts += _comparison(comparison)
+    return parts
 
 
-def _analysis(found: PromotionAnalysis) -> View:
-    columns = tuple((one["name"], one["type"]) for one in found["columns"] or ())
+def _analysis(analysis: PromotionAnalysis) -> View:
+    columns = tuple((problem["name"], problem["type"]) for problem in analysis["columns"] or ())
     words = (
-        [f"columns as {found['schema_from']} tells them: {found['schema_unknown']}"] if found["schema_unknown"] else []
+        [f"columns as {analysis['schema_from']} tells them: {analysis['schema_unknown']}"]
+        if analysis["schema_unknown"]
+        else []
     )
-    breaks = [{**one, "file": shown_file(one["file"], {})} for one in found["breaks"]]
+    breaks = [{**problem, "file": shown_file(problem["file"], {})} for problem in analysis["breaks"]]
     return [Lines((*words, *problem_lines(breaks))), Table("", ("column", "type"), columns)]
 
 
-def _comparison(found: PromotionComparison) -> View:
-    engine = found["engine"]
-    if found["equal"] is None:
-        return [Lines((f"rows were not compared: {found['reason']}",))]
-    if found["equal"]:
-        return [Lines((f"the same {found['query_rows']} rows by {engine} and by Spark",))]
+def _comparison(comparison: PromotionComparison) -> View:
+    engine = comparison["engine"]
+    if comparison["equal"] is None:
+        return [Lines((f"rows were not compared: {comparison['reason']}",))]
+    if comparison["equal"]:
+        return [Lines((f"the same {comparison['query_rows']} rows by {engine} and by Spark",))]
     words = [
-        f"{engine} has {found['query_rows']} rows, Spark {found['transform_rows']};",
-        f"{found['only_in_query']} of {engine} only, {found['only_in_transform']} of Spark only",
+        f"{engine} has {comparison['query_rows']} rows, Spark {comparison['transform_rows']};",
+        f"{comparison['only_in_query']} of {engine} only, {comparison['only_in_transform']} of Spark only",
     ]
-    samples = [*_sample(engine, found["samples_of_query"]), *_sample("spark", found["samples_of_transform"])]
+    samples = [*_sample(engine, comparison["samples_of_query"]), *_sample("spark", comparison["samples_of_transform"])]
     return [Lines((" ".join(words), *samples))]
 
 

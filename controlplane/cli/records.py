@@ -1,7 +1,4 @@
-"""Commands that write rows: records of one generation, and changes between two.
-
-Does not belong here: a few rows for people (`look.preview`).
-"""
+"""Commands that write rows: records of one generation, and changes between two."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class ChangeFormat(StrEnum):
 
 
 class Compression(StrEnum):
-    """Of Arrow and Parquet, within."""
+    """Compression inside Arrow and Parquet."""
 
     none = "none"
     gzip = "gzip"
@@ -136,12 +133,12 @@ def changes(
             columns=names_of(columns or ()),
             where=where,
             compression=None if compression is None else compression.value,
-        ) as told,
+        ) as stream,
     ):
         with _target(output_file) as out:
-            for part in told.parts:
+            for part in stream.parts:
                 out.write(part)
-        sys.stderr.write(f"up to generation {told.until}; go on with --since {told.until}\n")
+        sys.stderr.write(f"up to generation {stream.until}; go on with --since {stream.until}\n")
 
 
 @contextmanager

@@ -73,10 +73,10 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
         return ttl_s
     from controlplane.core.blueprint.kinds import seconds
 
-    found = seconds(expires)
-    if found is None or ttl_s is not None:
+    duration_s = seconds(expires)
+    if duration_s is None or ttl_s is not None:
         raise typer.BadParameter("write 90s, 30m, 12h or 30d, and not beside --ttl-s", param_hint="--expires")
-    return found
+    return duration_s
 
 
 @command

@@ -1,4 +1,4 @@
-"""Commands about roles of a namespace's own. Does not belong here: who has them (`rights`, `trust`)."""
+"""Commands about roles of a namespace's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Allows(StrEnum):
-    """What a role may allow (docs/rights.md)."""
+    """Permissions of a role (docs/rights.md)."""
 
     view = "view"
     data = "data"
@@ -42,7 +42,7 @@ def create_role(
     branch: Branches = [],  # noqa: B006  # read only
 ) -> Request:
     """Make a role, for --role of tokens and rules of trust."""
-    allowed = [one.value for one in permission]
+    allowed = [each.value for each in permission]
     return ask(
         lambda client: client.create_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
         lambda value: _all([value]),
@@ -58,7 +58,7 @@ def change_role(
     branch: Branches = [],  # noqa: B006  # read only
 ) -> Request:
     """Say anew all that a role allows; it counts at once for all who have it."""
-    allowed = [one.value for one in permission]
+    allowed = [each.value for each in permission]
     return ask(
         lambda client: client.change_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
         lambda value: _all([value]),

@@ -64,8 +64,8 @@ def _planned(value: ApplyAnswer) -> View:
 def _rolled_back(value: RollbackAnswer) -> View:
     columns = ("dataset", "back to generation", "of", "was at", "is now", "rows")
     rows = tuple(
-        (one["dataset"], one["back_to"], one["at"], one["before"], one["generation"], one["rows"])
-        for one in value["held"]
+        (held["dataset"], held["back_to"], held["at"], held["before"], held["generation"], held["rows"])
+        for held in value["held"]
     )
     return [Table("", columns, rows), Lines(tuple(_further(value)))]
 

@@ -1,7 +1,4 @@
-"""A run through a service: hand it the blueprints, wait while it works, and tell what was done in the words of `run`.
-
-Does not belong here: a run in this process (`once`), and which of the two it is (`door`).
-"""
+"""A run through a service: hand it the blueprints, wait while it works, and answer as `run` does."""
 
 from __future__ import annotations
 
@@ -60,15 +57,15 @@ class Waiting:
         pause_s = FIRST_PAUSE_S
         with _going_on(self._service):
             while True:
-                found = self._look(flows, since)
-                if found["settled"]:
-                    return found
-                self._on_progress(_moving(found))
+                progress = self._look(flows, since)
+                if progress["settled"]:
+                    return progress
+                self._on_progress(_moving(progress))
                 self._pause(pause_s)
                 pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
 
     def _look(self, flows: Sequence[str], since: int) -> RunProgress:
-        """Asked again for a while where nobody answers."""
+        """The progress. Repeats the request for a while where the service does not answer."""
         import httpx2
 
         for pause_s in LOST_PAUSES_S:
@@ -82,17 +79,17 @@ class Waiting:
             raise ended(self._service) from error
 
 
-def make(service: Service, client: Headgate, wish: once.RunRequest, waiting: Waiting, *, since: float) -> RunAnswer:
+def make(service: Service, client: Headgate, request: once.RunRequest, waiting: Waiting, *, since: float) -> RunAnswer:
     """The JSON of `run`, of what the service did. `since` is the monotonic time from which `wall_s` counts."""
-    documents = sources.as_documents(wish.texts)
-    begun = client.begin_run(documents, branch=wish.branch, accept_deletes=wish.accept_deletes)
+    documents = sources.as_documents(request.texts)
+    begun = client.begin_run(documents, branch=request.branch, accept_deletes=request.accept_deletes)
     flows = list(begun["revisions"])
-    found = waiting.settled(flows, begun["since"])
+    progress = waiting.settled(flows, begun["since"])
     with _going_on(service):
-        retried = _retried(client, wish.branch, begun)
+        retried = _retried(client, request.branch, begun)
     if retried:
-        found = waiting.settled(flows, begun["since"])
-    return once.answer(found, spark_started=found["spark_started"], since=since)
+        progress = waiting.settled(flows, begun["since"])
+    return once.answer(progress, spark_started=progress["spark_started"], since=since)
 
 
 def _retried(client: Headgate, branch: str, begun: RunBegun) -> int:
@@ -121,6 +118,6 @@ def _going_on(service: Service) -> Iterator[None]:
         raise once.Interrupted(f"{service.words} goes on with it: {hint}") from None
 
 
-def _moving(found: RunProgress) -> Moving:
-    states = {thing["name"]: thing["state"] for thing in (*found["datasets"], *found["targets"])}
-    return Moving(found["under_way"], states, spark_starting_s=found.get("spark_starting_s"))
+def _moving(progress: RunProgress) -> Moving:
+    states = {thing["name"]: thing["state"] for thing in (*progress["datasets"], *progress["targets"])}
+    return Moving(progress["under_way"], states, spark_starting_s=progress.get("spark_starting_s"))

@@ -1,7 +1,4 @@
-"""What commands are given: how to start a control plane in this process, and how to reach one.
-
-Does not belong here: what is asked of it, and how answers are shown.
-"""
+"""The session of a command: how to start a control plane in this process, and how to reach one."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class NoToken(HeadgateError):
 
 
 class NoService(HeadgateError):
-    """Nobody computes, and what is asked for is to wait until that is done."""
+    """The command waits for work, and no service runs to do it."""
 
     code = "no-service"
 
@@ -49,7 +46,7 @@ class Running(Protocol):
     url: str
     token: str
     stopping: threading.Event
-    failure: Exception | None  # why it ends, if nobody asked it to
+    failure: Exception | None  # why it ends, unless it was asked to
 
     @property
     def store(self) -> Store: ...
@@ -68,7 +65,7 @@ class Running(Protocol):
 
 
 class CliRuntime(Protocol):
-    """What the command line is given by who may import everything."""
+    """The parts of the command line that import everything; handed in by `controlplane.__main__`."""
 
     def start(
         self, settings: settings.Settings, role: Role, host: str = ..., port: int = ...
@@ -93,11 +90,11 @@ class Session:
     `names` maps the absolute names of blueprints to what the user typed.
     """
 
-    means: CliRuntime
+    runtime: CliRuntime
     output: Output = "table"
     names: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)  # near enough to the start of the process
-    service: Service | None = None  # told by `connect`; None: an API of our own, which computes nothing
+    service: Service | None = None  # set by `connect`; None: an API of our own, which computes nothing
 
     def load(self, files: Sequence[Path]) -> tuple[BlueprintText, ...]:
         """Read blueprints, and remember their names for messages."""
@@ -111,15 +108,16 @@ class Session:
     @contextmanager
     def connect(self, home: Path | None, role: Role = "look", wait_s: float = 0.0) -> Iterator[Headgate]:
         """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home; with a
-        worker where the role is `list`. `wait_s`: how long another process may hold the home and serve nobody."""
+        worker where the role is `list`. `wait_s`: how long to wait for a home that another process holds, and that has
+        no service."""
         from controlplane.client import Headgate
 
-        found = settings.read(home)
+        chosen = settings.read(home)
         deadline = time.monotonic() + wait_s
         with ExitStack() as ends:
-            while (service := service_of(found)) is None:
+            while (service := service_of(chosen)) is None:
                 try:
-                    own = ends.enter_context(self.means.start(found, role))
+                    own = ends.enter_context(self.runtime.start(chosen, role))
                 except HomeLocked:
                     if time.monotonic() >= deadline:
                         raise
@@ -129,7 +127,7 @@ class Session:
                     yield ends.enter_context(Headgate(own.url, own.token))
                     return
             self.service = service
-            yield ends.enter_context(service.open(found))
+            yield ends.enter_context(service.open(chosen))
 
     @contextmanager
     def read(self, home: Path | None) -> Iterator[Headgate | StoppedHome]:
@@ -141,14 +139,14 @@ class Session:
             return
         from controlplane.cli.stopped_home import StoppedHome
 
-        with self.means.read(chosen) as context:
+        with self.runtime.read(chosen) as context:
             yield StoppedHome(context)
 
     @contextmanager
     def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:
         """The client of `connect`, or None where there is neither a service nor a home. No home is made."""
-        found = settings.read(home)
-        if service_of(found) is None and not Home(found.home).is_there():
+        chosen = settings.read(home)
+        if service_of(chosen) is None and not Home(chosen.home).is_there():
             yield None
             return
         with self.connect(home) as client:
@@ -168,11 +166,11 @@ class Session:
             yield client, timeout_s
 
     def _has_workers(self, home: Path | None) -> bool:
-        found = settings.read(home)
-        return found.pool == "local" or service_of(found) is not None
+        chosen = settings.read(home)
+        return chosen.pool == "local" or service_of(chosen) is not None
 
     def require_service(self) -> Service:
-        """The service that is used. Raises NoService where nobody would do what is to be waited for."""
+        """The service that is used. Raises NoService."""
         hint = "`headgate run` makes blueprints so and ends, `headgate serve` is a service"
         if self.service is None:
             raise NoService(f"no service runs on this home, so nobody does what is to be waited for; {hint}")
@@ -206,11 +204,11 @@ class Service:
         return f"the {kind} that holds {self.held} (process {self.pid}, {self.url})"
 
     @contextmanager
-    def open(self, found: settings.Settings) -> Iterator[Headgate]:
-        """Raises NoToken; but an error of httpx2 first where nobody answers."""
+    def open(self, chosen: settings.Settings) -> Iterator[Headgate]:
+        """Raises NoToken; an error of httpx2 where the service does not answer."""
         from controlplane.client import Headgate
 
-        token = found.token or self._of_job(found) or Home(found.home).token()
+        token = chosen.token or self._of_job(chosen) or Home(chosen.home).token()
         if token is None:
             with Headgate(self.url, "none") as client:
                 client.require_alive()
@@ -218,27 +216,27 @@ class Service:
         with Headgate(self.url, token) as client:
             yield client
 
-    def _of_job(self, found: settings.Settings) -> str | None:
+    def _of_job(self, chosen: settings.Settings) -> str | None:
         """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom to show it. Raises
         NoToken; but where the home has a token, that is left to it."""
-        if found.url is None or found.job is None:
+        if chosen.url is None or chosen.job is None:
             return None
         from controlplane.cli import job_identity
 
         try:
-            return job_identity.token(self.url, found.job)
+            return job_identity.token(self.url, chosen.job)
         except NoToken:
-            if Home(found.home).token() is None:
+            if Home(chosen.home).token() is None:
                 raise
             return None
 
 
-def service_of(found: settings.Settings) -> Service | None:
-    """The service of HEADGATE_URL, else the process that holds the home, if it has said where it listens."""
-    if found.url is not None:
-        return Service(found.url)
-    home = Home(found.home)
+def service_of(chosen: settings.Settings) -> Service | None:
+    """The service of HEADGATE_URL, else the process that holds the home, if it has announced its address."""
+    if chosen.url is not None:
+        return Service(chosen.url)
+    home = Home(chosen.home)
     holder = home.holder() if home.is_held() else None
     if holder is None or not holder["url"]:
         return None
-    return Service(holder["url"], found.home, holder["pid"], has_loop=holder["role"] != "run")
+    return Service(holder["url"], chosen.home, holder["pid"], has_loop=holder["role"] != "run")

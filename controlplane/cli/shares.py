@@ -81,7 +81,7 @@ def create_recipient(
     with session.connect(home) as client:
         if session.service is None:
             raise NoService("no service runs on this home, so nobody would answer; start `headgate serve`")
-        value = client.create_recipient(name, [one for text in shares for one in text.split(",")], ttl_s=ttl_s)
+        value = client.create_recipient(name, [share for text in shares for share in text.split(",")], ttl_s=ttl_s)
     show(value, [Lines(tuple(json.dumps(value["profile"], indent=2).splitlines()))], session.output)
     typer.echo(_made(value), err=True)
 

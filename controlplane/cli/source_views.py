@@ -1,4 +1,4 @@
-"""What has changed at sources, and when they were looked at, as lines for people. Pure."""
+"""Changes at sources, and the times of their listings, as lines for people. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lines(sources: Sequence[SourceChange]) -> list[str]:
-    """What changed, what could not be looked at, and as of when all of it is told."""
+    """Changes of each source, failed listings, and the time of the oldest listing."""
     changed = [line for source in sources for line in _changes(source)]
     problems = [f"{source['dataset']}: {source['problem']}" for source in sources if source["problem"]]
     silent = {source["dataset"] for source in sources if source["problem"]}
@@ -25,31 +25,31 @@ def each(sources: Sequence[SourceChange]) -> Iterator[str]:
     for source in sources:
         counted = zip(_counts(source), ("added", "changed", "removed"), strict=True)
         parts = [", ".join(f"{count:,} {what}" for count, what in counted if count), source["problem"] or ""]
-        told = "; ".join(part for part in parts if part)
-        if told:
+        notes = "; ".join(part for part in parts if part)
+        if notes:
             looked = f"looked at {_second(source['as_of'])}" if source["as_of"] else "never looked at"
-            yield f"{source['dataset']}: {told}; {looked}"
+            yield f"{source['dataset']}: {notes}; {looked}"
 
 
 def refreshed(value: RefreshAnswer) -> View:
-    """What was found; where nobody waited for it, what was asked for."""
+    """The changes; without waiting, the listings that were requested."""
     forced = [f"{dataset} is computed again" for dataset in value["forced"]]
     forced += [f"the columns of {dataset} are inferred again" for dataset in value.get("schemas", ())]
     if "changes" not in value:
         return [Lines((f"listings asked for: {value['listings']} ({', '.join(value['sources'])})", *forced))]
-    told = lines(value["changes"])
+    changed = lines(value["changes"])
     is_same = not any(any(_counts(source)) for source in value["changes"])
-    return [Lines((*(["nothing changed since the last listing"] if is_same else []), *told, *forced))]
+    return [Lines((*(["nothing changed since the last listing"] if is_same else []), *changed, *forced))]
 
 
 def _changes(source: SourceChange) -> Iterator[str]:
     """`flow.c: 1.csv changed`, a line for each of the first; the rest is counted."""
-    for found in source["objects"]:
-        yield f"{source['dataset']}: {found['name']} {found['change']}"
+    for change in source["objects"]:
+        yield f"{source['dataset']}: {change['name']} {change['change']}"
     added, changed, removed = _counts(source)
-    more = added + changed + removed - len(source["objects"])
-    if more > 0:
-        yield f"{source['dataset']}: ... {more:,} more ({added:,} added, {changed:,} changed, {removed:,} removed)"
+    unshown = added + changed + removed - len(source["objects"])
+    if unshown > 0:
+        yield f"{source['dataset']}: ... {unshown:,} more ({added:,} added, {changed:,} changed, {removed:,} removed)"
 
 
 def _counts(source: SourceChange) -> tuple[int, int, int]:
@@ -58,10 +58,10 @@ def _counts(source: SourceChange) -> tuple[int, int, int]:
 
 
 def times(as_of: Mapping[str, str | None], silent: Collection[str] = ()) -> Iterator[str]:
-    """When sources were looked at, by dataset: one line for all. `silent`: what is told of in another line."""
-    seen = [at for at in as_of.values() if at]
-    if seen:
-        first, last = _second(min(seen)), _second(max(seen))
+    """The times of listings, one line for all sources. `silent`: datasets that have a line of their own."""
+    listed_at = [at for at in as_of.values() if at]
+    if listed_at:
+        first, last = _second(min(listed_at)), _second(max(listed_at))
         yield f"sources as of {first}" if first == last else f"sources as of {first} to {last}"
     never = [dataset for dataset, at in as_of.items() if not at and dataset not in silent]
     if never:

@@ -1,7 +1,4 @@
-"""Blueprints from files: read, with the texts that they name, and given absolute names, as the API wants them.
-
-Does not belong here: what blueprints mean.
-"""
+"""Blueprints from files: read, with the texts that they name, and given absolute names, as the API wants them."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class BlueprintText:
 
     @property
     def sent_name(self) -> str:
-        """The absolute name that tells a service what relative paths are relative to."""
+        """The absolute name for a service: relative paths are relative to its folder."""
         return sent_name(self.path, self.base)
 
 
@@ -77,17 +74,17 @@ def of_bytes(path: Path, data: bytes, base: str | None = None) -> BlueprintText:
     return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))), base)
 
 
-def _is_text(one: BlueprintText) -> bool:
+def _is_text(blueprint: BlueprintText) -> bool:
     """Whether all its bytes are UTF-8: others stand in the text as surrogates, of which the reader knows."""
     try:
-        one.text.encode()
+        blueprint.text.encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
 def validate(texts: Iterable[BlueprintText]) -> Checked:
-    """What can be found without a server."""
+    """The problems and notices that need no server."""
     from controlplane.operations.desired import blueprints
 
     return blueprints.validate(as_sources(texts))

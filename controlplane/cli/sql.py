@@ -1,7 +1,4 @@
-"""The shell for queries: lines until a semicolon are a query; history and completion by Python's readline.
-
-Does not belong here: what a query answers (`query`).
-"""
+"""The shell for queries: lines until a semicolon are a query; history and completion by Python's readline."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def sql(
 
 
 def _lines(shell: Shell) -> Iterator[str]:
-    """From a terminal with a prompt; Ctrl-C forgets what was begun, Ctrl-D ends."""
+    """Lines from a terminal, with a prompt. Ctrl-C discards an unfinished query, Ctrl-D ends."""
     while True:
         try:
             yield input(shell.prompt if sys.stdin.isatty() else "")
@@ -69,7 +66,7 @@ def _lines(shell: Shell) -> Iterator[str]:
 
 @dataclass
 class Shell:
-    """What was typed of a query so far, and what holds for the next ones."""
+    """The lines of an unfinished query, and the settings of the next queries."""
 
     client: Headgate
     branch: str
@@ -98,7 +95,7 @@ class Shell:
     def take(self, line: str) -> None:
         """One line: a command, or a part of a query."""
         if not self._begun and line.startswith("\\"):
-            self._told(lambda: self._command(*line[1:].split(maxsplit=1)))
+            self._reporting_errors(lambda: self._command(*line[1:].split(maxsplit=1)))
             return
         if line.strip() or self._begun:
             self._begun.append(line)
@@ -108,7 +105,7 @@ class Shell:
             self._ask(text)
 
     def _ask(self, text: str) -> None:
-        self._told(lambda: self._show(text))
+        self._reporting_errors(lambda: self._show(text))
 
     def _show(self, text: str) -> None:
         value = self.client.query(
@@ -116,7 +113,7 @@ class Shell:
         )
         show(value, query.rows_view(value), "table")
 
-    def _told(self, work: Callable[[], None]) -> None:
+    def _reporting_errors(self, work: Callable[[], None]) -> None:
         """An error ends a query, and not the shell; Ctrl-C cancels the query, as its connection ends."""
         from controlplane.client import ApiError
 
@@ -155,7 +152,7 @@ class Shell:
 
     def tables(self) -> list[str]:
         flows = self.client.status(branch=self.branch)["dataflows"]
-        return [one["name"] for flow in flows for one in flow["datasets"]]
+        return [dataset["name"] for flow in flows for dataset in flow["datasets"]]
 
     def columns(self, table: str) -> list[str]:
         if table not in self._columns:
@@ -177,15 +174,15 @@ class Completer:
         return self._found[number] if number < len(self._found) else None
 
     def candidates(self, begun: str) -> list[str]:
-        """None where the service does not answer: completion says nothing of errors."""
+        """Empty where the service does not answer: completion reports no errors."""
         from controlplane.client import ApiError
 
         with suppress(ApiError, OSError):
             tables = self._shell.tables()
             text = "\n".join([*self._shell._begun, self._line()]).lower()
             columns = [name for table in tables if table in text for name in self._shell.columns(table)]
-            known = [*tables, *dict.fromkeys(columns), *WORDS.split()]
-            return [name for name in known if name.lower().startswith(begun.lower())]
+            words = [*tables, *dict.fromkeys(columns), *WORDS.split()]
+            return [name for name in words if name.lower().startswith(begun.lower())]
         return []
 
 

@@ -1,4 +1,4 @@
-"""Lines below the datasets of a `status`: what is worth knowing of one beside its state."""
+"""Lines below the datasets of a `status`: wider columns, broken contracts, overdue datasets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Commands about states of the past: the partitions of a generation, and which generations go together.
-
-Does not belong here: reading rows (`look`), and how addresses are written (`core.model.addresses`).
-"""
+"""Commands about states of the past: the partitions of a generation, and which generations go together."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Ho
 
 
 class Work(StrEnum):
-    """What is to be done about a partition."""
+    """Work on a partition."""
 
     to_do = "to_do"
     failed = "failed"
@@ -70,29 +67,29 @@ def generations(
 
 
 def _partitions(value: PartitionsAnswer) -> View:
-    told = [item.get("change") or item.get("work") for item in value["items"]]
+    words = [item.get("change") or item.get("work") for item in value["items"]]
     columns = ["partition", "rows", "bytes"]
     rows = [(partition_name(i["partition"]), i["rows"], i["bytes"]) for i in value["items"]]
-    if any(told):
+    if any(words):
         columns.append("what")
-    shown = tuple((*row, word) if any(told) else row for row, word in zip(rows, told, strict=True))
-    more = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
-    return [Table(f"generation {value['generation']}", tuple(columns), shown), *more]
+    shown = tuple((*row, word) if any(words) else row for row, word in zip(rows, words, strict=True))
+    next_page = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
+    return [Table(f"generation {value['generation']}", tuple(columns), shown), *next_page]
 
 
 def _generations(value: GenerationsAnswer) -> View:
     rows = tuple(_generation(item) for item in value["items"])
-    told = "all are made of the same sources"
+    summary = "all are made of the same sources"
     if not value["consistent"]:
-        told = "not all are made of the same sources: --consistent steps back to those that are"
-    return [Table("", ("dataset", "at", "partitions", "rows"), rows), Lines((told,))]
+        summary = "not all are made of the same sources: --consistent steps back to those that are"
+    return [Table("", ("dataset", "at", "partitions", "rows"), rows), Lines((summary,))]
 
 
 def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | None]:
     """With its address, and its time to the millisecond: both can be read again."""
     if item["generation"] is None or item["at"] is None:
-        told = "no data then" if item["found"] == "none" else "not kept any more"
-        return item["dataset"], told, None, None
+        state = "no data then" if item["found"] == "none" else "not kept any more"
+        return item["dataset"], state, None, None
     return f"{item['dataset']}@{item['generation']}", item["at"], item["partitions"], item["rows"]
 
 

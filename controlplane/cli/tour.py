@@ -1,7 +1,4 @@
-"""The demo: the flights example taken through a first run, a run with nothing to do, a late file, an edit, its revert.
-
-Does not belong here: what the example computes (blueprints/flights) and where its data comes from (demo).
-"""
+"""The demo: the flights example through a first run, an idle run, a late file, an edit and its revert."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ def take(session: Session, folder: Path | None, by: By) -> int:
     place = folder.absolute() if folder else Path(tempfile.mkdtemp(prefix="headgate-demo-"))
     _say(Lines((f"Working in {place}.", "Getting the data of the example: all flights out of New York in 2013.")))
     late = _lay_out(place, by)
-    with session.means.start(settings.read(place / ".headgate"), "run") as server, ending(server.interrupt):
+    with session.runtime.start(settings.read(place / ".headgate"), "run") as server, ending(server.interrupt):
         values: list[RunAnswer] = []
         for stop in _stops(place, late):
             values.append(_visit(session, server, place, stop, values[-1] if values else None))
@@ -92,8 +89,8 @@ def _visit(session: Session, server: Running, place: Path, stop: Stop, before: R
     stop.change()
     started = time.monotonic()
     with Progress(sys.stderr) as progress:
-        wish = once.RunRequest(session.load([place / BLUEPRINT]))
-        value = once.make(server, wish, progress.show, since=started)
+        request = once.RunRequest(session.load([place / BLUEPRINT]))
+        value = once.make(server, request, progress.show, since=started)
     show(value, views.summary(value if before is None else _news(value, before)), "table")
     return value
 

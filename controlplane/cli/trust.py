@@ -69,15 +69,15 @@ def create_rule(
     )
 
 
-def _claims(given: Sequence[str]) -> dict[str, list[str]]:
+def _claims(texts: Sequence[str]) -> dict[str, list[str]]:
     """By name; a name may come several times."""
-    found: dict[str, list[str]] = {}
-    for text in given:
+    claims: dict[str, list[str]] = {}
+    for text in texts:
         name, is_there, pattern = text.partition("=")
         if not is_there:
             raise typer.BadParameter(f"{text}: write NAME=PATTERN, such as repository=acme/flows", param_hint="--claim")
-        found.setdefault(name.strip(), []).append(pattern)
-    return found
+        claims.setdefault(name.strip(), []).append(pattern)
+    return claims
 
 
 @command

@@ -17,18 +17,18 @@ from controlplane.home import Home
 def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
     """Bring the database to this version's schema."""
     session = options.session(ctx, output)
-    found = settings.read(home)
-    Home(found.home).prepare()
-    session.means.upgrade(found.database_url)
-    _show_version(session.output, session.means.version(found.database_url))
+    chosen = settings.read(home)
+    Home(chosen.home).prepare()
+    session.runtime.upgrade(chosen.database_url)
+    _show_version(session.output, session.runtime.version(chosen.database_url))
 
 
 def version(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
     """Show the schema's version."""
     session = options.session(ctx, output)
-    found = settings.read(home)
-    Home(found.home).prepare()
-    _show_version(session.output, session.means.version(found.database_url))
+    chosen = settings.read(home)
+    Home(chosen.home).prepare()
+    _show_version(session.output, session.runtime.version(chosen.database_url))
 
 
 @command
@@ -57,8 +57,8 @@ def fsck(
     )
 
 
-def _show_version(output: Output, found: str | None) -> None:
-    show({"version": found}, [Lines((found or "no schema yet: headgate db upgrade",))], output)
+def _show_version(output: Output, version: str | None) -> None:
+    show({"version": version}, [Lines((version or "no schema yet: headgate db upgrade",))], output)
 
 
 COMMANDS: Commands = {

@@ -47,7 +47,7 @@ SHORTEST_LATENESS_S = 10.0  # less is not worth a line
 
 
 def summary(value: RunAnswer) -> View:
-    """What a run did."""
+    """The tasks, datasets and targets of a run."""
     tasks = value["tasks"]
     counts = ", ".join(f"{count} {name}" for name, count in tasks.items())
     spark = "Spark started" if value["spark_started"] else "Spark was running" if tasks["executed"] else "no Spark"
@@ -64,8 +64,8 @@ def status(value: StatusAnswer) -> View:
     parts: list[Table | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
-        told = (title, flow["problem"]) if "problem" in flow else (title,)
-        parts += [Lines(told), *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None)]
+        head = (title, flow["problem"]) if "problem" in flow else (title,)
+        parts += [Lines(head), *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None)]
     sources = {d["name"]: d["as_of"] for flow in value["dataflows"] for d in flow["datasets"] if "as_of" in d}
     if looked := tuple(source_views.times(sources)):
         parts.append(Lines(looked))
@@ -100,28 +100,28 @@ def _standstill(still: Standstill, since: str) -> str:
 
 def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool) -> list[Table | Lines]:
     """`is_led`: a process has sources listed. Where there is none, no listing is late."""
-    found: list[Table | Lines] = []
+    parts: list[Table | Lines] = []
     if datasets:
-        found.append(_table("", DATASET_COLUMNS, datasets))
+        parts.append(_table("", DATASET_COLUMNS, datasets))
     if warnings := [d for d in datasets if d.get("checks")]:
-        found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
+        parts.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets if is_led for line in _late_lines(d)]:
-        found.append(Lines(tuple(late)))
-    if told := tuple(notes(datasets)):
-        found.append(Lines(told))
+        parts.append(Lines(tuple(late)))
+    if lines := tuple(notes(datasets)):
+        parts.append(Lines(lines))
     if targets:
-        found.append(_table("", TARGET_COLUMNS, targets))
+        parts.append(_table("", TARGET_COLUMNS, targets))
     if reasons := _reasons([*datasets, *targets]):
-        found.append(Lines(tuple(reasons)))
-    return found
+        parts.append(Lines(tuple(reasons)))
+    return parts
 
 
 def _reasons(things: Sequence[DatasetStatus | TargetStatus]) -> list[str]:
     """Why things are held up; not of those that only follow another one of them."""
     names = {t["name"] for t in things}
     held = [t for t in things if t["state"] in HELD_UP and not t.get("error")]
-    told = [(t, t.get("reason") or "") for t in held]
-    return [f"{t['state']}: {t['name']}: {r}" for t, r in told if r and r.partition(" ")[0] not in names]
+    reasons = [(t, t.get("reason") or "") for t in held]
+    return [f"{t['state']}: {t['name']}: {r}" for t, r in reasons if r and r.partition(" ")[0] not in names]
 
 
 def _check_lines(dataset: DatasetStatus) -> list[str]:
@@ -129,7 +129,7 @@ def _check_lines(dataset: DatasetStatus) -> list[str]:
 
 
 def _late_lines(dataset: DatasetStatus) -> list[str]:
-    """Of a source whose listing is late by more than a period."""
+    """The reason of a source whose listing is late by more than a period."""
     listing = dataset.get("listing")
     if listing is None or listing["behind_s"] <= max(listing["refresh_s"] or 0.0, SHORTEST_LATENESS_S):
         return []
@@ -139,7 +139,7 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
 
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Lines]:
-    """Of each dataset's error its place, Spark's condition and the first lines of the message; the log has the rest."""
+    """Place, Spark's condition and first lines of each dataset's error; the log has the rest."""
     lines = tuple(line for dataset, error in errors for line in failure(error, dataset))
     return [Lines(lines)] if lines else []
 
@@ -164,8 +164,8 @@ def plan(value: PlanAnswer) -> View:
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
     notices = problem_lines(value.get("notices") or ())
-    told = [total, *plan_views.cost_lines(value), *_whole_inputs(value), *sources, *notices]
-    return [Table("", columns, rows), Lines(tuple(told))]
+    lines = [total, *plan_views.cost_lines(value), *_whole_inputs(value), *sources, *notices]
+    return [Table("", columns, rows), Lines(tuple(lines))]
 
 
 def _whole_inputs(value: PlanAnswer) -> list[str]:
@@ -177,8 +177,8 @@ def _whole_inputs(value: PlanAnswer) -> list[str]:
         for name, mode in inputs.items()
         if mode["mode"] in ("all", "undecided")
     ]
-    more = len(lines) - WHOLE_INPUTS_SHOWN
-    return [*lines[:WHOLE_INPUTS_SHOWN], f"... {more} more; why --all DATASET shows them"] if more > 0 else lines
+    unshown = len(lines) - WHOLE_INPUTS_SHOWN
+    return [*lines[:WHOLE_INPUTS_SHOWN], f"... {unshown} more; why --all DATASET shows them"] if unshown > 0 else lines
 
 
 def reading(name: str, mode: InputMode) -> str:
@@ -191,15 +191,15 @@ def reading(name: str, mode: InputMode) -> str:
 
 def held(value: PlanAnswer) -> Iterator[str]:
     """Datasets for which nothing is planned, since they were rolled back."""
-    for one in value.get("held") or ():
-        why = f": {one['reason']}" if one["reason"] else ""
-        since = time_of(datetime.fromisoformat(one["since"]).timestamp())
-        yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
+    for hold in value.get("held") or ():
+        why = f": {hold['reason']}" if hold["reason"] else ""
+        since = time_of(datetime.fromisoformat(hold["since"]).timestamp())
+        yield f"held: {hold['dataset']}: at generation {hold['generation']} by {hold['actor']} since {since}{why}"
 
 
 def _failed(value: PlanAnswer) -> Iterator[str]:
-    for one in value.get("failed") or ():
-        yield f"failed: {one['sentence']}: {one['command']}"
+    for failure in value.get("failed") or ():
+        yield f"failed: {failure['sentence']}: {failure['command']}"
 
 
 def _yes(is_so: bool) -> str:
@@ -217,16 +217,16 @@ def applied(value: ApplyAnswer) -> View:
     return [Lines(revisions), *plan_views.changes(value["plan"]), *plan(value["plan"])]
 
 
-def connection(found: ConnectionEntry) -> str:
+def connection(answer: ConnectionEntry) -> str:
     """One place that was tried."""
-    error = found.get("error")
+    error = answer.get("error")
     if not error:
-        return f"{found['component']}: connected to {found['place']}"
-    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *failure(error)])
+        return f"{answer['component']}: connected to {answer['place']}"
+    return "; ".join([f"{answer['component']}: no connection to {answer['place'] or 'its place'}", *failure(error)])
 
 
 def failure(error: Row | None, subject: str | None = None, dataset: str = "") -> list[str]:
-    """Of an ErrorReport or a ConnectionFault, which has less. `dataset`: whose error it is, if not the subject's."""
+    """An ErrorReport or a ConnectionFault, which has fewer fields. `dataset`: where it is not that of the subject."""
     if not error:
         return []
     place = f"{place_of(error, subject or dataset)}: " if error.get("file") else ""
@@ -252,16 +252,16 @@ def history(value: HistoryAnswer) -> View:
 
 def _changed(changes: Changes | None, same_as: int | None) -> str:
     """Partitions, as `+1 ~2 -3`; and the generation that has the same rows."""
-    told = []
+    parts = []
     if changes is not None:
         counts = (("+", changes["added"]), ("~", changes["changed"]), ("-", changes["removed"]))
-        told = [f"{sign}{count}" for sign, count in counts if count]
-        told += [] if changes["is_all"] else ["..."]
-    return " ".join([*told, *([] if same_as is None else [f"= {same_as}"])])
+        parts = [f"{sign}{count}" for sign, count in counts if count]
+        parts += [] if changes["is_all"] else ["..."]
+    return " ".join([*parts, *([] if same_as is None else [f"= {same_as}"])])
 
 
 def checks(value: ChecksAnswer) -> View:
-    """Of one generation, and of rows that did not become one."""
+    """Checks of a generation, and of rows that were rejected."""
     parts: list[Table | Lines] = []
     if value["items"]:
         parts.append(_checks(f"generation {value['generation']}", value["items"]))
@@ -277,11 +277,11 @@ def _checks(title: str, items: Sequence[CheckResult]) -> Table:
 
 
 def _example(item: CheckResult) -> str:
-    found = item["examples"][0] if item["examples"] else None
-    if found is None:
+    example = item["examples"][0] if item["examples"] else None
+    if example is None:
         return ""
-    place = f" in {partition_name(found['partition'])}" if found["partition"] else ""
-    return f"{found['row']}{place}"
+    place = f" in {partition_name(example['partition'])}" if example["partition"] else ""
+    return f"{example['row']}{place}"
 
 
 def token_state(item: TokenEntry | S3KeyEntry | RecipientEntry) -> str:
@@ -289,12 +289,12 @@ def token_state(item: TokenEntry | S3KeyEntry | RecipientEntry) -> str:
 
 
 def findings(value: FsckAnswer) -> View:
-    """What was repaired, and what is wrong, or that nothing is."""
+    """Repairs, then findings."""
     done = () if value.get("repaired") is None else (Lines(tuple(_repaired(**value["repaired"]))),)
     if not value["findings"]:
         return [*done, Lines(("nothing is wrong",))]
-    more = () if value["complete"] else (Lines(("there may be more",)),)
-    return [*done, _table("", ("code", "where", "what", "fix"), value["findings"]), *more]
+    incomplete = () if value["complete"] else (Lines(("there may be more",)),)
+    return [*done, _table("", ("code", "where", "what", "fix"), value["findings"]), *incomplete]
 
 
 def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
@@ -313,7 +313,7 @@ def fields(value: Row) -> View:
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {said}" for name, said in value.items())
+        return ", ".join(f"{name} = {part}" for name, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -32,7 +32,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     if shows_all:
         lines += [f"source: {_source(s)}" for s in value["sources"]]
         lines += [f"reads {reading(name, mode)}" for name, mode in value["modes"].items()]
-    lines += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
+    lines += [f"volatile: {_construct(construct)}" for construct in value.get("volatile") or ()]
     lines += [f"logic: {value['logic']}"] if value.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
     return [Lines((*lines, *failure(value.get("error"), dataset=value["dataset"])))]
@@ -55,7 +55,7 @@ def _late(value: WhyAnswer) -> Iterator[str]:
 
 
 def _reasons(value: WhyAnswer) -> Iterator[str]:
-    """The cause, and what else is said of it."""
+    """The cause, and further reasons."""
     if value["sentence"]:
         yield f"cause: {value['sentence']}"
     is_told = value["held_up"] is not None or value["reason"].startswith("it is up to date")
@@ -100,9 +100,9 @@ def _partitions(node: WhyNode) -> str:
     return names + (f", ... {rest} more" if rest > 0 else "")
 
 
-def _construct(found: VolatileConstruct) -> str:
-    place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
-    return f"{found['construct']} at {place}"
+def _construct(construct: VolatileConstruct) -> str:
+    place = f"line {construct['line']}" + (f" of {construct['file']}" if construct.get("file") else "")
+    return f"{construct['construct']} at {place}"
 
 
 def _source(source: SourceOrigin) -> str:

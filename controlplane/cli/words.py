@@ -30,16 +30,16 @@ STATES: Mapping[str, str] = {
 }
 
 
-def counts(value: RunAnswer, asked: bool) -> View:
-    """Of the words in a run's summary."""
-    if not asked:
+def counts(value: RunAnswer, explains: bool) -> View:
+    """Explains the words of a run's summary."""
+    if not explains:
         return []
     return [Lines(tuple(f"{word}: {COUNTS[word]}" for word in value["tasks"] if word in COUNTS))]
 
 
-def states(value: StatusAnswer, asked: bool) -> View:
-    """Of the states that are shown."""
-    if not asked:
+def states(value: StatusAnswer, explains: bool) -> View:
+    """Explains the states that are shown."""
+    if not explains:
         return []
     shown = {thing["state"] for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])}
     shown |= {flow["state"] for flow in value["dataflows"]}

@@ -105,7 +105,7 @@ def _attempt_row(item: AttemptEntry) -> tuple[object, ...]:
 
 
 def _places(items: Iterable[AttemptEntry | WorkSummary]) -> list[Table | Lines]:
-    """Where Spark tells more: each place once."""
+    """Addresses of Spark pages, each once."""
     pages = {f"Spark's pages: {item['spark_ui']}": None for item in items if item["spark_ui"]}
     logs = {f"Spark's event log: {item['event_log']}": None for item in items if item["event_log"]}
     return _lines([*pages, *logs])
@@ -116,8 +116,8 @@ def tasks(value: TasksAnswer) -> View:
         return [Lines(("it asks for no task at present: --ended shows attempts that are over",))]
     columns = ("partition", "kind", "state", "attempt", "since", "driver", "failures", "bytes", "priority")
     rows = tuple(_task_row(item) for item in value["items"])
-    more = value["total"] - len(rows)
-    return [Table("", columns, rows), *_lines([f"{more} more"] if more > 0 else [])]
+    unshown = value["total"] - len(rows)
+    return [Table("", columns, rows), *_lines([f"{unshown} more"] if unshown > 0 else [])]
 
 
 def _task_row(item: TaskEntry) -> tuple[object, ...]:
@@ -131,14 +131,16 @@ WORK_COLUMNS = ("took", "work", "read", "written", "tasks", "spark jobs", "stage
 
 
 def times(value: StatusAnswer) -> View:
-    """Of each dataset and copy its last commit, and what is at it now."""
+    """The last commit of each dataset and export, and its running task."""
     things = [thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
-    known: list[tuple[str, DatasetTimes]] = [(thing["name"], thing["times"]) for thing in things if "times" in thing]
-    if not known:
+    with_times: list[tuple[str, DatasetTimes]] = [
+        (thing["name"], thing["times"]) for thing in things if "times" in thing
+    ]
+    if not with_times:
         return []
     columns = ("name", *WORK_COLUMNS, "running")
-    rows = tuple((name, *_work_row(of["last"]), _running(of)) for name, of in known)
-    lasts = [(name, of["last"]) for name, of in known]
+    rows = tuple((name, *_work_row(of["last"]), _running(of)) for name, of in with_times)
+    lasts = [(name, of["last"]) for name, of in with_times]
     places = _places(last for _, last in lasts if last)
     return [Table("what the last commit took", columns, rows), *_slow(lasts), *places]
 

@@ -1,7 +1,4 @@
-"""Who may do what: tokens, roles, trust, S3 keys, namespaces, and the audit.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Who may do what: tokens, roles, trust, S3 keys, namespaces, and the audit."""
 
 from __future__ import annotations
 
@@ -68,8 +65,8 @@ class Access(Connection):
         value_of(self._http.delete(f"/v1/namespaces/{segment(name)}"))
 
     def tokens(self) -> list[TokenEntry]:
-        found = cast("TokensAnswer", self._get("/v1/tokens"))
-        return found["items"]
+        answer = cast("TokensAnswer", self._get("/v1/tokens"))
+        return answer["items"]
 
     def exchange(self, identity: str, namespace: str = "default") -> ExchangeAnswer:
         """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust of the namespace. Its own
@@ -155,8 +152,8 @@ class Access(Connection):
         return {**made, "endpoint": self.url}  # where the caller found the service
 
     def s3_keys(self) -> list[S3KeyEntry]:
-        found = cast("S3KeysAnswer", self._get("/v1/s3/keys"))
-        return found["items"]
+        answer = cast("S3KeysAnswer", self._get("/v1/s3/keys"))
+        return answer["items"]
 
     def session_link(self) -> SessionLinkAnswer:
         """A link that opens one session of the pages with this client's token, once, within five minutes."""

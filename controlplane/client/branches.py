@@ -1,7 +1,4 @@
-"""Branches: making, merging and comparing them.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Branches: making, merging and comparing them."""
 
 from __future__ import annotations
 
@@ -81,12 +78,12 @@ class Branches(Connection):
     def diff_branches(self, one: str, other: str) -> BranchDifference:
         """From the first to the second. Pages are put together."""
         path = f"/v1/branches/{segment(one)}/diff/{segment(other)}"
-        found = page = cast("BranchDifference", self._get(path))
+        difference = page = cast("BranchDifference", self._get(path))
         while page["next"] is not None:
             page = cast("BranchDifference", self._get(path, {"after": page["next"]}))
-            found["components"] += page["components"]
-            found["datasets"] += page["datasets"]
-        return {**found, "next": None}
+            difference["components"] += page["components"]
+            difference["datasets"] += page["datasets"]
+        return {**difference, "next": None}
 
     def diff_dataset(
         self,

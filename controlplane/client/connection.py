@@ -1,7 +1,4 @@
-"""One connection to a control plane: sending requests, and errors as exceptions.
-
-Does not belong here: which calls there are.
-"""
+"""One connection to a control plane: sending requests, and errors as exceptions."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ class Connection:
         return str(self._http.base_url).rstrip("/")
 
     def require_alive(self) -> None:
-        """Raises an error of httpx2 where nobody answers; what is answered does not matter."""
+        """Raises an error of httpx2 where no server answers; any answer will do."""
         self._http.get("/livez")
 
     def is_ready(self) -> bool:
@@ -72,7 +69,7 @@ class Connection:
         return value_of(self._http.get(path, params=query, timeout=self._timeout(wait_s)))
 
     def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
-        """Of a request that may wait so long for workers."""
+        """The timeout of a request that may wait `wait_s` for workers."""
         return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
 
     def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
@@ -95,10 +92,10 @@ class Connection:
 def value_of(response: httpx2.Response) -> JsonObject:
     if response.status_code == 204:
         return {}
-    found = _json(response)
-    if response.is_success and isinstance(found, dict):
-        return found
-    raise ApiError(response.status_code, _problem(found) or _unexpected(response))
+    body = _json(response)
+    if response.is_success and isinstance(body, dict):
+        return body
+    raise ApiError(response.status_code, _problem(body) or _unexpected(response))
 
 
 def _json(response: httpx2.Response) -> JsonValue:
@@ -108,14 +105,14 @@ def _json(response: httpx2.Response) -> JsonValue:
         return None
 
 
-def _problem(found: JsonValue) -> ProblemDocument | None:
-    if isinstance(found, dict) and "type" in found:
-        return cast("ProblemDocument", found)
+def _problem(body: JsonValue) -> ProblemDocument | None:
+    if isinstance(body, dict) and "type" in body:
+        return cast("ProblemDocument", body)
     return None
 
 
 def _unexpected(response: httpx2.Response) -> ProblemDocument:
-    """What is told where something else than our server answered, such as what redirects to another address."""
+    """The problem of an answer that is not from Headgate, such as a redirect to another address."""
     where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
     detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
     return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}

@@ -1,7 +1,4 @@
-"""Blueprints and the dataflows that they are: storing, checking, planning and ending them.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Blueprints and the dataflows that they are: storing, checking, planning and ending them."""
 
 from __future__ import annotations
 
@@ -64,11 +61,11 @@ class Dataflows(Connection):
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
-        found = cast("ValidateAnswer", self._post("/v1/validate", {"blueprints": list(documents)}))
-        return found["errors"]
+        answer = cast("ValidateAnswer", self._post("/v1/validate", {"blueprints": list(documents)}))
+        return answer["errors"]
 
     def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
-        """What a worker finds in the way of each place that these blueprints read or write."""
+        """Connections of these blueprints, each as a worker tested it."""
         return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
@@ -76,8 +73,8 @@ class Dataflows(Connection):
         return cast("NotifyAnswer", self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target}))
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
-        found = cast("DataflowsAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows"))
-        return found["items"]
+        answer = cast("DataflowsAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows"))
+        return answer["items"]
 
     def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
         return cast("DataflowAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"))
@@ -127,7 +124,7 @@ class Dataflows(Connection):
     def run_progress(
         self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
     ) -> RunProgress:
-        """What was done of these dataflows and their upstream since an event, and how they stand."""
+        """Progress of these dataflows and their upstream since an event, and their states."""
         query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
         query |= {} if since is None else {"since": since}
         return cast("RunProgress", self._get(f"/v1/branches/{segment(branch)}/run", query))

@@ -1,7 +1,4 @@
-"""How dataflows and datasets stand, what states they have had, and why.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""How dataflows and datasets stand, what states they have had, and why."""
 
 from __future__ import annotations
 
@@ -39,12 +36,12 @@ class Datasets(Connection):
     ) -> StatusAnswer:
         """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed.
         `long`: also what the last commits took, and what is at it now."""
-        given = only_given(target=target, long="true" if long else None)
-        path, query = f"/v1/branches/{segment(branch)}/status", {**given, **refreshing(refresh_s)}
+        parameters = only_given(target=target, long="true" if long else None)
+        path, query = f"/v1/branches/{segment(branch)}/status", {**parameters, **refreshing(refresh_s)}
         return cast("StatusAnswer", self._get(path, query, wait_s=refresh_s))
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
-        """Of what a write component makes, see `target`."""
+        """Exports have `target`."""
         return cast("DatasetAnswer", self._get(dataset_path(branch, name)))
 
     def target(self, name: str, *, branch: str = "main") -> TargetStatus:
@@ -68,8 +65,8 @@ class Datasets(Connection):
         """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: what a
         generation added, changed or removed."""
         path, query = state_path(branch, name, generation, at)
-        asked = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
-        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **asked}))
+        parameters = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
+        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **parameters}))
 
     def history(
         self,
@@ -112,8 +109,8 @@ class Datasets(Connection):
     ) -> WhyAnswer:
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
         path, query = state_path(branch, name, generation, at)
-        asked = only_given(partition=partition, all="true" if shows_all else None)
-        return cast("WhyAnswer", self._get(f"{path}/why", {**query, **asked}))
+        parameters = only_given(partition=partition, all="true" if shows_all else None)
+        return cast("WhyAnswer", self._get(f"{path}/why", {**query, **parameters}))
 
     def lineage(
         self,
@@ -131,5 +128,5 @@ class Datasets(Connection):
         """Where columns and partitions come from; `downstream`, what depends on them. `object`: the partitions that
         rows of a source object of a read component are in."""
         path, query = state_path(branch, name, generation, at)
-        asked = only_given(column=column, partition=partition, object=object, limit=limit)
-        return cast("LineageAnswer", self._get(f"{path}/lineage", {**query, **asked, "direction": direction}))
+        parameters = only_given(column=column, partition=partition, object=object, limit=limit)
+        return cast("LineageAnswer", self._get(f"{path}/lineage", {**query, **parameters, "direction": direction}))

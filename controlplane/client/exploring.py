@@ -1,7 +1,4 @@
-"""Looking through what there is: graphs, searches, waves, ranges, profiles.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Looking through what there is: graphs, searches, waves, ranges, profiles."""
 
 from __future__ import annotations
 
@@ -82,13 +79,13 @@ class Exploring(Connection):
         path, query = state_path(branch, name, generation, at)
         other = str(moment_of(against)) if isinstance(against, datetime) else against
         bounds = {"from": after, "to": last}  # `from` is a word of Python's
-        asked = only_given(against=other, cells=cells, **bounds)
-        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **asked}))
+        parameters = only_given(against=other, cells=cells, **bounds)
+        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **parameters}))
 
     def partition(
         self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
     ) -> PartitionAnswer:
-        """One partition: files, attempt, what it is made of, and what is made of it."""
+        """One partition: files, attempt, inputs and readers."""
         path, query = state_path(branch, name, generation, at)
         return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
 
@@ -105,8 +102,8 @@ class Exploring(Connection):
         """What each column of one generation, or of one partition, is like (docs/profiles.md). `is_partial`: ask again
         for the rest."""
         path, query = state_path(branch, name, generation, at)
-        asked = only_given(partition=partition, column=column)
-        return cast("ProfileAnswer", self._get(f"{path}/profile", {**query, **asked}))
+        parameters = only_given(partition=partition, column=column)
+        return cast("ProfileAnswer", self._get(f"{path}/profile", {**query, **parameters}))
 
     def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
         """What each column was like in the last generations, oldest first, and where it moved."""

@@ -1,7 +1,4 @@
-"""What an operator wishes: refresh, retry, pause, going back; and looking after the database.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""What an operator wishes: refresh, retry, pause, going back; and looking after the database."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ class Operating(Connection):
         branch: str = "main",
         override: bool = False,
     ) -> RollbackAnswer:
-        """Go back to a generation of a dataset, or to what a dataset or dataflow had at a time, until `resume`."""
+        """Go back to a generation of a dataset, or to the state of a dataset or dataflow at a time, until `resume`."""
         body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
         return cast(
             "RollbackAnswer", self._post(f"/v1/branches/{segment(branch)}/rollback", body, overriding(override))

@@ -1,7 +1,4 @@
-"""SQL over committed rows, Spark sessions, and questions of tests.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""SQL over committed rows, Spark sessions, and questions of tests."""
 
 from __future__ import annotations
 
@@ -50,12 +47,12 @@ class Queries(Connection):
         by."""
         path = f"/v1/branches/{segment(branch)}/query"
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
-        found = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
+        rows = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
         while page["next"] is not None:
-            page = cast("QueryAnswer", self._get(f"{path}/{found['result']}", {"after": page["next"]}))
-            found["rows"] += page["rows"]
-            found["cut"] += page["cut"]
-        return {**found, "next": None}
+            page = cast("QueryAnswer", self._get(f"{path}/{rows['result']}", {"after": page["next"]}))
+            rows["rows"] += page["rows"]
+            rows["cut"] += page["cut"]
+        return {**rows, "next": None}
 
     def query_arrow(
         self,
@@ -109,8 +106,8 @@ class Queries(Connection):
         """The answer of the service's Spark to a question of a test. `files`: the content of each file that the
         question names, by its path."""
         texts = {path: b64encode(content).decode() for path, content in files.items()}
-        found = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
-        return cast("JsonObject", found["answer"])
+        answer = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
+        return cast("JsonObject", answer["answer"])
 
     def open_spark_session(
         self,
@@ -145,7 +142,7 @@ def _query(
     id: str | None,
     engine: str,
 ) -> JsonObject:
-    given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
+    values = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
     moment = at.isoformat() if isinstance(at, datetime) else at
-    asked: JsonObject = {"sql": sql, "parameters": given or None, "limit": limit, "at": moment, "engine": engine}
-    return {**asked, "timeout_s": timeout_s, "id": id}
+    query: JsonObject = {"sql": sql, "parameters": values or None, "limit": limit, "at": moment, "engine": engine}
+    return {**query, "timeout_s": timeout_s, "id": id}

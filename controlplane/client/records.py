@@ -1,7 +1,4 @@
-"""Rows of datasets as streams, and signed links to them.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Rows of datasets as streams, and signed links to them."""
 
 from __future__ import annotations
 
@@ -54,10 +51,10 @@ class Records(Connection):
         """Records of one committed generation as parts of a body. `columns`: these, in this order; `where`: a condition
         on rows, in SQL; `compression`: of Arrow and Parquet, within (docs/records.md)."""
         path, query = state_path(branch, name, generation, at)
-        asked: dict[str, str | int | Sequence[str]] = {**query, **only_given(format=format, partition=partition)}
-        asked |= only_given(where=where, offset=offset, limit=limit, compression=compression)
-        asked |= {"columns": _list(columns)} if columns else {}
-        with self._stream(f"{path}/records", asked) as response:
+        parameters: dict[str, str | int | Sequence[str]] = {**query, **only_given(format=format, partition=partition)}
+        parameters |= only_given(where=where, offset=offset, limit=limit, compression=compression)
+        parameters |= {"columns": _list(columns)} if columns else {}
+        with self._stream(f"{path}/records", parameters) as response:
             yield response.iter_bytes()
 
     @contextmanager
@@ -76,11 +73,11 @@ class Records(Connection):
         """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
         the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
         `where`: a condition on rows, in SQL."""
-        asked: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
-        asked |= only_given(where=where, compression=compression)
-        asked |= {"columns": _list(columns)} if columns else {}
-        asked |= {} if until is None else {"until": _point(until)}
-        with self._stream(f"{dataset_path(branch, name)}/changes.{format}", asked) as response:
+        parameters: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
+        parameters |= only_given(where=where, compression=compression)
+        parameters |= {"columns": _list(columns)} if columns else {}
+        parameters |= {} if until is None else {"until": _point(until)}
+        with self._stream(f"{dataset_path(branch, name)}/changes.{format}", parameters) as response:
             yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
 
     @contextmanager
@@ -107,14 +104,14 @@ class Records(Connection):
         ttl_s: float | None = None,
     ) -> NewLinkAnswer:
         """A link that reads one dataset without a token, with its address, which is shown once."""
-        found = named(name, generation, at)
+        address = named(name, generation, at)
         body: dict[str, object] = {
-            "dataset": found.name,
+            "dataset": address.name,
             "branch": branch,
             "format": format,
             "compression": compression,
             "partition": partition,
-            "at": None if found.point is None else str(found.point),
+            "at": None if address.point is None else str(address.point),
             "columns": list(columns),
             "where": where,
             "limit": limit,

@@ -1,7 +1,4 @@
-"""How requests are written: paths, names in them, and parameters.
-
-Does not belong here: sending them (`connection`).
-"""
+"""How requests are written: paths, names in them, and parameters."""
 
 from __future__ import annotations
 
@@ -40,14 +37,14 @@ def dataset_path(branch: str, name: str) -> str:
 
 def state_path(branch: str, name: str, generation: int | None, at: Time | None) -> tuple[str, Query]:
     """The path of a dataset that an address may name, and which state of it is meant."""
-    found = named(name, generation, at)
-    match found.point:
+    address = named(name, generation, at)
+    match address.point:
         case Generation(number):
-            return dataset_path(branch, found.name), {"generation": number}
+            return dataset_path(branch, address.name), {"generation": number}
         case Moment() as moment:
-            return dataset_path(branch, found.name), {"at": str(moment)}
+            return dataset_path(branch, address.name), {"at": str(moment)}
         case None:
-            return dataset_path(branch, found.name), {}
+            return dataset_path(branch, address.name), {}
 
 
 def segment(text: str) -> str:

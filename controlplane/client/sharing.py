@@ -1,7 +1,4 @@
-"""What is offered to others: Delta Sharing, and feeds.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Data for others: Delta Sharing, and feeds."""
 
 from __future__ import annotations
 

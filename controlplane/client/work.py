@@ -1,7 +1,4 @@
-"""What was and is computed: runs, attempts, tasks, what drivers said, and events.
-
-Does not belong here: how requests are sent (`connection`).
-"""
+"""Work: runs, attempts, tasks, logs of drivers, and events."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
 
 
 class Work(Connection):
-    """Runs, attempts, tasks, what drivers said, and events."""
+    """Runs, attempts, tasks, logs of drivers, and events."""
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""
@@ -59,15 +56,15 @@ class Work(Connection):
         return cast("TasksAnswer", self._get(f"{dataset_path(branch, name)}/tasks", {"after": after, "limit": limit}))
 
     def log(self, attempt: str, *, tail: int = 200) -> str:
-        """The last lines that the driver of an attempt said."""
+        """The last lines of the log of an attempt's driver."""
         return self._text(f"/v1/attempts/{segment(attempt)}/log", tail)
 
     def dataset_log(self, name: str, *, branch: str = "main", tail: int = 200) -> str:
-        """The last lines that the driver of a dataset's newest attempt said."""
+        """The last lines of the log of the driver of a dataset's newest attempt."""
         return self._text(f"{dataset_path(branch, name)}/log", tail)
 
     def driver_log(self, driver: str, *, tail: int = 200) -> str:
-        """The last lines that a driver or worker said."""
+        """The last lines of the log of a driver or worker."""
         return self._text(f"/v1/drivers/{segment(driver)}/log", tail)
 
     def _text(self, path: str, tail: int) -> str:

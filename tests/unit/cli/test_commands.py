@@ -211,10 +211,10 @@ def test_a_token_is_revoked_by_its_name(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         assert headgate("serve", "--port", str(port)) == 1
     err = capsys.readouterr().err
     assert err.startswith(f"headgate: cannot-listen: port {port} of 127.0.0.1 is in use by another process: end that")

@@ -118,8 +118,8 @@ def test_a_run_waits_for_another_run_that_holds_the_home_and_says_so(folder: Pat
     lock = Home(folder / "h").lock("run")
     with started("run", "shop.yaml", "--home", "h") as process:
         assert process.stderr
-        said = process.stderr.readline().decode()
-        assert said == f"headgate: waiting for `headgate run` (process {os.getpid()}), which holds {folder / 'h'}\n"
+        message = process.stderr.readline().decode()
+        assert message == f"headgate: waiting for `headgate run` (process {os.getpid()}), which holds {folder / 'h'}\n"
         lock.release()
         out, _ = process.communicate()
         assert (process.returncode, out.decode().splitlines()[-1].split(" in ")[0]) == (0, "paused")
@@ -164,9 +164,12 @@ def test_a_service_that_ends_while_it_is_waited_for_is_told(world: World) -> Non
     with world.client() as client:
         since = begun(client)
         pauses: list[float] = []
-        gone = Headgate("http://127.0.0.1:1", "hg_x")
-        with gone, pytest.raises(service_run.ServiceEnded, match=f"the service at {world.url} does not answer any"):
-            waiting(world, gone, pauses.append).settled(["shop"], since)
+        unreachable = Headgate("http://127.0.0.1:1", "hg_x")
+        with (
+            unreachable,
+            pytest.raises(service_run.ServiceEnded, match=f"the service at {world.url} does not answer any"),
+        ):
+            waiting(world, unreachable, pauses.append).settled(["shop"], since)
     assert pauses == list(service_run.LOST_PAUSES_S)
 
 
@@ -196,6 +199,6 @@ def test_progress_is_told_until_all_is_settled(world: World) -> None:  # noqa: F
 
     with world.client() as client:
         since = begun(client)
-        found = service_run.Waiting(Service(world.url), client, "main", shown.append, pause).settled(["shop"], since)
-    assert [one.states["shop.orders"] for one in shown] == ["stale"]
-    assert found["state"] == "paused"
+        progress = service_run.Waiting(Service(world.url), client, "main", shown.append, pause).settled(["shop"], since)
+    assert [moving.states["shop.orders"] for moving in shown] == ["stale"]
+    assert progress["state"] == "paused"

@@ -57,7 +57,7 @@ def test_what_is_refused(abc: Abc, capsys: pytest.CaptureFixture[str], arguments
 def test_a_dataflow_goes_back_to_a_time(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
     abc.build()
     assert headgate("rollback", "abc", "--to", "2100-01-01T00:00Z", "-o", "json") == 0
-    held = [one["dataset"] for one in told(capsys)["held"]]
+    held = [dataset["dataset"] for dataset in told(capsys)["held"]]
     assert held == ["abc.a", "abc.b", "abc.c", "abc.j"]
     assert headgate("wait", "-o", "json") == 0
     assert told(capsys)["state"] == "held"

@@ -29,14 +29,14 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_a_plan_is_carried_out_as_it_was_told(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = keep("abc.yaml")
+    plan_file = keep("abc.yaml")
     capsys.readouterr()
     assert headgate("apply", "plan.json", "-o", "json") == 0
     done = told(capsys)
     assert done["revisions"] == {"abc": 1}
     with abc.store.read() as tx:
         assert ("apply", "abc") in [(change.action, change.target) for change in tx.changes(BRANCH)]
-    assert done["plan"]["items"] == kept["items"] != []
+    assert done["plan"]["items"] == plan_file["items"] != []
     abc.settle()
     assert abc.rows("abc.j") == [(7, 7, 7)]
 
@@ -85,10 +85,10 @@ def test_work_that_moved_is_named(abc: Abc, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_texts_that_were_edited_are_not_the_planned_ones(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = keep("abc.yaml")
-    kept["blueprints"][0]["text"] += "# edited\n"
+    plan_file = keep("abc.yaml")
+    plan_file["blueprints"][0]["text"] += "# edited\n"
     with open("plan.json", "w", encoding="utf-8") as file:
-        json.dump(kept, file)
+        json.dump(plan_file, file)
     assert "the blueprints are not the planned ones" in refused(capsys)
 
 

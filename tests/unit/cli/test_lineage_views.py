@@ -23,7 +23,7 @@ def component(dataset: str, kind: str = "sql", location: str | None = None, *rea
     return {"dataset": dataset, "kind": kind, "by": "spark", "location": location, "over_reported": list(reasons)}
 
 
-def parts(dataset: str, mode: str, *keys: str, **more: Any) -> Any:
+def parts(dataset: str, mode: str, *keys: str, **fields: Any) -> Any:
     return {
         "dataset": dataset,
         "mode": mode,
@@ -32,7 +32,7 @@ def parts(dataset: str, mode: str, *keys: str, **more: Any) -> Any:
         "partitions": list(keys),
         "count": len(keys),
         "whole": False,
-        **more,
+        **fields,
     }
 
 
@@ -98,7 +98,7 @@ def test_upstream() -> None:
 
 
 def test_downstream() -> None:
-    found = lines(
+    shown = lines(
         {
             **ANSWER,
             "dataset": "f.c",
@@ -118,7 +118,7 @@ def test_downstream() -> None:
             "components": [],
         }
     )
-    assert found == [
+    assert shown == [
         "f.c is read by:",
         "  v",
         "    -> f.part.v (identity)",

@@ -53,12 +53,12 @@ class Abc(World):
     @contextmanager
     def counted(self) -> Iterator[list[str]]:
         """The kinds of events that come meanwhile."""
-        found: list[str] = []
+        names: list[str] = []
         with self.store.read() as tx:
             last = tx.last_event()
-        yield found
+        yield names
         with self.store.read() as tx:
-            found += [event.kind for event in tx.events(None, last)]
+            names += [event.kind for event in tx.events(None, last)]
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_a_comment_tells_when_each_changed_source_was_looked_at(abc: Abc, capsys
     abc.write("c", "2.csv", 8)
     assert headgate("plan", "-o", "md") == 0
     lines = capsys.readouterr().out.splitlines()
-    [told] = lines[lines.index("**Sources**") + 2 : lines.index("**Sources**") + 3]
-    assert told.startswith("- abc.c: 1 added, 1 changed; looked at ")
+    [source_line] = lines[lines.index("**Sources**") + 2 : lines.index("**Sources**") + 3]
+    assert source_line.startswith("- abc.c: 1 added, 1 changed; looked at ")
     assert not [line for line in lines if line.startswith("- abc.a")]
 
 

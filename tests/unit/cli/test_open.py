@@ -32,8 +32,8 @@ OWN = {"Sec-Fetch-Site": "same-origin"}
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as found:
-        yield found
+    with pages(tmp_path) as opened:
+        yield opened
 
 
 def follow(http: httpx2.Client, url: str) -> httpx2.Response:
@@ -80,13 +80,13 @@ def test_a_service_gives_a_link_and_the_command_ends(
     assert run(["open", "shop"], Bootstrap()) == 0
     assert capsys.readouterr().out == "", "the link is not left in a terminal's history"
     assert run(["open", "--print", "--output", "json"], Bootstrap()) == 0
-    told = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     assert len(opened) == 1
     with world.http(signed_in=False) as http:
-        cross = http.post("/open", data={"key": told["url"].partition("key=")[2]})
+        cross = http.post("/open", data={"key": answer["url"].partition("key=")[2]})
         assert cross.status_code == 403, "another site does not use it up"
         assert follow(http, opened[0]).headers["location"] == "/flows/shop"
-        assert follow(http, told["url"]).headers["location"] == "/"
+        assert follow(http, answer["url"]).headers["location"] == "/"
         assert http.get("/flows").status_code == 200
 
 

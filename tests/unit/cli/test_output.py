@@ -134,7 +134,7 @@ def test_what_holds_things_up_is_told_where_it_begins() -> None:
 
 
 def test_results_of_expectations() -> None:
-    known: Any = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
+    check: Any = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
     dropped: dict[str, object] = {
         "name": "known",
         "on_fail": "drop",
@@ -143,8 +143,8 @@ def test_results_of_expectations() -> None:
         "failing": 0,
         "examples": [],
     }
-    found = {**known, "examples": [{"partition": "a.csv", "row": '{"v":0}'}]}
-    value: Any = {"generation": 3, "items": [found, dropped], "rejected": [{**found, "state": "failed"}]}
+    failing = {**check, "examples": [{"partition": "a.csv", "row": '{"v":0}'}]}
+    value: Any = {"generation": 3, "items": [failing, dropped], "rejected": [{**failing, "state": "failed"}]}
     assert shown(value, [*views.checks(value)], "table") == (
         "generation 3\n"
         "check  on fail  state    rows  failing  example\n"

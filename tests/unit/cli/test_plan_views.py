@@ -1,6 +1,6 @@
 """A plan as a person reads it: what breaks first, in a terminal and in the comment of a pull request.
 
-The answers come from a server without workers on a home of their own. Does not belong here: what breaks (review).
+The answers come from a server without workers on a home of their own.
 """
 
 from __future__ import annotations

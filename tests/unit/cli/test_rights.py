@@ -31,16 +31,16 @@ def test_a_token_is_narrowed_and_the_audit_is_exported(capsys: pytest.CaptureFix
     assert made["within"] == {"dataflows": ["sales_*"], "datasets": [], "branches": ["pr-*", "main"]}
     assert (made["used"], made["expires"] - made["at"]) == (None, 30 * 86400.0)
     assert headgate("audit", "--output", "ndjson", "--limit", "1") == 0
-    told = capsys.readouterr()
-    (line,) = map(json.loads, told.out.splitlines())
+    output = capsys.readouterr()
+    (line,) = map(json.loads, output.out.splitlines())
     assert (line["action"], line["target"], line["after"]["dataflows"]) == ("token.create", made["id"], ["sales_*"])
-    assert f"there may be more: --until {line['at']}" in told.err
+    assert f"there may be more: --until {line['at']}" in output.err
     assert headgate("audit", "--reads") == 0
     assert capsys.readouterr().out == "nothing was read\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--expires", "soon"), 64, "write 90s, 30m, 12h or 30d"),
         (("--expires", "1d", "--ttl-s", "5"), 64, "not beside --ttl-s"),
@@ -50,7 +50,7 @@ def test_a_token_is_narrowed_and_the_audit_is_exported(capsys: pytest.CaptureFix
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, said: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     assert headgate("token", "create", "ci", *arguments) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -12,9 +12,14 @@ from controlplane.store import upgrade
 
 
 def test_everything_lies_in_the_home_unless_told_otherwise(tmp_path: Path) -> None:
-    found = settings.read(environ={"HEADGATE_HOME": str(tmp_path), "HEADGATE_URL": ""})
-    assert (found.home, found.lake, found.url, found.pool) == (tmp_path, (tmp_path / "lake").as_uri(), None, "local")
-    assert found.database_url == f"sqlite:///{tmp_path}/metadata.db"
+    chosen = settings.read(environ={"HEADGATE_HOME": str(tmp_path), "HEADGATE_URL": ""})
+    assert (chosen.home, chosen.lake, chosen.url, chosen.pool) == (
+        tmp_path,
+        (tmp_path / "lake").as_uri(),
+        None,
+        "local",
+    )
+    assert chosen.database_url == f"sqlite:///{tmp_path}/metadata.db"
 
 
 @pytest.mark.parametrize("name", ["a?b=c", "a%20b", "a b#c", "\N{SNOWMAN}", "100%"])
@@ -28,8 +33,8 @@ def test_the_database_lies_in_the_home_whatever_that_is_called(tmp_path: Path, n
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
     environ = {"HEADGATE_HOME": "/elsewhere", "HEADGATE_DATABASE_URL": "memory:", "HEADGATE_LAKE": "s3://b/p"}
-    found = settings.read(tmp_path, environ)
-    assert (found.home, found.database_url, found.lake) == (tmp_path, "memory:", "s3://b/p")
+    chosen = settings.read(tmp_path, environ)
+    assert (chosen.home, chosen.database_url, chosen.lake) == (tmp_path, "memory:", "s3://b/p")
 
 
 @pytest.mark.parametrize(
@@ -85,9 +90,9 @@ def test_the_token_of_lineage_is_read_from_its_file_and_never_told(tmp_path: Pat
     file = tmp_path / "token"
     file.write_text("geheim-1\n")
     environ = {"HEADGATE_OPENLINEAGE_TOKEN_FILE": str(file)}
-    found = settings.read(environ=environ)
-    assert found.openlineage_token == "geheim-1"
-    assert "geheim-1" in settings.secrets_in(environ, found)
+    chosen = settings.read(environ=environ)
+    assert chosen.openlineage_token == "geheim-1"
+    assert "geheim-1" in settings.secrets_in(environ, chosen)
     file.write_text("geheim 1")
     with pytest.raises(BadSetting) as refused:
         settings.read(environ=environ)
@@ -102,14 +107,14 @@ def test_an_issuer_of_people_is_read_with_its_client(tmp_path: Path) -> None:
     assert public is not None
     assert (public.issuer, public.client, public.secret) == ("https://id.example.com/", "us", None)
     assert public.scopes == ("openid", "email", "profile")
-    more = {"HEADGATE_OIDC_CLIENT_SECRET_FILE": str(file), "HEADGATE_OIDC_SCOPES": "groups openid"}
-    found = settings.read(environ={**issuer, **more})
-    assert found.sign_on is not None
-    assert (found.sign_on.secret, found.sign_on.scopes) == ("geheim-2", ("openid", "groups"))
-    assert "geheim-2" in settings.secrets_in({}, found)
+    options = {"HEADGATE_OIDC_CLIENT_SECRET_FILE": str(file), "HEADGATE_OIDC_SCOPES": "groups openid"}
+    chosen = settings.read(environ={**issuer, **options})
+    assert chosen.sign_on is not None
+    assert (chosen.sign_on.secret, chosen.sign_on.scopes) == ("geheim-2", ("openid", "groups"))
+    assert "geheim-2" in settings.secrets_in({}, chosen)
     file.write_text("geheim 2")
     with pytest.raises(BadSetting, match="HEADGATE_OIDC_CLIENT_SECRET_FILE") as refused:
-        settings.read(environ={**issuer, **more})
+        settings.read(environ={**issuer, **options})
     assert "geheim" not in str(refused.value)
     with pytest.raises(BadSetting, match="HEADGATE_OIDC_CLIENT_ID"):
         settings.read(environ={"HEADGATE_OIDC_ISSUER": "https://id.example.com"})
@@ -120,10 +125,10 @@ def test_an_issuer_of_people_is_read_with_its_client(tmp_path: Path) -> None:
 
 def test_a_job_has_an_identity_where_it_has_asked_for_one() -> None:
     github = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "geheim-3"}
-    found = settings.read(environ={**github, "HEADGATE_URL": "https://headgate.example.com"})
-    assert found.job is not None
-    assert (found.job.address, found.job.audience) == ("https://runner/", "")
-    assert "geheim-3" in settings.secrets_in({}, found)
+    chosen = settings.read(environ={**github, "HEADGATE_URL": "https://headgate.example.com"})
+    assert chosen.job is not None
+    assert (chosen.job.address, chosen.job.audience) == ("https://runner/", "")
+    assert "geheim-3" in settings.secrets_in({}, chosen)
     assert settings.read(environ={"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "X": "1"}).job is None
     gitlab = settings.read(environ={"HEADGATE_ID_TOKEN": "a.b.c", "HEADGATE_ID_AUDIENCE": "us"}).job
     assert gitlab is not None
@@ -158,8 +163,8 @@ def test_a_lake_in_an_object_store_has_a_plain_name(tmp_path: Path, lake: str) -
 
 
 def test_a_lake_elsewhere(tmp_path: Path) -> None:
-    found = settings.read(tmp_path, {"HEADGATE_LAKE": "s3://bucket/some/prefix=1/"})
-    assert found.lake == "s3://bucket/some/prefix=1"
+    chosen = settings.read(tmp_path, {"HEADGATE_LAKE": "s3://bucket/some/prefix=1/"})
+    assert chosen.lake == "s3://bucket/some/prefix=1"
     assert settings.read(tmp_path, {"HEADGATE_LAKE": "file:///a%20b"}).lake == "file:///a%20b"
     for lake in ("hdfs://namenode:8020/lake", "hdfs://nameservice1/lakes/one"):
         assert settings.read(tmp_path, {"HEADGATE_LAKE": f"{lake}/"}).lake == lake
@@ -178,8 +183,8 @@ def test_credentials_may_be_files(tmp_path: Path) -> None:
 def test_a_token_that_an_operator_chose_is_read_from_its_file(tmp_path: Path) -> None:
     chosen = tmp_path / "token"
     chosen.write_text("hg_" + "x" * 32 + "\n")
-    found = settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
-    assert found.admin_token == "hg_" + "x" * 32
+    in_force = settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
+    assert in_force.admin_token == "hg_" + "x" * 32
 
 
 @pytest.mark.parametrize("text", [None, "", "hg_short", "x" * 40, "hg_" + "ö" * 40])
@@ -203,10 +208,10 @@ def test_sources_are_folders_and_prefixes() -> None:
 
 
 def test_how_long_a_driver_is_kept_without_work() -> None:
-    found = {
+    idle_s = {
         text: settings.read(environ={"HEADGATE_DRIVER_IDLE": text}).driver_idle_s for text in ("90", "20s", "5m", "2h")
     }
-    assert found == {"90": 90.0, "20s": 20.0, "5m": 300.0, "2h": 7200.0}
+    assert idle_s == {"90": 90.0, "20s": 20.0, "5m": 300.0, "2h": 7200.0}
     assert settings.read(environ={}).driver_idle_s == 300.0
 
 

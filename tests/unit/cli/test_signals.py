@@ -11,13 +11,13 @@ HANGS_S = 60.0
 
 
 def test_a_signal_that_another_thread_was_given_is_seen() -> None:
-    asked, waits = threading.Event(), threading.Event()
+    interrupted, waits = threading.Event(), threading.Event()
     answers: list[bool] = []
 
     def work() -> None:
         waits.wait(HANGS_S)
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-        answers.append(asked.wait(HANGS_S))
+        answers.append(interrupted.wait(HANGS_S))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -27,6 +27,6 @@ def test_a_signal_that_another_thread_was_given_is_seen() -> None:
         thread.join(seconds)
         return not thread.is_alive()
 
-    with ending(asked.set):
+    with ending(interrupted.set):
         outlast(is_over)
     assert answers == [True]

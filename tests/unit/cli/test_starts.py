@@ -64,11 +64,10 @@ def test_help_imports_the_commands_and_nothing_that_they_use() -> None:
 
 
 def test_the_status_of_a_service_imports_one_command_and_the_client() -> None:
-    with Bootstrap().start(read(), "look") as server:
-        with pytest.MonkeyPatch.context() as environment:
-            environment.setenv("HEADGATE_URL", server.url)
-            environment.setenv("HEADGATE_TOKEN", server.token)
-            modules = imported("status")
+    with Bootstrap().start(read(), "look") as server, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADGATE_URL", server.url)
+        environment.setenv("HEADGATE_TOKEN", server.token)
+        modules = imported("status")
     assert "controlplane.cli.feeds" not in modules
     assert not packages(modules) & {*SERVER, *DATABASE, "rich", "yaml"}
     assert ours(modules) <= 60

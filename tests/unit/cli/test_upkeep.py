@@ -26,8 +26,8 @@ def test_collecting_shows_what_went(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate("gc") == 0
     assert "nodes in use: 0" in capsys.readouterr().out.splitlines()
     assert headgate("gc", "--packs", "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["packs"], found["states"]) == (0, 0)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["packs"], answer["states"]) == (0, 0)
 
 
 def test_checking_exits_by_what_it_finds(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

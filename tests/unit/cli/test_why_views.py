@@ -10,7 +10,7 @@ from controlplane.cli.output import partition_name, show
 from controlplane.core.model.answers import WhyAnswer
 
 
-def node(dataset: str, sentence: str, *inputs: Any, **more: Any) -> Any:
+def node(dataset: str, sentence: str, *inputs: Any, **fields: Any) -> Any:
     return {
         "dataset": dataset,
         "cause": "input",
@@ -22,7 +22,7 @@ def node(dataset: str, sentence: str, *inputs: Any, **more: Any) -> Any:
         "count": 0,
         "partitions": [],
         "inputs": list(inputs),
-        **more,
+        **fields,
     }
 
 
@@ -43,8 +43,8 @@ ANSWER: Any = {
 }
 
 
-def lines(shows_all: bool = False, **more: Any) -> list[str]:
-    out, answer = io.StringIO(), dict(ANSWER, **more)
+def lines(shows_all: bool = False, **fields: Any) -> list[str]:
+    out, answer = io.StringIO(), dict(ANSWER, **fields)
     show({}, why_views.why(cast("WhyAnswer", answer), shows_all=shows_all), "table", out)
     return out.getvalue().splitlines()
 

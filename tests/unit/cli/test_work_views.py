@@ -50,8 +50,8 @@ def test_every_word_of_a_summary_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "known"),
+    ("before", "now", "overlapping"),
     [("", "ab", 0), ("ab", "abc", 2), ("abc", "bcd", 2), ("abc", "abc", 3), ("abc", "xyz", 0), ("aab", "aba", 2)],
 )
-def test_of_a_followed_log_only_what_is_new_is_shown(before: str, now: str, known: int) -> None:
-    assert overlap(list(before), list(now)) == known
+def test_of_a_followed_log_only_what_is_new_is_shown(before: str, now: str, overlapping: int) -> None:
+    assert overlap(list(before), list(now)) == overlapping
