@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from controlplane.client.connection import Connection, value_of
+from controlplane.client.connection import Connection
 from controlplane.client.requests import only_given, segment
 
 if TYPE_CHECKING:
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
         NewTokenAnswer,
         ReadsAnswer,
         S3KeyEntry,
-        S3KeysAnswer,
         SessionLinkAnswer,
         TokenEntry,
-        TokensAnswer,
     )
-    from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
-    from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
-    from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
+    from controlplane.core.model.answers.namespaces import NamespaceEntry
+    from controlplane.core.model.answers.roles import RoleEntry
+    from controlplane.core.model.answers.trust import ExchangeAnswer, TrustEntry
     from controlplane.core.model.json_values import JsonObject
 
 
@@ -46,33 +44,32 @@ class Access(Connection):
         body: JsonObject = {"name": name, "scopes": list(scopes), "ttl_s": ttl_s, "within": cast("JsonObject", within)}
         if namespace is not None:
             body["namespace"] = namespace
-        return cast("NewTokenAnswer", self._post("/v1/tokens", body))
+        return self._post("/v1/tokens", body)
 
     def create_namespace(self, name: str) -> NamespaceEntry:
         """An empty namespace. For administrators of the installation, as all about namespaces."""
-        return cast("NamespaceEntry", self._post("/v1/namespaces", {"name": name}))
+        return self._post("/v1/namespaces", {"name": name})
 
     def namespaces(self) -> list[NamespaceEntry]:
         """All namespaces, `default` first."""
-        return cast("NamespacesAnswer", self._get("/v1/namespaces"))["items"]
+        return self._items("/v1/namespaces")
 
     def namespace(self, name: str) -> NamespaceEntry:
         """One namespace."""
-        return cast("NamespaceEntry", self._get(f"/v1/namespaces/{segment(name)}"))
+        return self._get(f"/v1/namespaces/{segment(name)}")
 
     def delete_namespace(self, name: str) -> None:
         """End a namespace without dataflows."""
-        value_of(self._http.delete(f"/v1/namespaces/{segment(name)}"))
+        self._delete(f"/v1/namespaces/{segment(name)}")
 
     def tokens(self) -> list[TokenEntry]:
-        answer = cast("TokensAnswer", self._get("/v1/tokens"))
-        return answer["items"]
+        return self._items("/v1/tokens")
 
     def exchange(self, identity: str, namespace: str = "default") -> ExchangeAnswer:
         """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust of the namespace. Its own
         token is not looked at."""
         body: JsonObject = {"token": identity, "namespace": namespace}
-        return cast("ExchangeAnswer", self._post("/v1/tokens/exchange", body))
+        return self._post("/v1/tokens/exchange", body)
 
     def create_trust(
         self,
@@ -92,15 +89,15 @@ class Access(Connection):
         within: JsonObject = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
         body: JsonObject = {"name": name, "use": use, "issuer": issuer, "audience": audience, "scopes": [*scopes]}
         body |= {"claims": {claim: [*patterns] for claim, patterns in claims.items()}, "within": within, "ttl_s": ttl_s}
-        return cast("TrustEntry", self._post("/v1/trust", body))
+        return self._post("/v1/trust", body)
 
     def trust(self) -> list[TrustEntry]:
         """All rules of trust in issuers."""
-        return cast("TrustAnswer", self._get("/v1/trust"))["items"]
+        return self._items("/v1/trust")
 
     def delete_trust(self, name: str) -> None:
         """End a rule now, and all tokens and sessions that it opened."""
-        value_of(self._http.delete(f"/v1/trust/{segment(name)}"))
+        self._delete(f"/v1/trust/{segment(name)}")
 
     def create_role(
         self,
@@ -113,7 +110,7 @@ class Access(Connection):
     ) -> RoleEntry:
         """A role, which tokens and rules of trust name."""
         body = _role_body(permissions, dataflows, datasets, branches)
-        return cast("RoleEntry", self._post("/v1/roles", {"name": name, **body}))
+        return self._post("/v1/roles", {"name": name, **body})
 
     def change_role(
         self,
@@ -126,42 +123,41 @@ class Access(Connection):
     ) -> RoleEntry:
         """All that a role allows from now on, for all who have it."""
         body = _role_body(permissions, dataflows, datasets, branches)
-        return cast("RoleEntry", value_of(self._http.put(f"/v1/roles/{segment(name)}", json=body)))
+        return self._put(f"/v1/roles/{segment(name)}", body)
 
     def roles(self) -> list[RoleEntry]:
         """All roles, those that are built in first."""
-        return cast("RolesAnswer", self._get("/v1/roles"))["items"]
+        return self._items("/v1/roles")
 
     def role(self, name: str) -> RoleEntry:
-        return cast("RoleEntry", self._get(f"/v1/roles/{segment(name)}"))
+        return self._get(f"/v1/roles/{segment(name)}")
 
     def delete_role(self, name: str) -> None:
         """Delete a role without holders."""
-        value_of(self._http.delete(f"/v1/roles/{segment(name)}"))
+        self._delete(f"/v1/roles/{segment(name)}")
 
     def revoke_token(self, token: str) -> None:
         """End the token with this id, or else the live one with this name."""
-        value_of(self._http.delete(f"/v1/tokens/{segment(token)}"))
+        self._delete(f"/v1/tokens/{segment(token)}")
 
     def create_s3_key(
         self, name: str, read: Iterable[str] = ("main",), *, ttl_s: float | None = None
     ) -> NewS3KeyAnswer:
         """Make an S3 key that reads these scopes (docs/s3.md); its secret is in this answer only."""
         body = {"name": name, "read": list(read), "ttl_s": ttl_s}
-        made = cast("NewS3KeyAnswer", self._post("/v1/s3/keys", body))
+        made: NewS3KeyAnswer = self._post("/v1/s3/keys", body)
         return {**made, "endpoint": self.url}  # where the caller found the service
 
     def s3_keys(self) -> list[S3KeyEntry]:
-        answer = cast("S3KeysAnswer", self._get("/v1/s3/keys"))
-        return answer["items"]
+        return self._items("/v1/s3/keys")
 
     def session_link(self) -> SessionLinkAnswer:
         """A link that opens one session of the pages with this client's token, once, within five minutes."""
-        return cast("SessionLinkAnswer", self._post("/v1/session-links", {}))
+        return self._post("/v1/session-links", {})
 
     def revoke_s3_key(self, key: str) -> None:
         """End the S3 key with this access key, or else the live one with this name."""
-        value_of(self._http.delete(f"/v1/s3/keys/{segment(key)}"))
+        self._delete(f"/v1/s3/keys/{segment(key)}")
 
     def audit(
         self,
@@ -174,14 +170,14 @@ class Access(Connection):
         """Changes of a branch and of none, or of all with None, the last ones first. `since`, `until`: times with their
         zones; what was before `until`."""
         of = {"all_branches": "true"} if branch is None else {"branch": branch}
-        return cast("AuditAnswer", self._get("/v1/audit", {**of, **only_given(limit=limit, since=since, until=until)}))
+        return self._get("/v1/audit", {**of, **only_given(limit=limit, since=since, until=until)})
 
     def audit_reads(
         self, limit: int = 100, *, branch: str | None = None, since: str | None = None, until: str | None = None
     ) -> ReadsAnswer:
         """Who read rows of which dataset, as `audit`."""
         query = only_given(limit=limit, branch=branch, since=since, until=until)
-        return cast("ReadsAnswer", self._get("/v1/audit/reads", query))
+        return self._get("/v1/audit/reads", query)
 
 
 def _role_body(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from controlplane.client.connection import Connection, value_of
+from controlplane.client.connection import Connection
 from controlplane.client.requests import dataset_path, only_given, overriding, segment
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
         BranchAnswer,
         BranchDifference,
-        BranchesAnswer,
         DataDifference,
         DropBranchAnswer,
         MergeAnswer,
@@ -26,10 +25,10 @@ class Branches(Connection):
 
     def branches(self) -> list[BranchAnswer]:
         """All beside main."""
-        return cast("BranchesAnswer", self._get("/v1/branches"))["items"]
+        return self._items("/v1/branches")
 
     def branch(self, name: str) -> BranchAnswer:
-        return cast("BranchAnswer", self._get(f"/v1/branches/{segment(name)}"))
+        return self._get(f"/v1/branches/{segment(name)}")
 
     def create_branch(
         self,
@@ -46,20 +45,20 @@ class Branches(Connection):
         `pinned`: it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
         body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
         body |= {"redirect": dict(redirect or {}), "pinned": pinned, "publish": publish}
-        return cast("BranchAnswer", self._post("/v1/branches", body))
+        return self._post("/v1/branches", body)
 
     def update_branch(self, name: str) -> BranchAnswer:
         """Have a pinned branch see main as it is now."""
-        return cast("BranchAnswer", self._post(f"/v1/branches/{segment(name)}/update", {}))
+        return self._post(f"/v1/branches/{segment(name)}/update", {})
 
     def protect_branch(self, name: str, *, protected: bool) -> BranchAnswer:
         """Whether it changes by merges alone."""
         path = f"/v1/branches/{segment(name)}/protection"
-        return cast("BranchAnswer", value_of(self._http.put(path, json={"protected": protected})))
+        return self._put(path, {"protected": protected})
 
     def delete_branch(self, name: str, *, override: bool = False) -> DropBranchAnswer:
         path = f"/v1/branches/{segment(name)}"
-        return cast("DropBranchAnswer", value_of(self._http.delete(path, params=overriding(override))))
+        return self._delete(path, overriding(override))
 
     def merge_branch(
         self,
@@ -73,14 +72,15 @@ class Branches(Connection):
         """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only if nothing is left
         to compute."""
         body: JsonObject = {"into": into, "dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
-        return cast("MergeAnswer", self._post(f"/v1/branches/{segment(name)}/merge", body))
+        return self._post(f"/v1/branches/{segment(name)}/merge", body)
 
     def diff_branches(self, one: str, other: str) -> BranchDifference:
         """From the first to the second. Pages are put together."""
         path = f"/v1/branches/{segment(one)}/diff/{segment(other)}"
-        difference = page = cast("BranchDifference", self._get(path))
+        page: BranchDifference = self._get(path)
+        difference = page
         while page["next"] is not None:
-            page = cast("BranchDifference", self._get(path, {"after": page["next"]}))
+            page = self._get(path, {"after": page["next"]})
             difference["components"] += page["components"]
             difference["datasets"] += page["datasets"]
         return {**difference, "next": None}
@@ -111,4 +111,4 @@ class Branches(Connection):
         else:
             path = f"/v1/branches/{segment(branch)}/diff/{segment(onto)}"
             query["dataset"] = name
-        return cast("DataDifference", self._get(path, query, wait_s=rows_s))
+        return self._get(path, query, wait_s=rows_s)

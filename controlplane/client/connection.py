@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import httpx2
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers import ProblemDocument
     from controlplane.core.model.json_values import JsonObject, JsonValue
 
+Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
 LONG_TIMEOUT_S = 6 * 3600.0
@@ -65,17 +66,31 @@ class Connection:
         except httpx2.TransportError:
             return False
 
-    def _get(self, path: str, query: Query | None = None, *, wait_s: float | None = None) -> JsonObject:
-        return value_of(self._http.get(path, params=query, timeout=self._timeout(wait_s)))
+    # Answers have the type that the calling method declares. The API's reference has the same types.
 
-    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
-        """The timeout of a request that may wait `wait_s` for workers."""
-        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
+    def _get(
+        self,
+        path: str,
+        query: Query | None = None,
+        *,
+        wait_s: float | None = None,
+    ) -> Answer:  # type: ignore[type-var]  # by the caller
+        return cast("Answer", value_of(self._http.get(path, params=query, timeout=self._timeout(wait_s))))
 
-    def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
-        """For what takes as long as the database is large."""
-        timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        return value_of(self._http.post(path, json=body, timeout=timeout))
+    def _items(self, path: str, query: Query | None = None) -> list[Answer]:
+        answer: dict[str, list[Answer]] = self._get(path, query)
+        return answer["items"]
+
+    def _put(self, path: str, body: Mapping[str, object]) -> Answer:  # type: ignore[type-var]  # by the caller
+        return cast("Answer", value_of(self._http.put(path, json=body)))
+
+    def _delete(
+        self,
+        path: str,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:  # type: ignore[type-var]  # by the caller
+        return cast("Answer", value_of(self._http.delete(path, params=query, headers=headers)))
 
     def _post(
         self,
@@ -84,9 +99,24 @@ class Connection:
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float | None = None,
-    ) -> JsonObject:
+    ) -> Answer:  # type: ignore[type-var]  # by the caller
         timeout = self._timeout(wait_s)
-        return value_of(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
+        return cast(
+            "Answer", value_of(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
+        )
+
+    def _at_length(
+        self,
+        path: str,
+        body: Mapping[str, object] | None,
+    ) -> Answer:  # type: ignore[type-var]  # by the caller
+        """For requests that take as long as the database is large."""
+        timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        return cast("Answer", value_of(self._http.post(path, json=body, timeout=timeout)))
+
+    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
+        """The timeout of a request that may wait `wait_s` for workers."""
+        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
 
 
 def value_of(response: httpx2.Response) -> JsonObject:

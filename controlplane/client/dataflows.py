@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from controlplane.client.connection import Connection, value_of
+from controlplane.client.connection import Connection
 from controlplane.client.requests import Query, match_of, overriding, refreshing, segment
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         ConnectionsAnswer,
         DataflowAnswer,
         DataflowEntry,
-        DataflowsAnswer,
         DeleteAnswer,
         NotifyAnswer,
         PlanAnswer,
@@ -57,34 +56,33 @@ class Dataflows(Connection):
         query |= overriding(override)
         headers, body = match_of(revision) | _key(key), {"blueprints": list(documents)}
         wait_s = refresh_s if analyse_s is None else analyse_s
-        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=wait_s))
+        return self._post("/v1/blueprints", body, query, headers, wait_s=wait_s)
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
-        answer = cast("ValidateAnswer", self._post("/v1/validate", {"blueprints": list(documents)}))
+        answer: ValidateAnswer = self._post("/v1/validate", {"blueprints": list(documents)})
         return answer["errors"]
 
     def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
         """Connections of these blueprints, each as a worker tested it."""
-        return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
+        return self._post("/v1/connections", {"blueprints": list(documents)})
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
         """Send a test message to each channel of a dataflow and of the installation; what came of it."""
-        return cast("NotifyAnswer", self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target}))
+        return self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target})
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
-        answer = cast("DataflowsAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows"))
-        return answer["items"]
+        return self._items(f"/v1/branches/{segment(branch)}/dataflows")
 
     def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
-        return cast("DataflowAnswer", self._get(f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"))
+        return self._get(f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}")
 
     def delete(
         self, name: str, *, branch: str = "main", revision: int | None = None, override: bool = False
     ) -> DeleteAnswer:
         path = f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"
         query = overriding(override)
-        return cast("DeleteAnswer", value_of(self._http.delete(path, headers=match_of(revision), params=query)))
+        return self._delete(path, query, headers=match_of(revision))
 
     def plan(
         self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
@@ -93,10 +91,11 @@ class Dataflows(Connection):
         sources first; None has nothing listed."""
         path = f"/v1/branches/{segment(branch)}/plan"
         query: Query = {"dataflow": list(dataflows), "limit": 1000}
-        plan = page = cast("PlanAnswer", self._get(path, {**query, **refreshing(refresh_s)}, wait_s=refresh_s))
+        page: PlanAnswer = self._get(path, {**query, **refreshing(refresh_s)}, wait_s=refresh_s)
+        plan = page
         looked = plan["basis"].get("looked", "") if "basis" in plan else ""
         while page["next"] is not None:
-            page = cast("PlanAnswer", self._get(path, {**query, "looked": looked, "after": page["next"]}))
+            page = self._get(path, {**query, "looked": looked, "after": page["next"]})
             plan["items"] += page["items"]
         return {**plan, "next": None}
 
@@ -112,14 +111,14 @@ class Dataflows(Connection):
         """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
         body = {"blueprints": list(documents), "basis": basis}
         path = f"/v1/branches/{segment(branch)}/plan"
-        return cast("ApplyAnswer", self._post(path, body, overriding(override), _key(key)))
+        return self._post(path, body, overriding(override), _key(key))
 
     def begin_run(
         self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
     ) -> RunBegun:
         """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
         body = {"blueprints": list(documents), "accept_deletes": accept_deletes}
-        return cast("RunBegun", self._post(f"/v1/branches/{segment(branch)}/run", body))
+        return self._post(f"/v1/branches/{segment(branch)}/run", body)
 
     def run_progress(
         self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
@@ -127,7 +126,7 @@ class Dataflows(Connection):
         """Progress of these dataflows and their upstream since an event, and their states."""
         query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
         query |= {} if since is None else {"since": since}
-        return cast("RunProgress", self._get(f"/v1/branches/{segment(branch)}/run", query))
+        return self._get(f"/v1/branches/{segment(branch)}/run", query)
 
 
 def _analysing(timeout_s: float | None) -> dict[str, str | int]:

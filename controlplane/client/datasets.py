@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import Time, dataset_path, only_given, refreshing, segment, state_path
@@ -38,15 +38,15 @@ class Datasets(Connection):
         `long`: also what the last commits took, and what is at it now."""
         parameters = only_given(target=target, long="true" if long else None)
         path, query = f"/v1/branches/{segment(branch)}/status", {**parameters, **refreshing(refresh_s)}
-        return cast("StatusAnswer", self._get(path, query, wait_s=refresh_s))
+        return self._get(path, query, wait_s=refresh_s)
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
         """Exports have `target`."""
-        return cast("DatasetAnswer", self._get(dataset_path(branch, name)))
+        return self._get(dataset_path(branch, name))
 
     def target(self, name: str, *, branch: str = "main") -> TargetStatus:
         """How a copy elsewhere stands."""
-        return cast("TargetStatus", self._get(dataset_path(branch, name)))
+        return self._get(dataset_path(branch, name))
 
     # which state is meant: by an address (`shop.totals@12`) in place of the name, by `generation`, or by `at`, a time
     def partitions(
@@ -66,7 +66,7 @@ class Datasets(Connection):
         generation added, changed or removed."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
-        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **parameters}))
+        return self._get(f"{path}/partitions", {**query, **parameters})
 
     def history(
         self,
@@ -80,7 +80,7 @@ class Datasets(Connection):
     ) -> HistoryAnswer:
         """Generations, newest first, up to the one that is meant."""
         path, query = state_path(branch, name, generation, at)
-        return cast("HistoryAnswer", self._get(f"{path}/history", {**query, **only_given(before=before, limit=limit)}))
+        return self._get(f"{path}/history", {**query, **only_given(before=before, limit=limit)})
 
     def generations(
         self, dataflow: str, *, branch: str = "main", at: Time | None = None, consistent: bool = False
@@ -89,13 +89,13 @@ class Datasets(Connection):
         name, moment = time_of(dataflow, at)
         query = only_given(at=None if moment is None else str(moment), consistent="true" if consistent else None)
         path = f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}/generations"
-        return cast("GenerationsAnswer", self._get(path, query))
+        return self._get(path, query)
 
     def checks(
         self, name: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
     ) -> ChecksAnswer:
         path, query = state_path(branch, name, generation, at)
-        return cast("ChecksAnswer", self._get(f"{path}/checks", query))
+        return self._get(f"{path}/checks", query)
 
     def why(
         self,
@@ -110,7 +110,7 @@ class Datasets(Connection):
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(partition=partition, all="true" if shows_all else None)
-        return cast("WhyAnswer", self._get(f"{path}/why", {**query, **parameters}))
+        return self._get(f"{path}/why", {**query, **parameters})
 
     def lineage(
         self,
@@ -129,4 +129,4 @@ class Datasets(Connection):
         rows of a source object of a read component are in."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(column=column, partition=partition, object=object, limit=limit)
-        return cast("LineageAnswer", self._get(f"{path}/lineage", {**query, **parameters, "direction": direction}))
+        return self._get(f"{path}/lineage", {**query, **parameters, "direction": direction})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import Time, only_given, segment, state_path
@@ -39,12 +39,12 @@ class Exploring(Connection):
         """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
         `collapse`: those of one dataflow or tag as one."""
         query = only_given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
-        return cast("GraphAnswer", self._get(f"/v1/branches/{segment(branch)}/graph", query))
+        return self._get(f"/v1/branches/{segment(branch)}/graph", query)
 
     def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
         """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` and `is:` say
         where one is."""
-        return cast("SearchAnswer", self._get("/v1/search", only_given(q=query, branch=branch, limit=limit)))
+        return self._get("/v1/search", only_given(q=query, branch=branch, limit=limit))
 
     def waves(
         self,
@@ -56,11 +56,11 @@ class Exploring(Connection):
     ) -> WavesAnswer:
         """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
         query = only_given(dataflow=dataflow, before=before, limit=limit)
-        return cast("WavesAnswer", self._get(f"/v1/branches/{segment(branch)}/waves", query))
+        return self._get(f"/v1/branches/{segment(branch)}/waves", query)
 
     def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
         """One wave, with its commits and what it left alone."""
-        return cast("WaveAnswer", self._get(f"/v1/branches/{segment(branch)}/waves/{segment(id)}"))
+        return self._get(f"/v1/branches/{segment(branch)}/waves/{segment(id)}")
 
     def ranges(
         self,
@@ -80,14 +80,14 @@ class Exploring(Connection):
         other = str(moment_of(against)) if isinstance(against, datetime) else against
         bounds = {"from": after, "to": last}  # `from` is a word of Python's
         parameters = only_given(against=other, cells=cells, **bounds)
-        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **parameters}))
+        return self._get(f"{path}/ranges", {**query, **parameters})
 
     def partition(
         self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
     ) -> PartitionAnswer:
         """One partition: files, attempt, inputs and readers."""
         path, query = state_path(branch, name, generation, at)
-        return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
+        return self._get(f"{path}/partition", {**query, "key": key})
 
     def profile(
         self,
@@ -103,9 +103,9 @@ class Exploring(Connection):
         for the rest."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(partition=partition, column=column)
-        return cast("ProfileAnswer", self._get(f"{path}/profile", {**query, **parameters}))
+        return self._get(f"{path}/profile", {**query, **parameters})
 
     def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
         """What each column was like in the last generations, oldest first, and where it moved."""
         path, _ = state_path(branch, name, None, None)
-        return cast("ProfileHistoryAnswer", self._get(f"{path}/profile/history", only_given(column=column)))
+        return self._get(f"{path}/profile/history", only_given(column=column))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from controlplane.client.connection import Connection
 from controlplane.client.requests import match_of, overriding, segment
@@ -40,7 +40,7 @@ class Operating(Connection):
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         path = f"/v1/branches/{segment(branch)}/refresh"
-        return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
+        return self._post(path, body, wait_s=wait_s)
 
     def retry(
         self,
@@ -54,17 +54,13 @@ class Operating(Connection):
         the dataset that `target` names, and nothing upstream of it."""
         body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
         body |= {} if partition is None else {"partition": partition}
-        return cast("RetryAnswer", self._post(f"/v1/branches/{segment(branch)}/retry", body))
+        return self._post(f"/v1/branches/{segment(branch)}/retry", body)
 
     def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
-        return cast(
-            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{segment(branch)}/pause", {"target": target})
-        )
+        return self._post(f"/v1/branches/{segment(branch)}/pause", {"target": target})
 
     def resume(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
-        return cast(
-            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{segment(branch)}/resume", {"target": target})
-        )
+        return self._post(f"/v1/branches/{segment(branch)}/resume", {"target": target})
 
     def rollback(
         self,
@@ -79,9 +75,7 @@ class Operating(Connection):
     ) -> RollbackAnswer:
         """Go back to a generation of a dataset, or to the state of a dataset or dataflow at a time, until `resume`."""
         body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
-        return cast(
-            "RollbackAnswer", self._post(f"/v1/branches/{segment(branch)}/rollback", body, overriding(override))
-        )
+        return self._post(f"/v1/branches/{segment(branch)}/rollback", body, overriding(override))
 
     def revert(
         self,
@@ -96,12 +90,12 @@ class Operating(Connection):
         """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
         path = f"/v1/branches/{segment(branch)}/dataflows/{segment(dataflow)}/revert"
         body, query = {"to": to, "dry_run": dry_run}, overriding(override)
-        return cast("ApplyAnswer", self._post(path, body, query, match_of(revision)))
+        return self._post(path, body, query, match_of(revision))
 
     def gc(self, *, packs: bool = False) -> CollectAnswer:
         """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
         up, too, and made again in time."""
-        return cast("CollectAnswer", self._at_length("/v1/gc", {"packs": True} if packs else None))
+        return self._at_length("/v1/gc", {"packs": True} if packs else None)
 
     def fsck(
         self,
@@ -120,4 +114,4 @@ class Operating(Connection):
             body |= {"contents": True, "dataset": dataset}
         if types:
             body["types"] = True
-        return cast("FsckAnswer", self._at_length("/v1/fsck", body))
+        return self._at_length("/v1/fsck", body)

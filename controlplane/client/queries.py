@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from controlplane.client.connection import Connection, value_of
 from controlplane.client.requests import Time, dataset_path, segment
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers.spark_sessions import (
         NewSparkSessionAnswer,
         SparkSessionEntry,
-        SparkSessionsAnswer,
     )
     from controlplane.core.model.json_values import JsonObject, JsonValue
 
@@ -47,9 +46,10 @@ class Queries(Connection):
         by."""
         path = f"/v1/branches/{segment(branch)}/query"
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
-        rows = page = cast("QueryAnswer", self._post(path, body, wait_s=timeout_s))
+        page: QueryAnswer = self._post(path, body, wait_s=timeout_s)
+        rows = page
         while page["next"] is not None:
-            page = cast("QueryAnswer", self._get(f"{path}/{rows['result']}", {"after": page["next"]}))
+            page = self._get(f"{path}/{rows['result']}", {"after": page["next"]})
             rows["rows"] += page["rows"]
             rows["cut"] += page["cut"]
         return {**rows, "next": None}
@@ -91,23 +91,23 @@ class Queries(Connection):
         of Spark. Either waits for at most `timeout_s`."""
         path = f"/v1/branches/{segment(branch)}/query/promote"
         body: JsonObject = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare}
-        return cast("PromotionAnswer", self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s))
+        return self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s)
 
     def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
         """A transform's SQL as a query over its inputs' present states."""
-        return cast("OpenedAnswer", self._get(f"{dataset_path(branch, dataset)}/query"))
+        return self._get(f"{dataset_path(branch, dataset)}/query")
 
     def cancel_query(self, id: str, *, branch: str = "main") -> CancelAnswer:
         """End a query of one's own that runs."""
         path = f"/v1/branches/{segment(branch)}/query/{segment(id)}"
-        return cast("CancelAnswer", value_of(self._http.delete(path)))
+        return self._delete(path)
 
     def ask_test(self, question: Mapping[str, object], files: Mapping[str, bytes]) -> JsonObject:
         """The answer of the service's Spark to a question of a test. `files`: the content of each file that the
         question names, by its path."""
         texts = {path: b64encode(content).decode() for path, content in files.items()}
-        answer = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
-        return cast("JsonObject", answer["answer"])
+        answer: dict[str, JsonObject] = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
+        return answer["answer"]
 
     def open_spark_session(
         self,
@@ -121,15 +121,15 @@ class Queries(Connection):
         all of them. `at`: the time that is meant of names without a point. `ttl_s`: when it ends at the latest."""
         body: JsonObject = {"datasets": list(datasets), "at": at.isoformat() if isinstance(at, datetime) else at}
         path = f"/v1/branches/{segment(branch)}/spark-sessions"
-        return cast("NewSparkSessionAnswer", self._post(path, {**body, "ttl_s": ttl_s}, wait_s=SPARK_STARTS_S))
+        return self._post(path, {**body, "ttl_s": ttl_s}, wait_s=SPARK_STARTS_S)
 
     def spark_sessions(self) -> list[SparkSessionEntry]:
         """One's own that are open; all of them for who administers."""
-        return cast("SparkSessionsAnswer", self._get("/v1/spark-sessions"))["items"]
+        return self._items("/v1/spark-sessions")
 
     def end_spark_session(self, id: str) -> None:
         """Now, whatever it does."""
-        value_of(self._http.delete(f"/v1/spark-sessions/{segment(id)}"))
+        self._delete(f"/v1/spark-sessions/{segment(id)}")
 
 
 def _query(

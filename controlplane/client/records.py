@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import httpx2
 
@@ -16,7 +16,7 @@ from controlplane.core.model.addresses import named
 from controlplane.core.records.formats import Compression, Format
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
+    from controlplane.core.model.answers.links import LinkEntry, NewLinkAnswer
 
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
@@ -117,15 +117,15 @@ class Records(Connection):
             "limit": limit,
         }
         body |= {} if ttl_s is None else {"ttl_s": ttl_s}
-        return cast("NewLinkAnswer", self._post("/v1/links", body))
+        return self._post("/v1/links", body)
 
     def links(self) -> list[LinkEntry]:
         """All links, without their addresses."""
-        return cast("LinksAnswer", self._get("/v1/links"))["items"]
+        return self._items("/v1/links")
 
     def revoke_link(self, link: str) -> None:
         """End a link now, by its id."""
-        value_of(self._http.delete(f"/v1/links/{segment(link)}"))
+        self._delete(f"/v1/links/{segment(link)}")
 
 
 def _list(columns: Sequence[str]) -> str:

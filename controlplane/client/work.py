@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import httpx2
 
@@ -24,16 +24,16 @@ class Work(Connection):
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""
         query = only_given(state="ended", limit=limit)
-        return cast("AttemptsAnswer", self._get(f"{dataset_path(branch, name)}/tasks", query))
+        return self._get(f"{dataset_path(branch, name)}/tasks", query)
 
     def runs(self, target: str | None = None, *, branch: str = "main", limit: int = 20) -> PastRunsAnswer:
         """The last runs that reached the target, the last ones first."""
         path = f"/v1/branches/{segment(branch)}/runs"
-        return cast("PastRunsAnswer", self._get(path, only_given(target=target, limit=limit)))
+        return self._get(path, only_given(target=target, limit=limit))
 
     def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
         """One run, with its steps and its attempts."""
-        return cast("PastRunAnswer", self._get(f"/v1/branches/{segment(branch)}/runs/{segment(id)}"))
+        return self._get(f"/v1/branches/{segment(branch)}/runs/{segment(id)}")
 
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True
@@ -53,7 +53,7 @@ class Work(Connection):
                     yield None
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
-        return cast("TasksAnswer", self._get(f"{dataset_path(branch, name)}/tasks", {"after": after, "limit": limit}))
+        return self._get(f"{dataset_path(branch, name)}/tasks", {"after": after, "limit": limit})
 
     def log(self, attempt: str, *, tail: int = 200) -> str:
         """The last lines of the log of an attempt's driver."""
