@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.__main__ import Bootstrap
+from controlplane.cli.main import run
 from controlplane.settings import read
 
 ROOT = str(Path(__file__).parents[3])
@@ -79,3 +80,14 @@ def test_the_status_of_a_stopped_home_imports_no_server() -> None:
     assert not packages(modules) & {*SERVER, "httpx2", "anyio"}
     assert ours(modules) <= 380
     assert len(modules) <= 820
+
+
+@pytest.mark.parametrize("arguments", [(), ("--long",), ("nope",), ("--branch", "dev")])
+def test_the_status_of_a_stopped_home_is_that_of_a_service(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = run(["status", "--output", "md", *arguments], Bootstrap()), capsys.readouterr()
+    with Bootstrap().start(read(), "look") as server, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADGATE_URL", server.url)
+        environment.setenv("HEADGATE_TOKEN", server.token)
+        assert (run(["status", "--output", "md", *arguments], Bootstrap()), capsys.readouterr()) == stopped
