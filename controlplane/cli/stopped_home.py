@@ -24,7 +24,7 @@ class StoppedHome:
     context: Context
 
     def status(self, target: str | None = None, *, branch: str = "main", long: bool = False) -> StatusAnswer:
-        branches.one(self.context, branch)
+        branches.branch_named(self.context, branch)
         value = overview.status(self.context, branch, target, long=long)
         answer: StatusAnswer = json.loads(json.dumps(value))  # lists for tuples, as a client has them
         return answer
