@@ -84,7 +84,9 @@ class KeySet(TypeDecorator[Any]):
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         if dialect.name == "postgresql":
             return list(value)
-        return b"".join(value) if is_digest(self.column_type) else json.dumps(list(value))
+        if is_digest(self.column_type):  # no row has a key of another length
+            return b"".join(key for key in value if len(key) == DIGEST_BYTES)
+        return json.dumps(list(value))
 
 
 def is_digest(column_type: TypeEngine[Any]) -> bool:
@@ -109,7 +111,7 @@ def one_of(column: Column[Any], parameter: str = KEYS) -> ColumnElement[bool]:
 
 
 def one_of_pairs(digest: Column[Any], key: Column[Any]) -> ColumnElement[bool]:
-    """The two columns together are one of the pairs of `digests` and `keys`, which are looked up one by one."""
+    """The two columns together are one of the pairs of `digests`, whole ones, and `keys`: looked up one by one."""
     digests, keys = KeySet(digest.type), KeySet(key.type)
     return _OneOf(digest, key, bind("digests", type_=digests), bind(KEYS, type_=keys))
 
