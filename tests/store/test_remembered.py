@@ -27,6 +27,13 @@ def test_traces_and_fragments_are_found_again(world: World) -> None:
         assert tx.last_trace() == 3
 
 
+def test_a_key_of_another_length_hides_no_other(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_memos({d(1): {"schema": SCHEMA}, d(2): {"rows": 1}})
+    with world.read() as tx:
+        assert tx.memos([d(1), b"short", d(2) + b"long", d(2)]).keys() == {d(1), d(2)}
+
+
 def test_files_of_fragments_are_found_without_their_statistics(world: World) -> None:
     """Also of several files, with escapes in a path, and beside statistics that look like another file."""
     [plain] = fragment(1).files

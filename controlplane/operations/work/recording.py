@@ -11,7 +11,7 @@ from typing import assert_never, cast
 
 from controlplane.core.compile.checks import dropped_key
 from controlplane.core.model.events import Event, by_branch, claimed
-from controlplane.core.model.jobs import StoredTransformJob
+from controlplane.core.model.jobs import StoredJob, StoredTransformJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import anew
@@ -52,8 +52,6 @@ class Recording:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, listing_changes
         self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
-        self._job = tx.jobs([attempt.job]).get(attempt.job)
-        self._branches = tx.branches_of(attempt.tasks)  # before anything that is recorded ends a demand
         self._outcomes: dict[bytes, Outcome] = {}
         self._taken: list[TaskResult] = []
         self._error: str | None = None  # the condition of the first task that did not succeed
@@ -65,6 +63,15 @@ class Recording:
             return self._events
         attempt = self.attempt
         return [*claimed(attempt.id, attempt.driver, attempt.dataset, attempt.tasks, self._branches), *self._events]
+
+    @cached_property
+    def _job(self) -> StoredJob | None:
+        return self.tx.jobs([self.attempt.job]).get(self.attempt.job)
+
+    @cached_property
+    def _branches(self) -> dict[bytes, tuple[str, ...]]:
+        """Who demanded the tasks. To be read before anything that is recorded ends a demand."""
+        return dict(self.tx.branches_of(self.attempt.tasks))
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
@@ -256,6 +263,7 @@ class Recording:
     def _request_whole_target(self, key: bytes, error: TaskError) -> None:
         """The task ends without a result, and who still wants it wants all of the target: what others have under way
         may have been written before."""
+        _ = self._branches  # before their demand ends
         for branch, name in self.tx.demanding(key):
             if (target := self.tx.targets(branch).get(name)) is not None:
                 self.tx.put_target(anew(self.tx, target))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete
+from sqlalchemy import Row
 
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.store.sql import tables as db
@@ -34,7 +34,7 @@ class SqlAlerts(Part):
         self._upsert(db.messages, map(_message_row, messages))
 
     def drop_messages(self, ids: Iterable[str]) -> None:
-        self._change_among(delete(db.messages).where(self._mine(db.messages)), db.messages.c.id, ids)
+        self._delete_among(db.messages, "id", ids)
 
 
 def _alert(row: Row[Any]) -> Alert:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    CursorResult,
     Delete,
     Executable,
     Row,
@@ -23,7 +24,6 @@ from sqlalchemy import (
     Update,
     delete,
     tuple_,
-    update,
 )
 from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
@@ -34,6 +34,17 @@ from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
+from controlplane.store.sql.statements import (
+    delete_among,
+    delete_rows,
+    insert_missing,
+    one_of,
+    raise_counters,
+    select_among,
+    select_rows,
+    update_rows,
+    upsert,
+)
 from dataplane.contract.schemas import Schema
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -61,11 +72,6 @@ def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequenc
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
-def built_once(table: Table, *names: str) -> Select[Any]:
-    """The rows of a namespace whose columns have values that are given when it runs."""
-    return sql_select(table).where(*(table.c[name] == bind(name) for name in ("namespace", *names)))
-
-
 def keeping_schemas() -> KeptSchema:
     """To be shared by all transactions of a store, in any thread: content under its digest never changes."""
 
@@ -87,6 +93,10 @@ class Part:
         self._now: float | None = None
         self._new_marks: set[tuple[str, str]] = set()
         self._is_queue_locked = False
+        self._claimed: dict[bytes, Row[Any]] = {}  # tasks as a claim left them, until the queue is locked
+        self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock on the queue
+        self._stored_schemas: set[bytes] = set()
+        self._counters: dict[str, int] = {}  # read together, by the last statement
         self._bases: dict[str, int | None] = {}  # of branches, as far as they were asked for
         self._new_moves: dict[tuple[str, str], JsonValue] = {}  # pointers of main, and what they were
         self._rebased: set[str] = set()  # branches that are pinned to the end of this transaction
@@ -103,8 +113,10 @@ class Part:
 
     def _lock_queue(self) -> None:
         """Whoever changes what is asked for does so alone."""
+        self._claimed.clear()
         if not self._is_queue_locked:
-            self._dialect.lock_queue(self._connection, self._namespace)
+            now = self._dialect.lock_queue(self._connection, self._namespace)
+            self._now = now if self._now is None else self._now
             self._is_queue_locked = True
 
     # --- reading
@@ -127,23 +139,47 @@ class Part:
     def _select(self, table: Table, **equal: Any) -> Select[Any]:
         return sql_select(table).where(self._mine(table, **equal))
 
-    def _rows(self, statement: Executable) -> Sequence[Row[Any]]:
-        return self._connection.execute(statement).fetchall()
+    def _run(self, statement: Executable, **values: Any) -> CursorResult[Any]:
+        return self._connection.execute(statement, {"of_namespace": self._namespace, **values})
 
-    def _row(self, statement: Executable) -> Row[Any] | None:
-        return self._connection.execute(statement).first()
+    def _rows(self, statement: Executable, **values: Any) -> Sequence[Row[Any]]:
+        return self._run(statement, **values).fetchall()
 
-    def _row_of(self, built: Executable, **values: Any) -> Row[Any] | None:
-        """Of a statement that was built once, by `built_once`: for what each request asks, since building takes longer
-        than running."""
-        return self._connection.execute(built, {"namespace": self._namespace, **values}).first()
+    def _row(self, statement: Executable, **values: Any) -> Row[Any] | None:
+        return self._run(statement, **values).first()
+
+    def _rows_of(self, table: Table, **equal: Any) -> Sequence[Row[Any]]:
+        """The rows of this namespace whose named columns have these values."""
+        return self._rows(select_rows(table, *equal), **_bound(equal))
+
+    def _row_of(self, table: Table, **equal: Any) -> Row[Any] | None:
+        return self._row(select_rows(table, *equal), **_bound(equal))
+
+    def _rows_by(self, statement: Executable, values: Iterable[Any], **others: Any) -> Iterator[Row[Any]]:
+        """The rows of a statement that has `one_of` a column; one statement per 10,000 values."""
+        for chunk in chunks(list(dict.fromkeys(values))):
+            yield from self._rows(statement, keys=chunk, **others)
+
+    def _rows_among(self, table: Table, key: str, values: Iterable[Any], **equal: Any) -> Iterator[Row[Any]]:
+        """As `_rows_of`, and column `key` has one of the values."""
+        return self._rows_by(select_among(table, key, *equal), values, **_bound(equal))
+
+    def _rows_if(self, table: Table, key: str, values: Iterable[Any] | None, **equal: Any) -> Iterator[Row[Any]]:
+        """As `_rows_among`; all rows if no values are given."""
+        return iter(self._rows_of(table, **equal)) if values is None else self._rows_among(table, key, values, **equal)
+
+    def _all_or_some(
+        self, statements: tuple[Executable, Executable], values: Iterable[Any] | None, **others: Any
+    ) -> Iterator[Row[Any]]:
+        """The rows of the first statement; of the second, by `_rows_by`, if values are given."""
+        every, some = statements
+        return iter(self._rows(every, **others)) if values is None else self._rows_by(some, values, **others)
 
     def _among(
         self, statement: Select[Any] | ReturningUpdate[Any], column: Column[Any], values: Iterable[Any]
     ) -> Iterator[Row[Any]]:
-        """The statement's rows whose column has one of the values; one statement per 10,000 of them."""
-        for chunk in chunks(list(dict.fromkeys(values))):
-            yield from self._rows(statement.where(self._dialect.among(column, chunk)))
+        """The rows of a statement that is not built yet, whose column has one of the values."""
+        return self._rows_by(statement.where(one_of(column)), values)
 
     def _some(self, statement: Select[Any], column: Column[Any], values: Iterable[Any] | None) -> Iterator[Row[Any]]:
         """As `_among`; all rows if no values are given."""
@@ -164,68 +200,75 @@ class Part:
 
     # --- writing
 
-    def _change(self, statement: Update | Delete) -> int:
+    def _change(self, statement: Update | Delete, **values: Any) -> int:
         """How many rows it changed."""
-        return self._connection.execute(statement).rowcount
+        return self._run(statement, **values).rowcount
+
+    def _change_by(self, statement: Update | Delete, values: Iterable[Any], **others: Any) -> int:
+        """As `_rows_by`."""
+        distinct = list(dict.fromkeys(values))
+        return sum(self._change(statement, keys=chunk, **others) for chunk in chunks(distinct))
 
     def _change_among(self, statement: Update | Delete, column: Column[Any], values: Iterable[Any]) -> int:
-        distinct = list(dict.fromkeys(values))
-        return sum(self._change(statement.where(self._dialect.among(column, c))) for c in chunks(distinct))
+        """As `_among`."""
+        return self._change_by(statement.where(one_of(column)), values)
 
     def _delete(self, table: Table, **equal: Any) -> int:
-        return self._change(delete(table).where(self._mine(table, **equal)))
+        return self._change(delete_rows(table, *equal), **_bound(equal))
 
-    def _drop(self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int) -> int:
-        """At most `limit` of these rows, told apart by one column; how many went."""
+    def _delete_among(self, table: Table, key: str, values: Iterable[Any], **equal: Any) -> int:
+        return self._change_by(delete_among(table, key, *equal), values, **_bound(equal))
+
+    def _drop(self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int, **values: Any) -> int:
+        """At most `limit` of these rows, told apart by one column; how many went. `values`: parameters of `which`."""
         some = sql_select(key).where(self._mine(table), which).limit(limit)
-        return self._change(delete(table).where(self._mine(table), key.in_(some)))
+        return self._change(delete(table).where(self._mine(table), key.in_(some)), **values)
 
-    def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Rows whose primary key is there already are left alone.
+    def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Rows whose primary key is there already are left alone; how many were not.
 
         Rows go in by primary key, so that two transactions that insert the same ones cannot wait for each other.
         """
-        self._insert_rows(table, self._dialect.insert(table).on_conflict_do_nothing(), rows)
+        return self._insert_rows(table, insert_missing(self._dialect.insert, table), rows)
 
     def _insert_one(self, table: Table, **row: Any) -> bool:
         """False if the primary key is there already."""
-        statement = self._dialect.insert(table).values(namespace=self._namespace, **row).on_conflict_do_nothing()
-        return self._connection.execute(statement.execution_options(preserve_rowcount=True)).rowcount == 1
+        statement = insert_missing(self._dialect.insert, table)
+        return self._connection.execute(statement, {"namespace": self._namespace, **row}).rowcount == 1
 
     def _upsert(
         self, table: Table, rows: Iterable[Mapping[str, Any]], unless: ColumnElement[bool] | None = None
     ) -> None:
         """Rows whose primary key is there already are replaced, but where `unless` says that the old one stays."""
-        insert = self._dialect.insert(table)
-        new = {c.name: insert.excluded[c.name] for c in table.c if not c.primary_key}
-        where = None if unless is None else ~unless
-        update_it = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=new, where=where)
-        self._insert_rows(table, update_it, rows)
+        self._insert_rows(table, upsert(self._dialect.insert, table, unless), rows)
 
     def _update_many(self, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Set each row's columns where column `key` equals the row's `the_key`."""
+        """Set each row's columns where column `key` equals the row's `of_<key>`."""
         if rows:
-            values: dict[str, Any] = {name: bind(name) for name in rows[0] if name != "the_key"}
-            found = self._mine(table) & (table.c[key] == bind("the_key"))
-            self._connection.execute(update(table).where(found).values(values), list(rows))
+            bound = [{"of_namespace": self._namespace, **row} for row in rows]
+            self._connection.execute(update_rows(table, key), bound)
 
-    def _insert_rows(self, table: Table, statement: Any, rows: Iterable[Mapping[str, Any]]) -> None:
-        """In the order of the primary key; of rows with equal keys the last counts."""
+    def _insert_rows(self, table: Table, statement: Any, rows: Iterable[Mapping[str, Any]]) -> int:
+        """In the order of the primary key; of rows with equal keys the last counts. How many it inserted or changed."""
         names = [c.name for c in table.primary_key if c.name != "namespace"]
         by_key = {tuple(row[n] for n in names): {"namespace": self._namespace, **row} for row in rows}
-        for chunk in chunks([by_key[key] for key in sorted(by_key)]):
-            self._dialect.insert_rows(self._connection, statement, chunk)
+        some = chunks([by_key[key] for key in sorted(by_key)])
+        return sum(self._dialect.insert_rows(self._connection, statement, chunk) for chunk in some)
 
     def _count(self, counter: str, n: int) -> int:
         """Raise a counter by n, and give its new value. Holds it until the transaction ends."""
-        table = tables.counters
-        insert = self._dialect.insert(table).values(namespace=self._namespace, name=counter, value=n)
-        added = {"value": table.c.value + n}
-        raised = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added)
-        return int(self._connection.execute(raised.returning(table.c.value)).scalar_one())
+        return self._count_all({counter: n})[counter]
+
+    def _count_all(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """The same for several, in their order."""
+        if not counts:
+            return {}
+        statement = raise_counters(self._dialect.insert, tables.counters, *counts)
+        rows = self._rows(statement, **{f"n_{name}": n for name, n in counts.items()})
+        return {row.name: row.value for row in rows}
 
     def _counted(self, counter: str) -> int:
-        row = self._row(self._select(tables.counters, name=counter))
+        row = self._row_of(tables.counters, name=counter)
         return 0 if row is None else row.value
 
     # --- schemas, which many rows share
@@ -236,12 +279,18 @@ class Part:
         kept = {number: dump(schema) for number, schema in different.items()}
         texts = [kept[id(s)] for s in schemas]
         ids = [sha256(t.encode()).digest() for t in texts]
-        self._insert(tables.schemas, [{"id": i, "body": t} for i, t in dict(zip(ids, texts, strict=True)).items()])
+        rows = [{"id": id, "body": text} for id, text in dict(zip(ids, texts, strict=True)).items()]
+        self._insert(tables.schemas, [row for row in rows if row["id"] not in self._stored_schemas])
+        self._stored_schemas.update(ids)
         return ids
 
     def _schemas(self, ids: Iterable[bytes]) -> Mapping[bytes, Schema]:
         kept = {id: self._kept_schema(id) for id in set(ids)}
         missing = [id for id, schema in kept.items() if not schema]
-        for row in self._among(self._select(tables.schemas), tables.schemas.c.id, missing):
+        for row in self._rows_among(tables.schemas, "id", missing):
             kept[row.id].append(json.loads(row.body))
         return {id: schema[0] for id, schema in kept.items() if schema}
+
+
+def _bound(equal: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"of_{name}": value for name, value in equal.items()}

@@ -62,7 +62,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return {row.dataflow: row for row in rows if row.dataflow is not None}
 
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
-        row = self._row(self._select(db.revisions, branch=branch, dataflow=dataflow, number=number))
+        row = self._row_of(db.revisions, branch=branch, dataflow=dataflow, number=number)
         return None if row is None else _revision(row)
 
     def put_revision(self, revision: Revision, expected: int | None) -> None:
@@ -95,7 +95,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return row.last_number if row else 0
 
     def _dataflow(self, branch: str, dataflow: str) -> _Head | None:
-        row = self._row(self._select(db.dataflows, branch=branch, dataflow=dataflow))
+        row = self._row_of(db.dataflows, branch=branch, dataflow=dataflow)
         if row is not None:
             return _Head(row.last_number, row.is_live)
         if branch == MAIN:
@@ -145,7 +145,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
         self._mark(branch, change_marks.PAUSES)
         if branch == MAIN:
-            was = self._row(self._select(db.pauses, branch=MAIN, target=target)) is not None
+            was = self._row_of(db.pauses, branch=MAIN, target=target) is not None
             self._note_move("pause", MAIN, target, was)
         if paused or branch != MAIN:
             self._upsert(db.pauses, [{"branch": branch, "target": target, "lifted": not paused}])
@@ -161,7 +161,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return {dataset: int(str(number)) for dataset, number in found.items() if number is not None}
 
     def _forces(self, branch: str) -> dict[str, int]:
-        return {row.dataset: row.number for row in self._rows(self._select(db.forces, branch=branch))}
+        return {row.dataset: row.number for row in self._rows_of(db.forces, branch=branch)}
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces", 1), list(dict.fromkeys(datasets))
@@ -188,9 +188,13 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
 
     def _write_changes(self) -> None:
         if new := self._new_changes:
-            first = self._count("changes", len(new)) - len(new) + 1
-            self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(new)])
-            new.clear()
+            self._store_changes(self._count("changes", len(new)))
+
+    def _store_changes(self, last: int) -> None:
+        """`last`: the counter of changes, which was raised for all of them."""
+        first = last - len(self._new_changes) + 1
+        self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(self._new_changes)])
+        self._new_changes.clear()
 
     def changes(
         self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
@@ -204,7 +208,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return tuple(_change(row) for row in rows)
 
     def answer(self, key: str) -> Answer | None:
-        row = self._row(self._select(db.answers, key=key))
+        row = self._row_of(db.answers, key=key)
         return row and Answer(row.key, row.body, row.status, row.response)
 
     def put_answer(self, answer: Answer) -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Table, Update, bindparam, delete, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Row, Table, Update, bindparam, exists, literal, or_, select, update
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
@@ -38,7 +38,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
-        return {row.name: _branch(row) for row in self._rows(self._select(db.branches)) if row.name != MAIN}
+        return {row.name: _branch(row) for row in self._rows_of(db.branches) if row.name != MAIN}
 
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
@@ -71,7 +71,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         self._mark(branch, change_marks.BASE)
 
     def _require(self, name: str) -> None:
-        if self._row(self._select(db.branches, name=name)) is None:
+        if self._row_of(db.branches, name=name) is None:
             raise NotFound(f"there is no branch {name}")
 
     def _is_known(self, name: str) -> bool:
@@ -94,7 +94,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         self._mark(MAIN, change_marks.BRANCHES)
 
     def is_protected(self, name: str) -> bool:
-        row = self._row(self._select(db.branches, name=name))
+        row = self._row_of(db.branches, name=name)
         return row is not None and row.protected
 
     def hold_branch(self, name: str) -> None:
@@ -116,17 +116,17 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         self._mark(MAIN, change_marks.BRANCHES)
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
-        return {row.dataflow: row.fork for row in self._rows(self._select(db.dataflows, branch=branch))}
+        return {row.dataflow: row.fork for row in self._rows_of(db.dataflows, branch=branch)}
 
     def own_datasets(self, branch: str) -> frozenset[str]:
-        return frozenset(row.dataset for row in self._rows(self._select(db.heads, branch=branch)))
+        return frozenset(row.dataset for row in self._rows_of(db.heads, branch=branch))
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
         names = list(datasets)
         for name in names:
             self.drop_demands(branch, name)
         for table in BY_DATASET:
-            self._change_among(delete(table).where(self._mine(table, branch=branch)), table.c.dataset, names)
+            self._delete_among(table, "dataset", names, branch=branch)
         self._change_among(self._forgotten_tables(branch), db.publications.c.dataset, names)
         self._mark(branch, *names)
 
@@ -139,7 +139,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         names = list(dataflows)
         for table in BY_DATAFLOW:
-            self._change_among(delete(table).where(self._mine(table, branch=branch)), table.c.dataflow, names)
+            self._delete_among(table, "dataflow", names, branch=branch)
         self._mark(branch, *map(change_marks.flow, names))
 
 

@@ -13,7 +13,7 @@ from controlplane.store.sql.base import Part
 
 class SqlBrowserSessions(Part):
     def browser_session(self, hashed: bytes) -> BrowserSession | None:
-        row = self._row(self._select(db.browser_sessions, hash=hashed))
+        row = self._row_of(db.browser_sessions, hash=hashed)
         return row and _session(row)
 
     def put_browser_session(self, session: BrowserSession) -> None:

@@ -8,7 +8,7 @@ from controlplane.store.sql.base import Part
 
 class SqlCursors(Part):
     def cursor(self, name: str) -> int | None:
-        row = self._row(self._select(db.cursors, name=name))
+        row = self._row_of(db.cursors, name=name)
         return None if row is None else int(row.event)
 
     def move_cursor(self, name: str, event: int) -> None:

@@ -1,51 +1,34 @@
-"""Where SQLite and PostgreSQL differ: clock, look-up by many keys, the lock on a namespace's queue, engines.
+"""Where SQLite and PostgreSQL differ: clock, many rows at once, the lock on a namespace's queue, engines.
 
 Does not belong here: anything about a particular table.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import (
-    ARRAY,
-    URL,
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    any_,
-    create_engine,
-    event,
-    func,
-    select,
-    text,
-    tuple_,
-)
+from sqlalchemy import URL, BigInteger, Connection, Engine, create_engine, event, func, select
 from sqlalchemy import bindparam as bind
 from sqlalchemy.dialects import sqlite
+
+from controlplane.store.sql import statements
 
 BUSY_S = 30
 LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}  # of PostgreSQL
 IDLE = "idle_in_transaction_session_timeout"
 READER_LIMITS = LIMITS | {IDLE: "600s"}  # may look at thousands of files between two pages, and locks nothing
 WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # whoever leads next waits for the rows that a paused one has locked
-FEW, DIGEST_BYTES = 100, 32
-_CUT_OUT = text(
-    "(WITH RECURSIVE place(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i + 1 < :n)"
-    f" SELECT substr(:joined, i * {DIGEST_BYTES} + 1, {DIGEST_BYTES}) FROM place)"
-)
-_PAIRED = text(
-    f"SELECT substr(:joined, pair.key * {DIGEST_BYTES} + 1, {DIGEST_BYTES}), pair.value FROM json_each(:keys) AS pair"
-)
+FEW = 100  # rows
+_NUMBER = bind("number", type_=BigInteger)
+_LOCK = select(func.pg_advisory_xact_lock(_NUMBER))
+_LOCK_SHARED = select(func.pg_advisory_xact_lock_shared(_NUMBER))
+_CLOCK = select(func.extract("epoch", func.clock_timestamp()))
+_LOCK_AND_CLOCK = _LOCK.add_columns(func.extract("epoch", func.clock_timestamp()))  # once the lock is held
 READERS, WRITERS = 8, 4
 
 
@@ -60,23 +43,14 @@ class Dialect(Protocol):
     insert: Callable[..., Any]
     """INSERT with ON CONFLICT."""
 
-    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]: ...
-
     def now(self, connection: Connection) -> float: ...
 
-    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-        """The column's value is one of these (some 10,000 at most), in one statement."""
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Run an INSERT for all rows, in their order; how many it inserted or changed."""
 
-    def among_pairs(
-        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
-    ) -> ColumnElement[bool]:
-        """The two columns together are one of these pairs (some 10,000 at most), looked up one by one."""
-
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run an INSERT for all rows, in their order."""
-
-    def lock_queue(self, connection: Connection, namespace: str) -> None:
-        """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims."""
+    def lock_queue(self, connection: Connection, namespace: str) -> float | None:
+        """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims.
+        Returns the time by the database's clock, where it comes along."""
 
     def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
         """Until the transaction ends, nobody else holds this alone; if `alone`, nobody else holds it at all."""
@@ -90,36 +64,15 @@ class Sqlite:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
 
-    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
-        return func.max(one, other)
-
     def now(self, _connection: Connection) -> float:
         return self._clock()
 
-    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-        """Many digests are cut out of one value: it takes long to give thousands one by one."""
-        if len(values) < FEW or not all(isinstance(v, bytes) and len(v) == DIGEST_BYTES for v in values):
-            return column.in_(values)
-        return column.op("IN", is_comparison=True, return_type=Boolean())(
-            _CUT_OUT.bindparams(bind("n", len(values), unique=True), bind("joined", b"".join(values), unique=True))
-        )
-
-    def among_pairs(
-        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
-    ) -> ColumnElement[bool]:
-        joined, keys = b"".join(digest for digest, _ in pairs), json.dumps([key for _, key in pairs])
-        return tuple_(digest, key).in_(
-            _PAIRED.bindparams(bind("joined", joined, unique=True), bind("keys", keys, unique=True))
-        )
-
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
         """Plain values need no look at each by SQLAlchemy, which for thousands of rows takes longer than SQLite."""
         if len(rows) < FEW:
-            connection.execute(statement, rows)
-            return
-        compiled = statement.compile(dialect=connection.dialect, column_keys=list(rows[0]))
-        in_order, fixed = itemgetter(*compiled.positiontup), compiled.params
-        connection.exec_driver_sql(str(compiled), [in_order({**fixed, **row}) for row in rows])
+            return connection.execute(statement, rows).rowcount
+        text, in_order, fixed = statements.positional(statement, *rows[0])
+        return connection.exec_driver_sql(text, [in_order({**fixed, **row}) for row in rows]).rowcount
 
     def lock_queue(self, _connection: Connection, _namespace: str) -> None:
         """Held already: there is one writer."""
@@ -136,36 +89,20 @@ class Postgres:
 
         self.insert: Callable[..., Any] = postgresql.insert
 
-    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
-        return func.greatest(one, other)
-
     def now(self, connection: Connection) -> float:
-        return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
+        return float(connection.execute(_CLOCK).scalar_one())
 
-    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-        """One array: a join with its elements could be planned as a loop over the table for each, before ANALYZE."""
-        return column == any_(bind(None, list(values), type_=ARRAY(column.type), unique=True))
-
-    def among_pairs(
-        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
-    ) -> ColumnElement[bool]:
-        columns = zip((digest, key), zip(*pairs, strict=True), strict=True)
-        arrays = (bind(None, list(values), type_=ARRAY(column.type), unique=True) for column, values in columns)
-        return tuple_(digest, key).in_(select(*map(func.unnest, arrays)))
-
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
         """One array for each column: many times faster than a statement for each row."""
-        names = list(rows[0])
-        columns = ((statement.table.c[name], [row[name] for row in rows]) for name in names)
-        arrays = (bind(None, values, type_=ARRAY(column.type), unique=True) for column, values in columns)
-        connection.execute(statement.from_select(names, select(*map(func.unnest, arrays))))
+        columns = {f"new_{name}": [row[name] for row in rows] for name in rows[0]}
+        return connection.execute(statements.from_arrays(statement, *rows[0]), columns).rowcount
 
-    def lock_queue(self, connection: Connection, namespace: str) -> None:
-        connection.execute(select(func.pg_advisory_xact_lock(_lock("queue", namespace))))
+    def lock_queue(self, connection: Connection, namespace: str) -> float:
+        _, now = connection.execute(_LOCK_AND_CLOCK, {"number": _lock("queue", namespace)}).one()
+        return float(now)
 
     def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
-        lock = func.pg_advisory_xact_lock if alone else func.pg_advisory_xact_lock_shared
-        connection.execute(select(lock(_lock("nodes", namespace))))
+        connection.execute(_LOCK if alone else _LOCK_SHARED, {"number": _lock("nodes", namespace)})
 
 
 def _lock(what: str, namespace: str) -> int:

@@ -16,9 +16,9 @@ from controlplane.core.model.events import CLAIMED, Event
 from controlplane.core.rights import Narrowing
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, built_once, dump
+from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.statements import one_of
 
-_TOKEN_BY_ID = built_once(db.tokens, "id")
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
@@ -33,9 +33,14 @@ class SqlEvents(Part):
 
     def _write_events(self) -> None:
         if new := self._new_events:
-            first = self._count("events", len(new)) - len(new) + 1
-            self._insert(db.events, [_event_row(first + i, event, self.now()) for i, event in enumerate(new)])
-            new.clear()
+            self._store_events(self._count("events", len(new)))
+
+    def _store_events(self, last: int) -> None:
+        """`last`: the counter of events, which was raised for all of them."""
+        first = last - len(self._new_events) + 1
+        rows = [_event_row(first + i, event, self.now()) for i, event in enumerate(self._new_events)]
+        self._insert(db.events, rows)
+        self._new_events.clear()
 
     def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
@@ -96,20 +101,20 @@ class SqlEvents(Part):
         driver, token = db.drivers.c, db.tokens.c
         ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
         gone = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
-        over = (token.expires < before) | self._dialect.among(token.subject, gone)
-        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit)
+        over = (token.expires < before) | one_of(token.subject)
+        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=gone)
         return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
 
     def token(self, hashed: bytes) -> Token | None:
-        row = self._row(self._select(db.tokens, hash=hashed))
+        row = self._row_of(db.tokens, hash=hashed)
         return row and _token(row)
 
     def token_by_id(self, id: str) -> Token | None:
-        row = self._row_of(_TOKEN_BY_ID, id=id)
+        row = self._row_of(db.tokens, id=id)
         return row and _token(row)
 
     def tokens(self) -> tuple[Token, ...]:
-        return tuple(sorted((_token(row) for row in self._rows(self._select(db.tokens))), key=lambda t: (t.at, t.id)))
+        return tuple(sorted((_token(row) for row in self._rows_of(db.tokens)), key=lambda t: (t.at, t.id)))
 
     def put_token(self, token: Token) -> None:
         self._upsert(db.tokens, [_token_row(token)])

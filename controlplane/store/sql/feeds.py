@@ -14,11 +14,11 @@ from controlplane.store.sql.base import Part, dump
 
 class SqlFeeds(Part):
     def feeds(self) -> tuple[Feed, ...]:
-        rows = self._rows(self._select(db.feeds))
+        rows = self._rows_of(db.feeds)
         return tuple(sorted((_feed(row) for row in rows), key=lambda feed: feed.name))
 
     def feed(self, name: str) -> Feed | None:
-        row = self._row(self._select(db.feeds, name=name))
+        row = self._row_of(db.feeds, name=name)
         return None if row is None else _feed(row)
 
     def put_feed(self, feed: Feed) -> None:
@@ -37,7 +37,7 @@ class SqlFeeds(Part):
 
     def feed_grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
         only = {} if feed is None else {"feed": feed}
-        rows = self._rows(self._select(db.feed_grants, **only))
+        rows = self._rows_of(db.feed_grants, **only)
         grants = (_grant(row) for row in rows)
         return tuple(sorted(grants, key=lambda grant: (grant.feed, grant.namespace, grant.dataflows)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Row, delete
+from sqlalchemy import Row
 
 from controlplane.core.model import change_marks
 from controlplane.core.model.holds import Hold
@@ -15,7 +15,7 @@ from controlplane.store.sql.base import Part
 
 class SqlHolds(Part):
     def holds(self, branch: str) -> dict[str, Hold]:
-        return {row.dataset: _hold(row) for row in self._rows(self._select(db.holds, branch=branch))}
+        return {row.dataset: _hold(row) for row in self._rows_of(db.holds, branch=branch)}
 
     def put_hold(self, hold: Hold) -> None:
         self._upsert(db.holds, [_hold_row(hold)])
@@ -25,7 +25,7 @@ class SqlHolds(Part):
         names = list(datasets)
         if not names:
             return
-        self._change_among(delete(db.holds).where(self._mine(db.holds, branch=branch)), db.holds.c.dataset, names)
+        self._delete_among(db.holds, "dataset", names, branch=branch)
         self._mark(branch, change_marks.HOLDS, *names)
 
 

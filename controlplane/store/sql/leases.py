@@ -15,7 +15,7 @@ class SqlLeases(Part):
     """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
 
     def lease(self, name: str) -> Lease | None:
-        row = self._row(self._select(db.leases, name=name))
+        row = self._row_of(db.leases, name=name)
         return row and _lease(row)
 
     def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
@@ -27,7 +27,7 @@ class SqlLeases(Part):
         anew = {**mine, "epoch": lease.epoch + 1}
         key = list(db.leases.primary_key)
         self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=anew, where=is_free))
-        (row,) = self._rows(self._select(db.leases, name=name))
+        (row,) = self._rows_of(db.leases, name=name)
         return _lease(row)
 
     def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:

@@ -14,11 +14,11 @@ from controlplane.store.sql.base import Part, dump
 
 class SqlLinks(Part):
     def link(self, id: str) -> Link | None:
-        row = self._row(self._select(db.links, id=id))
+        row = self._row_of(db.links, id=id)
         return row and _link(row)
 
     def links(self) -> tuple[Link, ...]:
-        return tuple(sorted((_link(row) for row in self._rows(self._select(db.links))), key=lambda x: (x.at, x.id)))
+        return tuple(sorted((_link(row) for row in self._rows_of(db.links)), key=lambda x: (x.at, x.id)))
 
     def put_link(self, link: Link) -> None:
         self._upsert(db.links, [_link_row(link)])

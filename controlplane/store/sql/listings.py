@@ -4,90 +4,112 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Row, delete, func, literal, select, update
+from sqlalchemy import BigInteger, Column, ColumnElement, Row, case, func, select, update
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model import change_marks
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
+from controlplane.store.sql.statements import Insert, equal, one_of, one_of_pairs
 
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
 OF_PLANS = '%"look":%'  # in what they are held for
 
 
+_LISTING, _PARTITION = db.listings.c, db.source_partitions.c
+_PAIRS = select(db.source_partitions).where(
+    equal(db.source_partitions), one_of_pairs(_PARTITION.listing, _PARTITION.key)
+)
+_OF_PLANS = select(db.listings).where(equal(db.listings), _LISTING.held.like(OF_PLANS))
+_SIZES = (
+    select(_PARTITION.listing, func.sum(func.length(_PARTITION.key) + func.length(_PARTITION.objects)).label("size"))
+    .where(equal(db.source_partitions), one_of(_PARTITION.listing))
+    .group_by(_PARTITION.listing)
+)
+
+
+def _greatest(column: Column[int], other: ColumnElement[int]) -> ColumnElement[int]:
+    return case((column > other, column), else_=other)
+
+
+_SERVED = _greatest(_LISTING.served, bind("at_least", type_=BigInteger))
+_CONFIRM = update(db.listings).where(equal(db.listings, "id")).values(served=_SERVED)
+
+
+@cache
+def _put_nodes(insert: Insert) -> Any:
+    statement = insert(db.nodes)
+    again, at = {"at": statement.excluded.at}, db.nodes.c.at
+    is_old = at < statement.excluded.at - NODE_FRESH_S
+    return statement.on_conflict_do_update(index_elements=list(db.nodes.primary_key), set_=again, where=is_old)
+
+
+@cache
+def _put_listing(insert: Insert) -> Any:
+    statement = insert(db.listings)
+    new = {column.name: statement.excluded[column.name] for column in db.listings.c if not column.primary_key}
+    for counter in ("requested", "served"):  # a request that came meanwhile is not lost
+        new[counter] = _greatest(_LISTING[counter], statement.excluded[counter])
+    return statement.on_conflict_do_update(index_elements=list(db.listings.primary_key), set_=new)
+
+
 class SqlListings(Part):
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        rows = self._among(self._select(db.nodes), db.nodes.c.digest, digests)
+        rows = self._rows_among(db.nodes, "digest", digests)
         return {row.digest: row.body for row in rows}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         """One that is there stays as it is; only if that was long ago, it is noted that somebody wants it again."""
-        insert, at = self._dialect.insert(db.nodes), db.nodes.c.at
-        again = {"index_elements": list(db.nodes.primary_key), "set_": {"at": insert.excluded.at}}
-        put = insert.on_conflict_do_update(**again, where=at < insert.excluded.at - NODE_FRESH_S)
         rows = [{"digest": digest, "at": self.now(), "body": body} for digest, body in nodes.items()]
-        self._insert_rows(db.nodes, put, rows)
+        self._insert_rows(db.nodes, _put_nodes(self._dialect.insert), rows)
 
     def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
-        rows = self._among(self._select(db.listings), db.listings.c.id, ids)
+        rows = self._rows_among(db.listings, "id", ids)
         return {row.id: _listing(row) for row in rows}
 
     def put_listing(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))
-        row = _listing_row(listing)
-        insert = self._dialect.insert(db.listings).values(namespace=self._namespace, **row)
-        new = {name: insert.excluded[name] for name in row if name != "id"}
-        for counter in ("requested", "served"):  # a request that came meanwhile is not lost
-            new[counter] = self._dialect.greatest(db.listings.c[counter], insert.excluded[counter])
-        self._connection.execute(insert.on_conflict_do_update(index_elements=["namespace", "id"], set_=new))
+        self._insert_rows(db.listings, _put_listing(self._dialect.insert), [_listing_row(listing)])
 
     def confirm_listing(self, id: bytes, served: int) -> None:
-        most = self._dialect.greatest(db.listings.c.served, literal(served))
-        self._change(update(db.listings).where(self._mine(db.listings, id=id)).values(at=self.now(), served=most))
+        self._change(_CONFIRM, of_id=id, at=self.now(), at_least=served)
 
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
-        wanted = self._select(db.source_partitions, listing=listing)
-        rows = self._among(wanted, db.source_partitions.c.key, keys)
+        rows = self._rows_among(db.source_partitions, "key", keys, listing=listing)
         return {r.key: SourcePartition(r.key, r.source, tuple(json.loads(r.objects))) for r in rows}
 
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
-        table = db.source_partitions
         found: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
         for chunk in chunks([(listing, key) for listing, some in keys.items() for key in some]):
-            these = self._dialect.among_pairs(table.c.listing, table.c.key, chunk)
-            for row in self._rows(self._select(table).where(these)):
+            ids, names = zip(*chunk, strict=True)
+            for row in self._rows(_PAIRS, digests=ids, keys=names):
                 found[row.listing][row.key] = SourcePartition(row.key, row.source, tuple(json.loads(row.objects)))
         return found
 
     def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
         table, keys, parts = db.source_partitions, iter(gone), iter(changed)
-        theirs = delete(table).where(self._mine(table, listing=listing))
         while chunk := list(islice(keys, KEYS_A_STATEMENT)):
-            self._change_among(theirs, table.c.key, chunk)
+            self._delete_among(table, "key", chunk, listing=listing)
         while some := list(islice(parts, ROWS_A_STATEMENT)):
             self._upsert(table, [_partition_row(listing, partition) for partition in some])
 
     def plan_listings(self) -> Sequence[StoredPlanListing]:
-        table, parts = db.listings, db.source_partitions.c
-        rows = self._rows(self._select(table).where(table.c.held.like(OF_PLANS)))
+        rows = self._rows(_OF_PLANS)
         looks = {row.id: look for row in rows if (look := _listing(row).look) is not None}
-        size = func.sum(func.length(parts.key) + func.length(parts.objects))
-        of_each = select(parts.listing, size.label("size")).where(self._mine(db.source_partitions))
-        sizes: dict[bytes, int] = {}
-        for chunk in chunks(list(looks)):
-            for row in self._rows(of_each.where(parts.listing.in_(chunk)).group_by(parts.listing)):
-                sizes[row.listing] = int(row.size)
+        sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, looks)}
         return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
 
     def drop_listings(self, ids: Iterable[bytes]) -> None:
         parts, own = db.source_partitions, db.listings
         for chunk in chunks(list(ids)):
-            self._change_among(delete(parts).where(self._mine(parts)), parts.c.listing, chunk)
-            self._change_among(delete(own).where(self._mine(own)), own.c.id, chunk)
+            self._delete_among(parts, "listing", chunk)
+            self._delete_among(own, "id", chunk)
 
 
 def _partition_row(listing: bytes, partition: SourcePartition) -> dict[str, Any]:

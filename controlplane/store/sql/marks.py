@@ -5,21 +5,27 @@ Does not belong here: what has to be done about it.
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import BigInteger, select
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.snapshots import SqlSnapshots
+from controlplane.store.sql.statements import equal, one_of
+
+_MARK = db.marks.c
+_NEWER = select(_MARK.name, _MARK.at).where(
+    equal(db.marks), _MARK.at > bind("after", type_=BigInteger), one_of(_MARK.branch, "branches")
+)
 
 
 class SqlMarks(SqlSnapshots):
     """Marks are written when the transaction ends: their numbers then grow in the order in which transactions become
     visible, so that who remembers the last number it saw never misses one."""
 
-    def _write_marks(self) -> None:
+    def _store_marks(self, number: int) -> None:
         if self._new_marks:
-            number = self._count("marks", 1)
             rows = [{"branch": branch, "name": name, "at": number} for branch, name in self._new_marks]
             self._upsert(db.marks, rows)
             self._new_marks.clear()
@@ -27,6 +33,7 @@ class SqlMarks(SqlSnapshots):
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         seen = {NO_BRANCH, MAIN, branch} if self._base(branch) is None else {branch}
-        newer = self._mine(db.marks) & (db.marks.c.at > after) & db.marks.c.branch.in_(seen)
-        rows = self._rows(select(db.marks.c.name, db.marks.c.at).where(newer))
+        if self._counters.pop("marks", after + 1) <= after:  # as it was read a moment ago
+            return after, frozenset()
+        rows = self._rows(_NEWER, after=after, branches=list(seen))
         return max((row.at for row in rows), default=after), frozenset(row.name for row in rows)

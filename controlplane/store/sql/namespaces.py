@@ -13,7 +13,7 @@ from controlplane.store.sql.base import Part
 
 class SqlNamespaces(Part):
     def namespaces(self) -> tuple[Namespace, ...]:
-        rows = self._rows(self._select(db.namespaces))
+        rows = self._rows_of(db.namespaces)
         return tuple(sorted((_namespace(row) for row in rows), key=lambda one: one.name))
 
     def put_namespace(self, namespace: Namespace) -> None:

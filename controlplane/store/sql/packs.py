@@ -34,4 +34,4 @@ class SqlPacks(Part):
         return tuple(PendingDeletion(row.folder, row.attempt, row.due) for row in rows)
 
     def drop_leftovers(self, folders: Sequence[str]) -> None:
-        self._change_among(delete(db.leftovers).where(self._mine(db.leftovers)), db.leftovers.c.folder, folders)
+        self._delete_among(db.leftovers, "folder", folders)

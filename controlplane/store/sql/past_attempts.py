@@ -6,14 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.past_attempts import COMPUTING, COST_ATTEMPTS, Cost, PastAttempt, Share, cost, share
 from controlplane.core.model.revisions import MAIN
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
+from controlplane.store.sql.statements import equal, one_of
 
 NAMES = tuple(field.name for field in fields(PastAttempt))
+
+_PAST, _TWIN = db.past_attempts.c, db.past_attempts.alias("twin").c
+_SAME = (_TWIN.namespace == _PAST.namespace) & (_TWIN.id == _PAST.id)
+_IS_IN_BRANCH = select(_TWIN.id).where(_SAME, _TWIN.branch == bind("of_branch")).exists()
+
+
+def _costs(branches: ColumnElement[bool]) -> Select[Any]:
+    """The newest attempts of each dataset that say what a task costs."""
+    is_measured = equal(db.past_attempts) & (_PAST.outcome == "done") & _PAST.kind.in_(COMPUTING)
+    is_measured &= _PAST.seconds.is_not(None) & (_PAST.done > 0)
+    place = func.row_number().over(partition_by=_PAST.dataset, order_by=(_PAST.ended_at.desc(), _PAST.id))
+    columns = (_PAST.dataset, _PAST.seconds, _PAST.done, _PAST.rows, _PAST.bytes_written, place.label("place"))
+    ranked = select(*columns).where(is_measured, branches, one_of(_PAST.dataset)).subquery()
+    return select(ranked).where(ranked.c.place <= COST_ATTEMPTS)
+
+
+_COSTS_OF_MAIN = _costs(_PAST.branch == MAIN)
+_COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))  # those of both once
 
 
 class SqlPastAttempts(Part):
@@ -46,29 +66,12 @@ class SqlPastAttempts(Part):
         names = list(dict.fromkeys(datasets))
         if not names:
             return {}
-        past = db.past_attempts.c
-        place = func.row_number().over(partition_by=past.dataset, order_by=(past.ended_at.desc(), past.id))
-        columns = (past.dataset, past.seconds, past.done, past.rows, past.bytes_written)
-        known = select(*columns, place.label("place")).where(
-            self._among_measured(branch), self._dialect.among(past.dataset, names)
-        )
-        ranked = known.subquery()
+        costs = _COSTS_OF_MAIN if branch == MAIN else _COSTS
         shares: dict[str, list[Share]] = {}
-        for row in self._rows(select(ranked).where(ranked.c.place <= COST_ATTEMPTS)):
-            one = share(row.seconds, row.done, row.rows, row.bytes_written)
-            shares.setdefault(row.dataset, []).append(one)
-        return {name: cost(found) for name, found in shares.items()}
-
-    def _among_measured(self, branch: str) -> ColumnElement[bool]:
-        """Attempts of the branch or of main that say what a task costs; those of both once."""
-        past, twin = db.past_attempts.c, db.past_attempts.alias("twin").c
-        measured = self._mine(db.past_attempts, outcome="done") & past.kind.in_(COMPUTING)
-        measured &= past.seconds.is_not(None) & (past.done > 0)
-        if branch == MAIN:
-            return measured & (past.branch == MAIN)
-        same = (twin.namespace == past.namespace) & (twin.id == past.id) & (twin.branch == branch)
-        only_in_main = (past.branch == MAIN) & ~select(twin.id).where(same).exists()
-        return measured & ((past.branch == branch) | only_in_main)
+        for row in self._rows(costs, keys=names, of_branch=branch):
+            task_share = share(row.seconds, row.done, row.rows, row.bytes_written)
+            shares.setdefault(row.dataset, []).append(task_share)
+        return {name: cost(shares_of_it) for name, shares_of_it in shares.items()}
 
     def drop_past_attempts(self, before: float, limit: int) -> int:
         past = db.past_attempts.c

@@ -15,19 +15,19 @@ from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import built_once
+from controlplane.store.sql.statements import select_rows
 from controlplane.store.sql.states import SqlStates
 
 Condition: TypeAlias = ColumnElement[bool]
 Order: TypeAlias = Callable[[Any], ColumnElement[Any]]
 ALL_STATES = 2**62  # no state has a higher number
-_NEWEST = built_once(db.states, "branch", "dataset").order_by(desc(db.states.c.seq)).limit(1)
+_NEWEST = select_rows(db.states, "branch", "dataset").order_by(desc(db.states.c.seq)).limit(1)
 
 
 class SqlPastStates(SqlStates):
     def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
         if point is None and branch == MAIN:
-            row = self._row_of(_NEWEST, branch=branch, dataset=dataset)
+            row = self._row(_NEWEST, of_branch=branch, of_dataset=dataset)
             return None if row is None else self._read_states([row])[0]
         return self._first_state(branch, dataset, _meant(point), desc)
 

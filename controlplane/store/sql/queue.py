@@ -8,19 +8,105 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, Double, Row, Select, Text, case, delete, func, select, update
+from sqlalchemy import bindparam as bind
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
+from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
 
-ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
+_TASK, _DEMAND, _ATTEMPT = db.tasks.c, db.demands.c, db.attempts.c
+ORDER = (_TASK.rank, _TASK.queued_us, _TASK.key)
+FRESH = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
+_TASKS = among(db.tasks, "key")
+_OF_TASK = (_DEMAND.namespace == _TASK.namespace) & (_DEMAND.task == _TASK.key)
+_OF_DATASET = equal(db.demands, "branch", "dataset")
+_IS_DEMANDED = select(_DEMAND.task).where(equal(db.demands), _DEMAND.task == _TASK.key).exists()
+
+_STATES = select(_TASK.key, _TASK.state).where(_TASKS)
+_UNDEMANDED = select(_TASK.key).where(_TASKS, ~_IS_DEMANDED)
+_RAISE = update(db.tasks).where(_TASKS, _TASK.rank > bind("of_rank")).values(rank=bind("of_rank"))
+_SMALLER = _TASKS & one_of(_TASK.kind, "smaller")
+_FAILED_SMALLER = update(db.tasks).where(_SMALLER, _TASK.state == "failed")
+_ENLARGE = update(db.tasks).where(_SMALLER)
+_TASKS_OF_DATASET = select(db.tasks).join(db.demands, _OF_TASK).where(_OF_DATASET)
+_DEMANDED = (
+    select(_DEMAND.dataset, _TASK.key, _TASK.state, _TASK.kind, _TASK.rank)
+    .join(db.demands, _OF_TASK)
+    .where(equal(db.demands, "branch"), one_of(_DEMAND.dataset))
+)
+_COUNTS = (
+    select(_DEMAND.dataset, _TASK.state, func.count().label("n"))
+    .join_from(db.demands, db.tasks, _OF_TASK)
+    .where(equal(db.demands, "branch"))
+    .group_by(_DEMAND.dataset, _TASK.state)
+)
+_DEMANDS_OF_DATASET = select(_DEMAND.task).where(_OF_DATASET)
+_DROP_DEMANDS = delete(db.demands).where(_OF_DATASET).returning(_DEMAND.task)
+_BELOW = equal(db.demands, "branch") & (func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix"))
+_DEMANDS_BELOW, _DROP_BELOW = select(_DEMAND.task).where(_BELOW), delete(db.demands).where(_BELOW)
+_DROP_UNDEMANDED = delete(db.tasks).where(_TASKS, _TASK.state.in_(("queued", "failed")), ~_IS_DEMANDED)
+_DEMANDING = (
+    select(_DEMAND.task, _DEMAND.branch, _DEMAND.dataset).distinct().where(equal(db.demands), one_of(_DEMAND.task))
+)
+_IS_FAILED_OF_BRANCH = equal(db.tasks) & (_TASK.state == "failed")
+_IS_FAILED_OF_BRANCH &= _TASK.key.in_(
+    select(_DEMAND.task).where(equal(db.demands, "branch"), one_of(_DEMAND.dataset, "datasets"))
+)
+_RETRY = update(db.tasks).where(_IS_FAILED_OF_BRANCH)
+_RETRY_SOME = _RETRY.where(_TASKS)
+
+# A task whose delay is over, or was set before the clock went back.
+_NOW, _LATEST = bind("now", type_=Double), bind("latest", type_=Double)
+_IS_TRIED = (_TASK.not_before <= _NOW) | (_TASK.not_before > _LATEST)
+_BACKLOG = (
+    select(_TASK.kind, func.count().label("n"))
+    .where(equal(db.tasks), (_TASK.state == "running") | ((_TASK.state == "queued") & _IS_TRIED))
+    .group_by(_TASK.kind)
+)
+_QUEUED = _TASK.queued_us / 1e6
+_DUE_SINCE = case((_TASK.not_before > _QUEUED, _TASK.not_before), else_=_QUEUED)
+_WAITING_SINCE = select(func.min(_DUE_SINCE).label("since")).where(
+    equal(db.tasks), _TASK.state == "queued", _DUE_SINCE <= _NOW, one_of(_TASK.kind, "kinds")
+)
+
+
+def _due(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """Queued tasks in the order of claims; those that another claim is taking are passed over."""
+    names = ("key", "kind", "job", "dataset", "partition", "epoch", "size_bytes", "queued_us")
+    is_due = equal(db.tasks) & (_TASK.state == "queued") & _IS_TRIED
+    tasks = select(*(_TASK[name] for name in names)).where(is_due, *conditions)
+    return tasks.order_by(*ORDER).with_for_update(skip_locked=True)
+
+
+@lru_cache(maxsize=64)
+def _batch(without: int) -> Select[Any]:
+    """The first task that is due, of none of so many dataflows, with others of its job. The head is locked as well, so
+    that two claims never begin at one task."""
+    begins = [bind(f"without_{i}", type_=Text) for i in range(without)]
+    others = [func.substr(_TASK.dataset, 1, func.length(begin)) != begin for begin in begins]
+    head = _due(one_of(_TASK.kind, "kinds"), *others).limit(1).cte("head")
+    same = [_TASK[name] == select(head.c[name]).scalar_subquery() for name in ("job", "dataset", "kind")]
+    return _due(*same).limit(bind("n", type_=BigInteger))
+
+
+_CLAIM = update(db.tasks).where(_TASKS).values(epoch=_TASK.epoch + 1).returning(db.tasks)
+
+_OWN = equal(db.attempts, "driver") & one_of(_ATTEMPT.id)
+_LOCK_OWN = select(_ATTEMPT.id).where(_OWN).order_by(_ATTEMPT.id).with_for_update()
+_RENEW_OWN = update(db.attempts).where(_OWN)
+_IS_HELD = _TASKS & (_TASK.attempt == bind("of_attempt")) & (_TASK.state == "running")
+_SET_HELD = update(db.tasks).where(_IS_HELD).returning(_TASK.key)
+_RELEASE_HELD = _SET_HELD.values(failures=_TASK.failures + bind("burned"))
 
 
 class SqlQueue(Part):
@@ -31,7 +117,7 @@ class SqlQueue(Part):
     # --- jobs and demand
 
     def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]:
-        rows = self._among(self._select(db.jobs), db.jobs.c.digest, digests)
+        rows = self._rows_among(db.jobs, "digest", digests)
         return {row.digest: json.loads(row.body) for row in rows}
 
     def put_job(self, digest: bytes, body: StoredJob) -> None:
@@ -41,36 +127,37 @@ class SqlQueue(Part):
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         self._lock_queue()
         asked = {task.key: task for task in tasks}
-        found = self._states(asked)
         queued_us = max(int(self.now() * 1e6), self._next_us)
         self._next_us = queued_us + len(asked)
         queued_us += int(after_s * 1e6)
-        rows = {k: _queued_row(task, queued_us + i) for i, (k, task) in enumerate(asked.items())}
-        writes = [k for k, state in found.items() if state == "running" and asked[k].kind == "write"]
-        again = [k for k, state in found.items() if state == "done"] + self._undemanded(writes)
-        self._insert_tasks(row for k, row in rows.items() if k not in found)
-        self._requeue(rows[k] for k in again)
-        again_asked = [task for k, task in asked.items() if k in found]
-        self._raise_priorities(again_asked)
-        self._raise_sizes(again_asked)
-        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": k} for k in asked])
+        rows = {key: _queued_row(task, queued_us + i) for i, (key, task) in enumerate(asked.items())}
+        queued = self._insert(db.tasks, [{**row, "epoch": 0} for row in rows.values()])
+        if queued < len(asked):
+            queued += self._queue_again(asked, rows)
+        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": key} for key in asked])
+        self._demanding.clear()
         self._mark(branch, dataset)
-        return len(asked) - len(found) + len(again)
+        return queued
+
+    def _queue_again(self, asked: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]) -> int:
+        """Of tasks that are there: those that are done start again, others become as urgent and as large."""
+        states = self._states(asked)
+        writes = [key for key, state in states.items() if state == "running" and asked[key].kind == "write"]
+        again = [key for key, state in states.items() if state == "done"] + self._undemanded(writes)
+        self._requeue(rows[key] for key in again)
+        self._raise_priorities(list(asked.values()))
+        self._raise_sizes(list(asked.values()))
+        return len(again)
 
     def _states(self, keys: Iterable[bytes]) -> dict[bytes, str]:
-        wanted = select(db.tasks.c.key, db.tasks.c.state).where(self._mine(db.tasks))
-        return {row.key: row.state for row in self._among(wanted, db.tasks.c.key, keys)}
+        return {row.key: row.state for row in self._rows_by(_STATES, keys)}
 
     def _undemanded(self, keys: Iterable[bytes]) -> list[bytes]:
-        wanted = select(db.tasks.c.key).where(self._mine(db.tasks), ~self._is_demanded())
-        return [row.key for row in self._among(wanted, db.tasks.c.key, keys)]
-
-    def _insert_tasks(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._insert(db.tasks, [{**row, "epoch": 0} for row in rows])
+        return [row.key for row in self._rows_by(_UNDEMANDED, keys)]
 
     def _requeue(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Tasks start again under what is asked now; their epochs go on."""
-        changed = [{"the_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
+        changed = [{"of_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
         self._update_many(db.tasks, "key", changed)
 
     def _raise_priorities(self, asked: Sequence[Task]) -> None:
@@ -78,8 +165,7 @@ class SqlQueue(Part):
         for task in asked:
             ranks.setdefault(-task.priority, []).append(task.key)
         for rank, keys in ranks.items():
-            lower = update(db.tasks).where(self._mine(db.tasks), db.tasks.c.rank > rank)
-            self._change_among(lower.values(rank=rank), db.tasks.c.key, keys)
+            self._change_by(_RAISE, keys, of_rank=rank)
 
     def _raise_sizes(self, asked: Sequence[Task]) -> None:
         """A task that failed in a smaller driver is tried in the larger one."""
@@ -90,114 +176,96 @@ class SqlQueue(Part):
             smaller = [kind_text(kind, s) for s in SIZES[: SIZES.index(size)]]
             if not smaller:
                 continue
-            theirs = self._mine(db.tasks) & db.tasks.c.kind.in_(smaller)
-            fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
-            failed = update(db.tasks).where(theirs, db.tasks.c.state == "failed").values(fresh)
-            self._change_among(failed, db.tasks.c.key, keys)
-            self._change_among(update(db.tasks).where(theirs).values(kind=kind_text(kind, size)), db.tasks.c.key, keys)
+            self._change_by(_FAILED_SMALLER, keys, smaller=smaller, **FRESH)
+            self._change_by(_ENLARGE, keys, smaller=smaller, kind=kind_text(kind, size))
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
-        theirs = (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key)
-        wanted = select(db.tasks).join(db.demands, theirs).where(self._mine(db.demands, branch=branch, dataset=dataset))
-        return {row.key: _task(row) for row in self._rows(wanted)}
+        rows = self._rows(_TASKS_OF_DATASET, of_branch=branch, of_dataset=dataset)
+        return {row.key: _task(row) for row in rows}
 
     def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
-        task, theirs = (
-            db.tasks.c,
-            (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key),
-        )
-        columns = select(db.demands.c.dataset, task.key, task.state, task.kind, task.rank).join(db.demands, theirs)
-        wanted = columns.where(self._mine(db.demands, branch=branch))
-        found: dict[str, dict[bytes, Demand]] = {}
-        for row in self._among(wanted, db.demands.c.dataset, datasets):
-            found.setdefault(row.dataset, {})[row.key] = Demand(row.state, kind_and_size(row.kind)[1], -row.rank)
-        return found
+        demands: dict[str, dict[bytes, Demand]] = {}
+        for row in self._rows_by(_DEMANDED, datasets, of_branch=branch):
+            demands.setdefault(row.dataset, {})[row.key] = Demand(row.state, kind_and_size(row.kind)[1], -row.rank)
+        return demands
 
     def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
-        demand, task = db.demands.c, db.tasks.c
-        theirs = (demand.namespace == task.namespace) & (demand.task == task.key)
-        counts = select(demand.dataset, task.state, func.count().label("n")).join_from(db.demands, db.tasks, theirs)
-        grouped = counts.where(self._mine(db.demands, branch=branch)).group_by(demand.dataset, task.state)
-        found: dict[str, dict[TaskState, int]] = {}
-        for row in self._rows(grouped):
-            found.setdefault(row.dataset, {})[row.state] = row.n
-        return found
+        counts: dict[str, dict[TaskState, int]] = {}
+        for row in self._rows(_COUNTS, of_branch=branch):
+            counts.setdefault(row.dataset, {})[row.state] = row.n
+        return counts
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         self._lock_queue()
-        mine = self._mine(db.demands, branch=branch, dataset=dataset)
-        kept = set(keep)
-        all_of_them = {row.task for row in self._rows(select(db.demands.c.task).where(mine))}
-        gone = all_of_them - kept
-        if gone == all_of_them:
-            self._delete(db.demands, branch=branch, dataset=dataset)
-        else:
-            self._change_among(delete(db.demands).where(mine), db.demands.c.task, gone)
+        of, wanted = {"of_branch": branch, "of_dataset": dataset}, set(keep)
+        rows = self._rows(_DEMANDS_OF_DATASET if wanted else _DROP_DEMANDS, **of)
+        gone = {row.task for row in rows} - wanted
+        if not gone:
+            return 0
+        if wanted:
+            self._delete_among(db.demands, "task", gone, branch=branch, dataset=dataset)
+        self._demanding.clear()
         self._delete_undemanded(gone)
-        if gone:
-            self._mark(branch, dataset)
+        self._mark(branch, dataset)
         return len(gone)
 
     def _drop_demands_below(self, branch: str, prefix: str) -> None:
         self._lock_queue()
-        below = self._mine(db.demands, branch=branch) & (func.substr(db.demands.c.dataset, 1, len(prefix)) == prefix)
-        gone = [row.task for row in self._rows(select(db.demands.c.task).where(below))]
-        self._change(delete(db.demands).where(below))
+        gone = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
+        self._change(_DROP_BELOW, of_branch=branch, prefix=prefix)
+        self._demanding.clear()
         self._delete_undemanded(gone)
 
     def _delete_undemanded(self, keys: Iterable[bytes]) -> None:
-        idle = self._mine(db.tasks) & db.tasks.c.state.in_(("queued", "failed"))
-        self._change_among(delete(db.tasks).where(idle, ~self._is_demanded()), db.tasks.c.key, keys)
-
-    def _is_demanded(self) -> ColumnElement[bool]:
-        return select(db.demands.c.task).where(self._mine(db.demands), db.demands.c.task == db.tasks.c.key).exists()
+        self._change_by(_DROP_UNDEMANDED, keys)
 
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
-        rows = self._rows(self._select(db.demands, task=task))
+        rows = self._rows_of(db.demands, task=task)
         return tuple(sorted((row.branch, row.dataset) for row in rows))
 
     def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
-        demand = db.demands.c
-        wanted = select(demand.task, demand.branch).where(self._mine(db.demands)).distinct()
-        found: dict[bytes, set[str]] = {}
-        for row in self._among(wanted, demand.task, tasks):
-            found.setdefault(row.task, set()).add(row.branch)
-        return {task: tuple(sorted(branches)) for task, branches in found.items()}
+        demands = self._demands_of(tasks)
+        return {task: tuple(sorted({row.branch for row in rows})) for task, rows in demands.items() if rows}
+
+    def _demands_of(self, tasks: Iterable[bytes]) -> dict[bytes, list[Row[Any]]]:
+        """Read once under the lock on the queue, since nobody else changes them then."""
+        keys = list(dict.fromkeys(tasks))
+        missing = [key for key in keys if key not in self._demanding]
+        demands: dict[bytes, list[Row[Any]]] = {key: [] for key in missing}
+        for row in self._rows_by(_DEMANDING, missing):
+            demands[row.task].append(row)
+        if self._is_queue_locked:
+            self._demanding.update(demands)
+        return {key: demands[key] if key in demands else self._demanding[key] for key in keys}
 
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
-        return {row.key: _task(row) for row in self._among(self._select(db.tasks), db.tasks.c.key, keys)}
+        keys = list(keys)
+        if keys and all(key in self._claimed for key in keys):
+            return {key: _task(self._claimed[key]) for key in keys}
+        return {row.key: _task(row) for row in self._rows_among(db.tasks, "key", keys)}
 
     def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
         self._lock_queue()
-        theirs = select(db.demands.c.task).where(self._mine(db.demands, branch=branch))
-        named = list(datasets)
-        self._mark(branch, *named)
-        wanted = theirs.where(db.demands.c.dataset.in_(named))
-        failed = self._mine(db.tasks, state="failed") & db.tasks.c.key.in_(wanted)
-        fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
-        change = update(db.tasks).where(failed).values(fresh)
-        return self._change(change) if tasks is None else self._change_among(change, db.tasks.c.key, tasks)
+        names = list(datasets)
+        self._mark(branch, *names)
+        of = {"of_branch": branch, "datasets": names}
+        return (
+            self._change(_RETRY, **of, **FRESH) if tasks is None else self._change_by(_RETRY_SOME, tasks, **of, **FRESH)
+        )
 
     # --- claims
 
     def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
-        task = db.tasks.c
-        waiting = (task.state == "running") | ((task.state == "queued") & self._is_tried())
-        counts = select(task.kind, func.count().label("n")).where(self._mine(db.tasks), waiting).group_by(task.kind)
-        found: dict[Kind, int] = {}
-        for row in self._rows(counts):
+        counts: dict[Kind, int] = {}
+        for row in self._rows(_BACKLOG, **self._times()):
             kind, size = kind_and_size(row.kind)
             if size in sizes:
-                found[kind] = found.get(kind, 0) + row.n
-        return found
+                counts[kind] = counts.get(kind, 0) + row.n
+        return counts
 
     def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
-        task = db.tasks.c
         stored = [kind_text(kind, size) for kind in kinds for size in SIZES]
-        queued = task.queued_us / 1e6
-        due = case((task.not_before > queued, task.not_before), else_=queued)
-        waiting = self._mine(db.tasks, state="queued") & (due <= self.now()) & task.kind.in_(stored)
-        row = self._row(select(func.min(due).label("since")).where(waiting))
+        row = self._row(_WAITING_SINCE, kinds=stored, now=self.now())
         return None if row is None else row.since
 
     def claim(
@@ -213,16 +281,14 @@ class SqlQueue(Part):
         without: Sequence[str] = (),
     ) -> Attempt | None:
         stored = [kind_text(kind, size) for kind in kinds for size in sizes]
-        heads = self._due().where(db.tasks.c.kind.in_(stored))
-        for flow in without:
-            heads = heads.where(func.substr(db.tasks.c.dataset, 1, len(flow) + 1) != flow + ".")
-        head = self._row(heads.limit(1))
-        if head is None:
+        begins = {f"without_{i}": f"{flow}." for i, flow in enumerate(without)}
+        of = {"kinds": stored, "n": max(1, max_tasks), **begins, **self._times()}
+        batch = within(self._rows(_batch(len(without)), **of), max_bytes)
+        if not batch:
             return None
-        task = db.tasks.c
-        same = self._due().where(task.job == head.job, task.dataset == head.dataset, task.kind == head.kind)
-        batch = within(self._rows(same.limit(max(1, max_tasks))), max_bytes)
-        self._set([row.key for row in batch], state="running", epoch=task.epoch + 1, attempt=attempt)
+        head = batch[0]
+        running = self._rows_by(_CLAIM, [row.key for row in batch], state="running", attempt=attempt)
+        self._claimed = {row.key: row for row in running}
         claimed = Attempt(
             id=attempt,
             dataset=head.dataset,
@@ -239,67 +305,52 @@ class SqlQueue(Part):
         self._upsert(db.attempts, [_attempt_row(claimed)])
         return claimed
 
-    def _due(self) -> Select[Any]:
-        """Queued tasks in the order of claims; those that another claim is taking are passed over."""
-        task = db.tasks.c
-        names = ("key", "kind", "job", "dataset", "partition", "epoch", "size_bytes", "queued_us")
-        due = self._mine(db.tasks, state="queued") & self._is_tried()
-        return select(*(task[name] for name in names)).where(due).order_by(*ORDER).with_for_update(skip_locked=True)
-
-    def _is_tried(self) -> ColumnElement[bool]:
-        """The task's delay is over, or was set before the clock went back."""
-        not_before, now = db.tasks.c.not_before, self.now()
-        return (not_before <= now) | (not_before > now + LONGEST_DELAY_S)
+    def _times(self) -> dict[str, float]:
+        now = self.now()
+        return {"now": now, "latest": now + LONGEST_DELAY_S}
 
     # --- attempts
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
-        rows = self._some(self._select(db.attempts), db.attempts.c.id, ids)
+        rows = self._rows_if(db.attempts, "id", ids)
         return {row.id: _attempt(row) for row in rows}
 
     def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
-        own = self._mine(db.attempts, driver=driver)
-        locked = select(db.attempts.c.id).where(own).order_by(db.attempts.c.id).with_for_update()
-        live = [row.id for row in self._among(locked, db.attempts.c.id, sorted(attempts))]
-        renewed = update(db.attempts).where(own).values(lease_until=self.now() + lease_s)
-        self._change_among(renewed, db.attempts.c.id, live)
+        live = [row.id for row in self._rows_by(_LOCK_OWN, sorted(attempts), of_driver=driver)]
+        self._change_by(_RENEW_OWN, live, of_driver=driver, lease_until=self.now() + lease_s)
         return frozenset(live)
 
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
-        held = self._set_held(attempt, done, state="done", error=None)
+        held = self._set_held(_SET_HELD, attempt, done, state="done", error=None)
         self._mark_demanding(held)
         return frozenset(held)
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
-        held = self._set_held(attempt, [task], state="failed", error=dump(error))
+        held = self._set_held(_SET_HELD, attempt, [task], state="failed", error=dump(error))
         self._mark_demanding(held)
         return bool(held)
 
     def release(
         self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
     ) -> int:
-        failures = db.tasks.c.failures + int(burn)
-        queued = {"state": "queued", "attempt": None, "not_before": not_before, "failures": failures}
-        held = self._set_held(attempt, tasks, **queued, error=dump_optional(error))
+        queued = {"state": "queued", "attempt": None, "not_before": not_before, "error": dump_optional(error)}
+        held = self._set_held(_RELEASE_HELD, attempt, tasks, burned=int(burn), **queued)
         self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
 
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
-        who = select(db.demands.c.branch, db.demands.c.dataset).distinct().where(self._mine(db.demands))
-        for row in self._among(who, db.demands.c.task, tasks):
-            self._mark(row.branch, row.dataset)
+        for rows in self._demands_of(tasks).values():
+            for row in rows:
+                self._mark(row.branch, row.dataset)
 
-    def _set_held(self, attempt: str, keys: Iterable[bytes], /, **values: Any) -> list[bytes]:
+    def _set_held(
+        self, statement: ReturningUpdate[Any], by: str, keys: Iterable[bytes], /, **values: Any
+    ) -> list[bytes]:
         """Set those of the tasks that are running by this attempt, and name them; a claim by another one took others
         with a higher epoch."""
         self._lock_queue()
-        held = self._mine(db.tasks, attempt=attempt, state="running")
-        changed = update(db.tasks).where(held).values(values).returning(db.tasks.c.key)
-        return [row.key for row in self._among(changed, db.tasks.c.key, keys)]
-
-    def _set(self, keys: Iterable[bytes], **values: Any) -> None:
-        self._change_among(update(db.tasks).where(self._mine(db.tasks)).values(values), db.tasks.c.key, keys)
+        return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 
     def end_attempt(self, attempt: str) -> None:
         self._delete(db.attempts, id=attempt)

@@ -14,11 +14,11 @@ from controlplane.store.sql.base import Part, dump
 
 class SqlRoles(Part):
     def roles(self) -> tuple[NamedRole, ...]:
-        rows = self._rows(self._select(db.roles))
+        rows = self._rows_of(db.roles)
         return tuple(sorted((_role(row) for row in rows), key=lambda role: role.name))
 
     def role(self, name: str) -> NamedRole | None:
-        row = self._row(self._select(db.roles, name=name))
+        row = self._row_of(db.roles, name=name)
         return None if row is None else _role(row)
 
     def put_role(self, role: NamedRole) -> None:

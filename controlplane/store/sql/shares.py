@@ -13,7 +13,7 @@ from controlplane.store.sql.base import Part
 
 class SqlShares(Part):
     def shares(self) -> tuple[Share, ...]:
-        rows = self._rows(self._select(db.shares))
+        rows = self._rows_of(db.shares)
         return tuple(sorted((_share(row) for row in rows), key=lambda share: share.name))
 
     def put_share(self, share: Share) -> None:
@@ -25,7 +25,7 @@ class SqlShares(Part):
         self._delete(db.shares, name=share.name)
 
     def shared_tables(self, share: str) -> tuple[SharedTable, ...]:
-        rows = self._rows(self._select(db.shared_tables, share=share))
+        rows = self._rows_of(db.shared_tables, share=share)
         return tuple(sorted((_table(row) for row in rows), key=lambda table: (table.schema, table.name)))
 
     def put_shared_table(self, table: SharedTable) -> None:

@@ -13,15 +13,26 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, delete, func, select
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.statements import equal, one_of, update_rows
 
 Pointer: TypeAlias = Literal["head", "dataflow", "pause", "force", "pin"]
 NOW = 2**62  # a base until the transaction that sets it ends: later than all that has happened
+
+_MOVE, _BASE = db.replaced.c, db.branches.c.base
+_NUMBER = bind("number", type_=BigInteger)
+_LATER = select(_MOVE.name, _MOVE.until, _MOVE.value).where(equal(db.replaced, "kind"), _MOVE.until > _NUMBER)
+_LATER_SOME = _LATER.where(one_of(_MOVE.name))
+_NOTED = select(_MOVE.kind, _MOVE.name).where(equal(db.replaced), _MOVE.until > _NUMBER, one_of(_MOVE.name))
+_NEWEST_BASE = select(func.max(_BASE)).where(equal(db.branches), _BASE < _NUMBER)
+_OLDEST_BASE = select(func.min(_BASE)).where(equal(db.branches))
+_FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 
 class SqlSnapshots(Part):
@@ -30,7 +41,7 @@ class SqlSnapshots(Part):
         if branch == MAIN:
             return None
         if branch not in self._bases:
-            row = self._row(select(db.branches.c.base).where(self._mine(db.branches, name=branch)))
+            row = self._row_of(db.branches, name=branch)
             self._bases[branch] = None if row is None else row.base
         return self._bases[branch]
 
@@ -40,9 +51,8 @@ class SqlSnapshots(Part):
         if base is None:
             return {}
         names = None if names is None else list(names)
-        row = db.replaced.c
-        later = select(row.name, row.until, row.value).where(self._mine(db.replaced, kind=pointer), row.until > base)
-        latest_first = sorted(self._some(later, row.name, names), key=lambda found: -found.until)
+        rows = self._all_or_some((_LATER, _LATER_SOME), names, of_kind=pointer, number=base)
+        latest_first = sorted(rows, key=lambda row: -row.until)
         noted = {found.name: json.loads(found.value) for found in latest_first}  # the first move since counts
         return noted if base == NOW or not self._new_moves else {**self._moving(pointer, names), **noted}
 
@@ -60,10 +70,9 @@ class SqlSnapshots(Part):
     def _write_moves(self, number: int) -> None:
         """With the number of this transaction, which it holds until it ends."""
         for name in self._rebased:
-            self._change(update(db.branches).where(self._mine(db.branches, name=name)).values(base=number))
+            self._change(update_rows(db.branches, "name"), of_name=name, base=number)
         if self._new_moves:
-            earlier = self._mine(db.branches) & (db.branches.c.base < number)
-            base = self._connection.execute(select(func.max(db.branches.c.base)).where(earlier)).scalar()
+            base = self._run(_NEWEST_BASE, number=number).scalar()
             if base is not None:
                 self._insert_moves(number, base)
         if self._rebased:
@@ -73,10 +82,8 @@ class SqlSnapshots(Part):
 
     def _insert_moves(self, number: int, base: int) -> None:
         """What no move since the newest base has noted already."""
-        row = db.replaced.c
-        noted = select(row.kind, row.name).where(self._mine(db.replaced), row.until > base)
         names = dict.fromkeys(name for _, name in self._new_moves)
-        there = {(found.kind, found.name) for found in self._among(noted, row.name, names)}
+        there = {(row.kind, row.name) for row in self._rows_by(_NOTED, names, number=base)}
         rows = [
             {
                 "kind": pointer,
@@ -92,9 +99,11 @@ class SqlSnapshots(Part):
 
     def _forget_moves(self) -> None:
         """What no pinned branch sees any more."""
-        first = self._connection.execute(select(func.min(db.branches.c.base)).where(self._mine(db.branches))).scalar()
-        old = db.replaced.c.until <= first if first is not None else db.replaced.c.until > 0
-        self._change(delete(db.replaced).where(self._mine(db.replaced), old))
+        first = self._run(_OLDEST_BASE).scalar()
+        if first is None:
+            self._delete(db.replaced)
+        else:
+            self._change(_FORGET, number=first)
 
 
 def is_held() -> ColumnElement[bool]:

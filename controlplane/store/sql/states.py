@@ -9,7 +9,21 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, cast, delete, null, select, union_all, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    CompoundSelect,
+    Row,
+    Select,
+    and_,
+    cast,
+    null,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
@@ -18,10 +32,56 @@ from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import chunks, dump, dump_optional, load_optional
+from controlplane.store.sql.base import dump, dump_optional, load_optional
 from controlplane.store.sql.snapshots import SqlSnapshots
+from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
+
+_STATE, _HEAD, _HALF, _BEGUN = db.states.c, db.heads.c, db.buildings.c, db.begun.c
+
+
+def _all_and_some(statement: Select[Any], column: Column[Any]) -> tuple[Select[Any], Select[Any]]:
+    return statement, statement.where(one_of(column))
+
+
+def _of_head(seq: ColumnElement[bool]) -> Select[Any]:
+    same = (_HEAD.namespace == _STATE.namespace) & (_HEAD.branch == _STATE.branch) & (_HEAD.dataset == _STATE.dataset)
+    return select(db.states).join(db.heads, same & seq)
+
+
+_NEWEST = _of_head(_HEAD.seq == _STATE.seq)
+_OWN = _all_and_some(_NEWEST.where(equal(db.states, "branch"), equal(db.heads, "branch")), _HEAD.dataset)
+_OWN_AND_MAINS = _all_and_some(_NEWEST.where(over_main(db.states), over_main(db.heads)), _HEAD.dataset)
+_RECENT = _all_and_some(
+    _of_head(_STATE.seq > _HEAD.seq - bind("n", type_=BigInteger))
+    .where(equal(db.states, "branch"))
+    .order_by(_STATE.dataset, _STATE.seq.desc()),
+    _STATE.dataset,
+)
+_SETTLED = select(db.states).where(over_main(db.states), one_of(_STATE.seq, "seqs"), one_of(_STATE.dataset))
+_PINS = select(db.pins).where(over_main(db.pins), one_of(db.pins.c.dataset))
+
+
+def _unfinished(*names: ColumnElement[bool]) -> CompoundSelect[Any]:
+    """Runs under way have no root, and states in place of inputs. `names`: conditions of both tables."""
+    nothing = cast(null(), _HALF.root.type)
+    halves = select(_HALF.branch, _HALF.dataset, _HALF.lineage, _HALF.inputs, _HALF.root, _HALF.schema, _HALF.cut)
+    runs = select(_BEGUN.branch, _BEGUN.dataset, _BEGUN.lineage, _BEGUN.states, nothing, nothing, _BEGUN.cut)
+    of_halves, of_runs = names or (true(), true())
+    return union_all(
+        halves.where(equal(db.buildings, "branch"), of_halves), runs.where(equal(db.begun, "branch"), of_runs)
+    )
+
+
+_UNFINISHED = _unfinished()
+_UNFINISHED_SOME = _unfinished(one_of(_HALF.dataset), one_of(_BEGUN.dataset))
+_TARGETS = _all_and_some(
+    select(db.targets, db.wishes.c.order, db.wishes.c.wish)
+    .outerjoin(db.wishes, and_(*(db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component"))))
+    .where(equal(db.targets, "branch")),
+    db.targets.c.component,
+)
 
 
 class SqlStates(SqlSnapshots):
@@ -37,8 +97,7 @@ class SqlStates(SqlSnapshots):
     def _states_over_main(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         """The branch's own, and main's where it has none, in one look-up."""
         rows: dict[str, Row[Any]] = {}
-        newest = _newest().where(self._over_main(db.states, branch))
-        for row in self._some(newest, db.states.c.dataset, datasets):
+        for row in self._all_or_some(_OWN_AND_MAINS, datasets, of_branch=branch):
             if row.branch == branch or row.dataset not in rows:
                 rows[row.dataset] = row
         return {s.dataset: s for s in self._read_states(list(rows.values()))}
@@ -55,15 +114,14 @@ class SqlStates(SqlSnapshots):
         return {name: int(str(seq)) for name, seq in self._moved("head", branch, datasets).items()}
 
     def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
-        newest = _newest().where(self._mine(db.states, branch=branch))
-        rows = self._some(newest, db.states.c.dataset, datasets)
+        rows = self._all_or_some(_OWN, datasets, of_branch=branch)
         return {s.dataset: s for s in self._read_states(list(rows))}
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         own = self._own_history(branch, dataset, limit, before_seq)
         if branch == MAIN or len(own) == limit:
             return own
-        head = self._row(self._select(db.heads, branch=branch, dataset=dataset))
+        head = self._row_of(db.heads, branch=branch, dataset=dataset)
         if head is not None and (before_seq is None or before_seq > head.fork):
             before_seq = head.fork + 1
         if head is None and (seen := self._heads_moved(branch, [dataset])):
@@ -92,14 +150,11 @@ class SqlStates(SqlSnapshots):
         return {dataset: states for dataset, states in {**others, **own}.items() if states}
 
     def _own_recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
-        head, state = db.heads.c, db.states.c
-        same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
-        newest = select(db.states).join(db.heads, same & (state.seq > head.seq - n))
-        wanted = newest.where(self._mine(db.states, branch=branch)).order_by(state.dataset, state.seq.desc())
-        found: dict[str, list[State]] = {}
-        for one in self._read_states(list(self._some(wanted, state.dataset, datasets))):
-            found.setdefault(one.dataset, []).append(one)
-        return {dataset: tuple(states) for dataset, states in found.items()}
+        rows = list(self._all_or_some(_RECENT, datasets, of_branch=branch, n=n))
+        recent: dict[str, list[State]] = {}
+        for state in self._read_states(rows):
+            recent.setdefault(state.dataset, []).append(state)
+        return {dataset: tuple(states) for dataset, states in recent.items()}
 
     def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
         schemas = self._schemas(row.schema for row in rows)
@@ -117,8 +172,8 @@ class SqlStates(SqlSnapshots):
         of = {"branch": state.branch, "dataset": state.dataset}
         if expected_seq == 0 and state.branch == MAIN:
             return self._insert_one(db.heads, **of, seq=state.seq)
-        there = self._mine(db.heads, **of, seq=expected_seq)
-        if self._change(update(db.heads).where(there).values(seq=state.seq)) == 1:
+        there = {"of_branch": state.branch, "of_dataset": state.dataset, "of_seq": expected_seq}
+        if self._change(update_rows(db.heads, "branch", "dataset", "seq"), **there, seq=state.seq) == 1:
             return True
         return self._is_at_main(state, expected_seq) and self._insert_one(
             db.heads, **of, seq=state.seq, fork=expected_seq
@@ -131,12 +186,12 @@ class SqlStates(SqlSnapshots):
         moved = self._heads_moved(state.branch, [state.dataset])
         if moved:
             return expected_seq == moved[state.dataset]
-        head = self._row(self._select(db.heads, branch=MAIN, dataset=state.dataset))
+        head = self._row_of(db.heads, branch=MAIN, dataset=state.dataset)
         return expected_seq == (head.seq if head is not None else 0)
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         names = list(datasets)
-        rows = list(self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, names))
+        rows = list(self._rows_by(_PINS, names, of_branch=branch))
         moved = {name: _pin_of(told) for name, told in self._moved("pin", branch, names).items()}
         of_main = {row.dataset: _pin(row) for row in rows if row.branch == MAIN} | moved
         own = {row.dataset: _pin(row) for row in rows if row.branch != MAIN}
@@ -145,7 +200,7 @@ class SqlStates(SqlSnapshots):
     def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
         if branch == MAIN:
-            before = self._row(self._select(db.pins, branch=MAIN, dataset=dataset))
+            before = self._row_of(db.pins, branch=MAIN, dataset=dataset)
             self._note_move("pin", MAIN, dataset, _pin_told(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
         told = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
@@ -156,25 +211,10 @@ class SqlStates(SqlSnapshots):
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
-        rows = list(self._unfinished(branch, datasets))
+        rows = list(self._all_or_some((_UNFINISHED, _UNFINISHED_SOME), datasets, of_branch=branch))
         halves, begun = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
         return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _begun(r) for r in begun}
-
-    def _unfinished(self, branch: str, datasets: Iterable[str] | None) -> Iterator[Row[Any]]:
-        """Runs under way have no root, and states in place of inputs."""
-        half, begun = db.buildings.c, db.begun.c
-        nothing = cast(null(), half.root.type)
-        halves = select(half.branch, half.dataset, half.lineage, half.inputs, half.root, half.schema, half.cut)
-        runs = select(begun.branch, begun.dataset, begun.lineage, begun.states, nothing, nothing, begun.cut)
-        halves = halves.where(self._mine(db.buildings, branch=branch))
-        runs = runs.where(self._mine(db.begun, branch=branch))
-        if datasets is None:
-            yield from self._rows(union_all(halves, runs))
-            return
-        for some in chunks(list(dict.fromkeys(datasets))):
-            named = (self._dialect.among(half.dataset, some), self._dialect.among(begun.dataset, some))
-            yield from self._rows(union_all(halves.where(named[0]), runs.where(named[1])))
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
@@ -188,9 +228,8 @@ class SqlStates(SqlSnapshots):
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         wanted = set(states)
-        some = select(db.states).where(self._over_main(db.states, branch))
-        some = some.where(db.states.c.seq.in_({seq for _, seq in wanted}))
-        rows = self._among(some, db.states.c.dataset, (dataset for dataset, _ in wanted))
+        seqs = list({seq for _, seq in wanted})
+        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in wanted), of_branch=branch, seqs=seqs)
         own_last = sorted(rows, key=lambda row: row.branch != MAIN)
         found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
         return self._read_states(list(found.values()))
@@ -206,10 +245,10 @@ class SqlStates(SqlSnapshots):
             return
         self._lock_queue()
         self._mark(branch, *names)
-        self._change_among(delete(db.begun).where(self._mine(db.begun, branch=branch)), db.begun.c.dataset, names)
+        self._delete_among(db.begun, "dataset", names, branch=branch)
 
     def problems(self, branch: str) -> dict[str, TaskError]:
-        return {row.dataset: json.loads(row.error) for row in self._rows(self._select(db.problems, branch=branch))}
+        return {row.dataset: json.loads(row.error) for row in self._rows_of(db.problems, branch=branch)}
 
     def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None:
         if error is None:
@@ -220,7 +259,7 @@ class SqlStates(SqlSnapshots):
     # --- projections
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        rows = self._some(self._select(db.publications, branch=branch), db.publications.c.dataset, datasets)
+        rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
         return {row.dataset: _publication(row) for row in rows}
 
     def branch_publications(self) -> tuple[Publication, ...]:
@@ -235,9 +274,7 @@ class SqlStates(SqlSnapshots):
         self._delete(db.publications, branch=branch, dataset=dataset)
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
-        same = [db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component")]
-        wanted = select(db.targets, db.wishes.c.order, db.wishes.c.wish).outerjoin(db.wishes, and_(*same))
-        rows = self._some(wanted.where(self._mine(db.targets, branch=branch)), db.targets.c.component, components)
+        rows = self._all_or_some(_TARGETS, components, of_branch=branch)
         return {row.component: _target(row) for row in rows}
 
     def put_target(self, target: Target) -> None:
@@ -245,13 +282,6 @@ class SqlStates(SqlSnapshots):
         self._upsert(db.targets, [_target_row(target)])
         of = {"branch": target.branch, "component": target.component}
         self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
-
-
-def _newest() -> Select[Any]:
-    """States that are the newest of their dataset in their branch."""
-    head, state = db.heads.c, db.states.c
-    same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
-    return select(db.states).join(db.heads, same & (head.seq == state.seq))
 
 
 def _pin(row: Row[Any]) -> Pin | None:

@@ -79,11 +79,19 @@ class SqlTx(
         self._new_events = []
 
     def flush(self) -> None:
-        """Write what waits for the end; always in one order, so that two transactions cannot wait for each other."""
-        self._write_traces()
-        self._write_changes()
-        self._write_events()
-        self._write_marks()
+        """Write what waits for the end. Counters are raised in one order, so that two transactions cannot wait for each
+        other."""
+        waiting = {
+            "traces": self._traces_at_most(),
+            "changes": len(self._new_changes),
+            "events": len(self._new_events),
+            "marks": 1 if self._new_marks else 0,
+        }
+        numbers = self._count_all({name: n for name, n in waiting.items() if n})
+        self._store_traces(numbers.get("traces", 0))
+        self._store_changes(numbers.get("changes", 0))
+        self._store_events(numbers.get("events", 0))
+        self._store_marks(numbers.get("marks", 0))
 
 
 class SqlStore:

@@ -7,19 +7,52 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, Text, delete, literal, select, update
+from sqlalchemy import Row, Text, literal, select, union, update
 
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, built_once, chunks, dump
+from controlplane.store.sql.base import Part, chunks, dump
 from controlplane.store.sql.file_texts import stored_files
+from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.identity import MASK, Content
 from dataplane.contract.schemas import Schema
 
-_FILES_OF_ONE = built_once(db.fragments, "id").with_only_columns(db.fragments.c.id, db.fragments.c.files)
+_FRAGMENT, _TRACE, _OUTPUT = db.fragments.c, db.traces.c, db.outputs.c
+_CONTENT = (_FRAGMENT.rows, _FRAGMENT.sum1, _FRAGMENT.sum2)
+_FRAGMENTS = among(db.fragments, "id")
+_FILES = select(_FRAGMENT.id, _FRAGMENT.files).where(_FRAGMENTS)
+_STORED = select(_FRAGMENT.id, _FRAGMENT.status, *_CONTENT).where(_FRAGMENTS)
+_CONDEMN = update(db.fragments).where(_FRAGMENTS, _FRAGMENT.status == "stored").values(status="condemned")
+_IS_STORED = _FRAGMENT.status == "stored"
+_OF_TRACE = (_OUTPUT.namespace == _TRACE.namespace) & (_OUTPUT.task == _TRACE.task)
+_OF_OUTPUT = (_FRAGMENT.namespace == _OUTPUT.namespace) & (_FRAGMENT.id == _OUTPUT.fragment)
+_IS_THERE = (_IS_STORED.is_(True) | _OUTPUT.task.is_(None)).label("is_there")
+# One row for each output of each trace, and one for a trace that has none.
+_WITH_OUTPUTS = (
+    select(_TRACE.task, _TRACE.seq, _TRACE.by, _TRACE.home, _OUTPUT.suffix, _OUTPUT.fragment, *_CONTENT, _IS_THERE)
+    .select_from(db.traces)
+    .outerjoin(db.outputs, _OF_TRACE)
+    .outerjoin(db.fragments, _OF_OUTPUT)
+    .where(equal(db.traces), one_of(_TRACE.task))
+)
+_NO_DIGEST, _NO_TEXT = literal(None, type_=db.Blob), literal(None, type_=Text)
+_BUILD, _MEMO = db.build_traces.c, db.memos.c
+_REMEMBERED = (
+    select(_BUILD.key, _BUILD.root, _BUILD.schema, _NO_TEXT.label("value"))
+    .where(equal(db.build_traces), one_of(_BUILD.key, "builds"))
+    .union_all(
+        select(_MEMO.key, _NO_DIGEST, _NO_DIGEST, _MEMO.value).where(equal(db.memos), one_of(_MEMO.key, "memos"))
+    )
+)
+_ATTEMPT, _LEFTOVER = db.attempts.c, db.leftovers.c
+_REFERENCED = union(
+    select(_ATTEMPT.id).where(equal(db.attempts), one_of(_ATTEMPT.id)),
+    select(_FRAGMENT.attempt).where(equal(db.fragments), _FRAGMENT.status != "deleted", one_of(_FRAGMENT.attempt)),
+    select(_LEFTOVER.attempt).where(equal(db.leftovers), one_of(_LEFTOVER.attempt)),
+)
 
 
 class SqlTraces(Part):
@@ -27,6 +60,10 @@ class SqlTraces(Part):
     in which transactions become visible, and the counter is held for a moment only."""
 
     _new_traces: list[tuple[Sequence[Trace], Sequence[Fragment]]]
+
+    def flush(self) -> None:
+        """Write what waits for the end of the transaction."""
+        self._write_traces()
 
     def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         self._write_traces()
@@ -41,44 +78,32 @@ class SqlTraces(Part):
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
         self._write_traces()
-        rows = list(self._among(self._select(db.fragments), db.fragments.c.id, ids))
+        rows = list(self._rows_among(db.fragments, "id", ids))
         schemas = self._schemas(row.schema for row in rows)
         return {row.id: _fragment(row, schemas) for row in rows}
 
     def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
         self._write_traces()
-        column, ids = db.fragments.c, list(ids)
-        if len(ids) == 1:
-            one = self._row_of(_FILES_OF_ONE, id=ids[0])
-            return {} if one is None else {one.id: stored_files(one.files)}
-        found = self._among(select(column.id, column.files).where(self._mine(db.fragments)), column.id, ids)
-        return {row.id: stored_files(row.files) for row in found}
+        return {row.id: stored_files(row.files) for row in self._rows_by(_FILES, ids)}
 
     def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
         self._insert(db.profiles, [{"id": id, "body": body} for id, body in bodies.items()])
 
     def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
-        return {row.id: bytes(row.body) for row in self._among(self._select(db.profiles), db.profiles.c.id, ids)}
+        return {row.id: bytes(row.body) for row in self._rows_among(db.profiles, "id", ids)}
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        self._write_traces()
-        live = select(db.attempts.c.id).where(self._mine(db.attempts))
-        kept = select(db.fragments.c.attempt).where(self._mine(db.fragments), db.fragments.c.status != "deleted")
-        left = select(db.leftovers.c.attempt).where(self._mine(db.leftovers))
-        by_column = {db.attempts.c.id: live, db.fragments.c.attempt: kept, db.leftovers.c.attempt: left}
-        return frozenset(row[0] for column, of in by_column.items() for row in self._among(of.distinct(), column, ids))
+        self.flush()  # who asks has nothing else to write
+        return frozenset(row.id for row in self._rows_by(_REFERENCED, ids))
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         self._write_traces()
-        row = db.fragments.c
-        wanted = select(row.id, row.status, row.rows, row.sum1, row.sum2).where(self._mine(db.fragments))
-        found = self._among(wanted, row.id, fragments)
-        return {f.id: Stored(f.status, _content(f)) for f in found}
+        rows = self._rows_by(_STORED, fragments)
+        return {row.id: Stored(row.status, _content(row)) for row in rows}
 
     def condemn(self, fragments: Sequence[bytes]) -> None:
         self._write_traces()
-        stored = update(db.fragments).where(self._mine(db.fragments, status="stored")).values(status="condemned")
-        self._change_among(stored, db.fragments.c.id, fragments)
+        self._change_by(_CONDEMN, fragments)
 
     def files(self) -> Iterator[Files]:
         self._write_traces()
@@ -102,68 +127,64 @@ class SqlTraces(Part):
         return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(looks, task.key))
 
     def _write_traces(self) -> None:
+        """Before the transaction ends, since somebody asks for them."""
+        if self._new_traces:
+            at_most = self._traces_at_most()
+            self._store_traces(self._count("traces", at_most) if at_most else 0)
+
+    def _traces_at_most(self) -> int:
+        """How many numbers the new traces take, unless some of them are hits."""
+        return sum(len({trace.task for trace in traces}) for traces, _ in self._new_traces)
+
+    def _store_traces(self, last: int) -> None:
+        """`last`: the counter of traces, which was raised for all of them; from then on nobody else writes traces.
+        Those that are no hits yet get the next numbers."""
+        first = last - self._traces_at_most() + 1
         for traces, fragments in self._new_traces:
-            self._store_traces(firsts((trace.task, trace) for trace in traces))
+            first += self._store_new_traces(firsts((trace.task, trace) for trace in traces), first)
             self._store_fragments(firsts((fragment.id, fragment) for fragment in fragments))
         self._new_traces.clear()
+        if first <= last:
+            self._count("traces", first - 1 - last)
 
-    def _store_traces(self, traces: Sequence[Trace]) -> None:
-        """Those that are no hits yet get the next numbers."""
-        if not traces:
-            return
-        last = self._count("traces", 0)  # from here on nobody else writes traces
-        hits = self._hits([trace.task for trace in traces])
-        new = [trace for trace in traces if trace.task not in hits]
-        self._count("traces", len(new))
-        self._change_among(delete(db.outputs).where(self._mine(db.outputs)), db.outputs.c.task, [t.task for t in new])
-        self._upsert(db.traces, [_trace_row(trace, last + 1 + i) for i, trace in enumerate(new)])
+    def _store_new_traces(self, traces: Sequence[Trace], first: int) -> int:
+        """How many were no hits."""
+        inserted = self._insert(db.traces, _trace_rows(traces, first))
+        new = traces if inserted == len(traces) else self._replace_traces(traces, first)
         self._insert(db.outputs, [row for trace in new for row in _output_rows(trace)])
+        return len(new)
+
+    def _replace_traces(self, traces: Sequence[Trace], first: int) -> Sequence[Trace]:
+        """Some are there, with numbers below `first`: those whose outputs are gone are replaced. What is new."""
+        there = {task: rows for task, rows in self._outputs([t.task for t in traces]).items() if rows[0].seq < first}
+        new = [trace for trace in traces if not _is_hit(there.get(trace.task))]
+        self._delete_among(db.outputs, "task", [trace.task for trace in new if trace.task in there])
+        self._upsert(db.traces, _trace_rows(new, first))
+        return new
 
     def _store_fragments(self, fragments: Sequence[Fragment]) -> None:
         schemas = self._put_schemas([f.schema for f in fragments])
         rows = [_fragment_row(f, schema) for f, schema in zip(fragments, schemas, strict=True)]
-        self._upsert(db.fragments, rows, unless=db.fragments.c.status == "stored")
+        self._upsert(db.fragments, rows, unless=_IS_STORED)
 
     def _hits(self, keys: Iterable[bytes]) -> dict[bytes, Trace]:
-        rows: dict[bytes, list[Row[Any]]] = {}
-        for row in self._among(self._with_outputs(), db.traces.c.task, keys):
-            rows.setdefault(row.task, []).append(row)
-        return {task: _trace(of) for task, of in rows.items() if all(row.is_there for row in of)}
+        return {task: _trace(rows) for task, rows in self._outputs(keys).items() if _is_hit(rows)}
 
-    def _with_outputs(self) -> Select[Any]:
-        """One row for each output of each trace, and one for a trace that has none."""
-        trace, output, fragment = db.traces.c, db.outputs.c, db.fragments.c
-        its = (output.namespace == trace.namespace) & (output.task == trace.task)
-        stored = (fragment.namespace == output.namespace) & (fragment.id == output.fragment)
-        is_there = (fragment.status == "stored").is_(True) | output.task.is_(None)
-        content = (fragment.rows, fragment.sum1, fragment.sum2)
-        columns = (trace.task, trace.seq, trace.by, trace.home, output.suffix, output.fragment, *content)
-        return (
-            select(*columns, is_there.label("is_there"))
-            .select_from(db.traces)
-            .outerjoin(db.outputs, its)
-            .outerjoin(db.fragments, stored)
-            .where(self._mine(db.traces))
-        )
+    def _outputs(self, keys: Iterable[bytes]) -> dict[bytes, list[Row[Any]]]:
+        """Of each trace that is there: its outputs, or one row without."""
+        outputs: dict[bytes, list[Row[Any]]] = {}
+        for row in self._rows_by(_WITH_OUTPUTS, keys):
+            outputs.setdefault(row.task, []).append(row)
+        return outputs
 
     # --- build traces and memos
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
     ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
-        build, memo = db.build_traces.c, db.memos.c
-        nothing, no_text = literal(None, type_=db.Blob), literal(None, type_=Text)
-        roots = select(build.key, build.root, build.schema, no_text.label("value")).where(self._mine(db.build_traces))
-        values = select(memo.key, nothing, nothing, memo.value).where(self._mine(db.memos))
         wanted = itertools.zip_longest(chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos))))
         rows = [
-            row
-            for some, others in wanted
-            for row in self._rows(
-                roots.where(self._dialect.among(build.key, some or ())).union_all(
-                    values.where(self._dialect.among(memo.key, others or ()))
-                )
-            )
+            row for keys, others in wanted for row in self._rows(_REMEMBERED, builds=keys or (), memos=others or ())
         ]
         schemas = self._schemas(row.schema for row in rows if row.schema is not None)
         found = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
@@ -174,7 +195,7 @@ class SqlTraces(Part):
         self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self.now()}])
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
-        rows = self._among(self._select(db.memos), db.memos.c.key, keys)
+        rows = self._rows_among(db.memos, "key", keys)
         return {row.key: json.loads(row.value) for row in rows}
 
     def put_memo(self, key: bytes, value: Memo) -> None:
@@ -184,7 +205,12 @@ class SqlTraces(Part):
         self._upsert(db.memos, [{"key": key, "value": dump(value)} for key, value in values.items()])
 
     def forget_memos(self, keys: Iterable[bytes]) -> None:
-        self._change_among(delete(db.memos).where(self._mine(db.memos)), db.memos.c.key, keys)
+        self._delete_among(db.memos, "key", keys)
+
+
+def _is_hit(rows: Sequence[Row[Any]] | None) -> bool:
+    """Whether the trace is there, and all its outputs."""
+    return rows is not None and all(row.is_there for row in rows)
 
 
 def _trace(rows: Sequence[Row[Any]]) -> Trace:
@@ -197,8 +223,8 @@ def _content(row: Row[Any]) -> Content:
     return Content(row.rows, row.sum1 & MASK, row.sum2 & MASK)
 
 
-def _trace_row(trace: Trace, seq: int) -> dict[str, Any]:
-    return {"task": trace.task, "seq": seq, "by": trace.by, "home": trace.home}
+def _trace_rows(traces: Sequence[Trace], first: int) -> list[dict[str, Any]]:
+    return [{"task": t.task, "seq": first + i, "by": t.by, "home": t.home} for i, t in enumerate(traces)]
 
 
 def _output_rows(trace: Trace) -> list[dict[str, Any]]:

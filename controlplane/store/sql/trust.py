@@ -15,11 +15,11 @@ from controlplane.store.sql.base import Part, dump
 
 class SqlTrustRules(Part):
     def trust_rules(self) -> tuple[TrustRule, ...]:
-        rows = self._rows(self._select(db.trust_rules))
+        rows = self._rows_of(db.trust_rules)
         return tuple(sorted((_rule(row) for row in rows), key=lambda rule: rule.name))
 
     def has_trust_rule(self, id: str) -> bool:
-        return self._row(self._select(db.trust_rules, id=id)) is not None
+        return self._row_of(db.trust_rules, id=id) is not None
 
     def put_trust_rule(self, rule: TrustRule) -> None:
         self._upsert(db.trust_rules, [_row(rule)])

@@ -16,6 +16,7 @@ from controlplane.core.model.retention import HOLDERS, Expired, Pointer, Pointer
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 from controlplane.store.sql.snapshots import is_held
+from controlplane.store.sql.statements import one_of
 
 
 class SqlUpkeep(Part):
@@ -26,7 +27,9 @@ class SqlUpkeep(Part):
     def collections(self) -> int:
         if self._is_writing:
             self._dialect.lock_nodes(self._connection, self._namespace, alone=False)
-        return self._counted("collections")
+        rows = self._rows_among(db.counters, "name", ["collections", "marks"])
+        self._counters = {row.name: row.value for row in rows}
+        return self._counters.get("collections", 0)
 
     def begin_collection(self) -> int:
         self._dialect.lock_nodes(self._connection, self._namespace, alone=True)
@@ -113,10 +116,10 @@ class SqlUpkeep(Part):
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
         """Waits for nobody, so it cannot be in a deadlock with a transaction that puts several of these nodes."""
         node = db.nodes.c
-        old = select(node.digest).where(self._mine(db.nodes), self._dialect.among(node.digest, digests))
+        old = select(node.digest).where(self._mine(db.nodes), one_of(node.digest))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
-        gone = [row.digest for row in self._rows(free)]
-        self._change_among(delete(db.profiles).where(self._mine(db.profiles)), db.profiles.c.id, gone)
+        gone = [row.digest for row in self._rows(free, keys=digests)]
+        self._delete_among(db.profiles, "id", gone)
         return self._change_among(delete(db.nodes).where(self._mine(db.nodes)), node.digest, gone)
 
     # --- history

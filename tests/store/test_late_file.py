@@ -1,0 +1,59 @@
+"""Cost as a contract: SQL statements that a late file takes on its way through three datasets, on each database.
+
+They are those of the passes of the loop, of claims and of reports, with the few that the engine of the tests reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.operations.desired import controls
+from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.work import listings
+from tests.property.model import File, Pick, Read
+from tests.property.world import BRANCH, World
+
+COLUMNS = ("k", "v")
+FILES, PASSES = 5, 6
+MOST = {"sqlite": 261, "postgresql": 296}  # PostgreSQL is asked for its clock and for locks as well
+
+
+@pytest.fixture
+def url(empty_database: Callable[[], str]) -> str:
+    return empty_database()
+
+
+@pytest.fixture
+def world(tmp_path: Path, url: str) -> Iterator[World]:
+    world = World(tmp_path / "world", url)
+    for number in range(FILES):
+        world.put("files", f"{number}.csv", File(COLUMNS, ((number, number),)))
+    world.apply({"a": {"x": Read("files", declared=COLUMNS), "y": Pick("x"), "z": Pick("y")}}, {})
+    world.settle()
+    yield world
+    world.close()
+
+
+def passes_to_rest(world: World) -> int:
+    for number in range(1, 2 * PASSES):
+        with world.store.begin() as tx:
+            nodes = desired(tx, BRANCH)
+            listings.dispatch(tx, BRANCH, listings.sources(nodes, nodes.order))
+        last, is_working = world.settling.settle(), False
+        while world.engine.step():
+            is_working = True
+        if not (is_working or last.changed or last.under_way):
+            return number
+    raise AssertionError("no rest")
+
+
+def test_a_late_file_costs_few_statements(world: World, url: str) -> None:
+    world.put("files", "late.csv", File(COLUMNS, ((1, 99),)))
+    before = world.store.statements
+    controls.refresh(world.ctx, BRANCH, None)
+    assert passes_to_rest(world) == PASSES
+    statements = world.store.statements - before
+    assert statements <= MOST[url.split(":")[0].split("+")[0]]
