@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
+.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -15,15 +15,18 @@ demo-orders: setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL a
 test: setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
 	@$(BIN)/python -m tests.rerun -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
 
-check: lint  ## what lint checks, unit and property tests; about a minute, and at its end how the code measures
+check: lint  ## what lint checks, unit and property tests; about a minute
 	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
-	@$(BIN)/python scripts/measure-code
 
-lint: setup  ## format, style, types, import contracts
+lint: setup  ## format, style, types, import contracts, and that no figure of scripts/measure-code grew
 	@$(BIN)/ruff format --quiet --check || { $(BIN)/ruff format --check; exit 1; }
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/measure-code --quiet
+
+mutants: setup  ## faults that the tests of each room must find; writes benchmarks/results/mutants.md (ARGS=store runs those)
+	@$(BIN)/python scripts/mutants $(ARGS)
 
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
@@ -72,7 +75,7 @@ lock:  ## make requirements.lock anew from pyproject.toml
 	@scripts/lock
 
 clean:  ## remove what was made here; downloads stay in the user's cache
-	@rm -rf .venv .venv-uv .headgate .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf .venv .venv-uv .headgate .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .schemathesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:

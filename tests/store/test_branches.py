@@ -60,6 +60,15 @@ def test_a_name_is_given_once(forked: World, name: str) -> None:
         tx.create_branch(branch(name))
 
 
+def test_a_name_that_left_something_behind_is_not_given(forked: World) -> None:
+    """A loop that was slow commits for a branch that is gone: a new branch of the name would begin with that."""
+    with forked.begin() as tx:
+        tx.drop_branch("dev")
+        tx.commit_state(state(3, branch="dev"), 2)
+    with pytest.raises(BranchExists, match="dev"), forked.begin() as tx:
+        tx.create_branch(branch("dev"))
+
+
 def test_what_was_not_edited_is_mains_now_and_later(forked: World) -> None:
     with forked.begin() as tx:
         tx.put_revision(revision(3), 2)

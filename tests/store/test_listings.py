@@ -39,6 +39,15 @@ def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
         assert tx.marked("main", seen)[1] == {change_marks.listing(d(1))}
 
 
+def test_a_request_that_came_meanwhile_is_not_lost(world: World) -> None:
+    """Somebody read the listing before the request, and writes it afterwards."""
+    with world.begin() as tx:
+        tx.put_listing(listing(1, requested=1, served=0))
+        tx.put_listing(listing(1, requested=2, served=0))
+        tx.put_listing(listing(1, requested=1, served=1, objects=7))
+        assert tx.listings([d(1)]) == {d(1): listing(1, requested=2, served=1, objects=7)}
+
+
 def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_partitions(world: World) -> None:
     look: PlanLook = {"plan": "p", "of": d(1).hex(), "base": "", "since": 5.0}
     with world.begin() as tx:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # with a dot, or of a class
+FILE_ENDS = (".db", ".json", ".py", ".md", ".yaml")
+PLANES = ("controlplane", "dataplane", "headgate")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -67,3 +71,43 @@ def test_the_blueprint_of_the_tutorial_has_no_problems() -> None:
     first, *more = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     text = first + "".join(more)
     assert blueprints.validate([blueprints.Source("/data/shop.yaml", text, {})]).problems == ()
+
+
+def test_the_architecture_names_what_is_there() -> None:
+    """Modules, functions and methods of its walks, by the ends of their names: `claims.claim`, `Wake.notify`."""
+    page = FENCED.sub("", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    names = {code.removesuffix("()") for code in CODE.findall(page)}
+    names = {name for name in names if NAME.fullmatch(name) and not name.endswith(FILE_ENDS)}
+    known = {end for name in _names_of_code() for end in _ends(name)}
+    assert len(names) > 40
+    assert sorted(names - known) == []
+
+
+def _names_of_code() -> Iterator[str]:
+    """Each with its module; of classes with their methods and fields."""
+    for path in (path for plane in PLANES for path in (ROOT / plane).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        yield module
+        code = ast.parse(path.read_text(encoding="utf-8"))
+        for name in _defined_in(code):
+            yield f"{module}.{name}"
+        if path.stem == "__init__":
+            for node in (node for node in code.body if isinstance(node, ast.ImportFrom)):
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _defined_in(scope: ast.Module | ast.ClassDef) -> Iterator[str]:
+    for node in scope.body:
+        match node:
+            case ast.FunctionDef(name=name):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                yield name
+            case ast.ClassDef(name=name):
+                yield name
+                yield from (f"{name}.{inner}" for inner in _defined_in(node))
+
+
+def _ends(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[at:]) for at in range(len(parts)))

@@ -296,6 +296,13 @@ def test_a_branch_ends_by_itself_unless_it_is_edited(world: BranchWorld) -> None
     assert [found["name"] for found in branches.listing(world.ctx)["items"]] == ["kept"]
 
 
+def test_an_edit_does_not_shorten_a_longer_life(world: BranchWorld) -> None:
+    branches.create(world.ctx, "long", days=100)
+    world.apply_in("long", EDITED)
+    world.now += 99 * branches.DAY_S
+    assert "long" not in branches.drop_expired(world.store, "default")
+
+
 def test_the_difference_of_two_branches(world: BranchWorld) -> None:
     world.apply_in("dev", EDITED)
     world.ran()

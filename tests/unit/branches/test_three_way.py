@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.core.merging import spans, three_way
+from controlplane.core.merging import identities, spans, three_way
 from controlplane.core.merging.spans import Part, Unit
 from controlplane.core.merging.texts import Merged, merge_dataflow
 from controlplane.core.merging.three_way import Components, Side
@@ -252,3 +252,19 @@ def test_laws_of_texts(base: dict[str, str], ours: dict[str, str], theirs: dict[
     if not one.conflicts:
         assert named(one.text) == named(other.text)  # but for their order
         assert merge(b, one.text, t).text == one.text  # merging twice changes nothing
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "renames"),
+    [
+        ({"a": ("x",), "b": ("y",)}, {"c": ("x",), "b": ("y",)}, {"c": "a"}),
+        ({"a": ("x",)}, {"a": ("x",), "c": ("x",)}, {}),
+        ({"a": ("x",)}, {"c": ("x",), "d": ("x",)}, {}),
+        ({"a": ("x",), "b": ("x",)}, {"c": ("x",)}, {}),
+    ],
+    ids=["one", "a copy", "of one to two", "of two to one"],
+)
+def test_a_rename_is_of_one_component_to_one(
+    before: Mapping[str, tuple[str]], after: Mapping[str, tuple[str]], renames: Mapping[str, str]
+) -> None:
+    assert identities.renames(before, after) == renames

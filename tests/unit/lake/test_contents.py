@@ -65,3 +65,8 @@ def test_what_is_damaged_is_told(tmp_path: Path, damage: Callable[[Path], None],
     ((found, path, words),) = damages(tmp_path.as_uri(), [whole, one, whole])
     assert (found, path) == (one, one.files[1]["path"])
     assert what in words
+
+
+def test_negative_zero_is_another_value() -> None:
+    contents = [content(struct(d="double"), pa.table({"d": [zero]})) for zero in (0.0, -0.0)]
+    assert contents[0] != contents[1]

@@ -24,12 +24,11 @@ import pytest
 
 from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
-from controlplane.lake.records import Piped, RecordPool, RecordRenderer
+from controlplane.lake.records import Piped, RecordPool, RecordRenderer, request_of
 from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
-from dataplane.fragments.records import Request
 from dataplane.fragments.records import write as write_rows
 from dataplane.storage.lake import open_lake
 from tests.unit.lake.tables import struct
@@ -138,22 +137,20 @@ def test_rows_that_are_only_shown_have_a_bound_of_bytes(tmp_path: Path) -> None:
     [(0, 0, []), (2, 0, [0, 1]), (2, 2, [2, 3]), (9, 3, [3, 4]), (9, 4, [4]), (1, 5, []), (1, 99, [])],
 )
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
-def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, offset: int, expected: list[int]) -> None:
+@pytest.mark.parametrize("where", [None, "n >= 0"])
+def test_limits(
+    tmp_path: Path,
+    files: list[str],
+    format: Format,
+    where: str | None,
+    limit: int,
+    offset: int,
+    expected: list[int],
+) -> None:
     out = io.BytesIO()
-    paths = [str(tmp_path / f) for f in files]
-    columns = [field["name"] for field in SCHEMA["fields"]]
-    request: Request = {
-        "paths": paths,
-        "schema": SCHEMA,
-        "columns": columns,
-        "where": None,
-        "limit": limit,
-        "offset": offset,
-        "cell_bytes": None,
-        "format": format,
-        "compression": None,
-    }
-    write_rows(open_lake("file:///"), request, out)
+    condition = None if where is None else parse(where, SCHEMA)
+    rows = wanted([str(tmp_path / f) for f in files], format, where=condition, limit=limit, offset=offset)
+    write_rows(open_lake("file:///"), request_of(rows), out)
     match format:
         case "json":
             found = [r["n"] for r in json.loads(out.getvalue())]

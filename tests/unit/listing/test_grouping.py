@@ -45,6 +45,11 @@ def test_a_hundred_thousand_small_files_are_at_most_two_hundred_partitions() -> 
     assert max(map(len, found.values())) <= 4000
 
 
+def test_a_group_ends_where_no_name_of_it_ends_one() -> None:
+    """One in fifty or so would go on beyond four times the limit."""
+    assert max(map(len, groups({f"{n:05}": 100 for n in range(20_000)}).values())) == 40
+
+
 @pytest.mark.parametrize("size", [1, 100, 5000])
 def test_one_file_more_or_less_changes_few_groups(size: int) -> None:
     sizes = {f"{n:04}": 100 for n in range(2000)}

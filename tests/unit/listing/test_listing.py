@@ -15,7 +15,7 @@ import pytest
 from dataplane.contract.listings import SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import list_files
-from dataplane.listing.version_cache import Versions
+from dataplane.listing.version_cache import FileReading, Versions, examine
 from tests.unit.listing.location import list_job
 
 HOUR_NS = 3600 * 10**9
@@ -245,3 +245,29 @@ def test_alternatives_before_any_other_glob(data: Path, cache: Versions) -> None
         (data / folder / "x.csv").write_text(folder)
     result = listed(data, cache, "{a,b}/*.csv")
     assert [p["key"] for p in result["partitions"]] == ["a/x.csv", "b/x.csv"]
+
+
+class Growing(os.PathLike[str]):
+    """The path of a file that grows each time that somebody opens or looks at it, so many times."""
+
+    def __init__(self, path: Path, times: int) -> None:
+        self.path, self.times = path, times
+
+    def endswith(self, end: str | tuple[str, ...]) -> bool:
+        return str(self.path).endswith(end)
+
+    def __fspath__(self) -> str:
+        if self.times:
+            self.times -= 1
+            self.path.write_bytes(self.path.read_bytes() + b"2\n")
+        return str(self.path)
+
+
+def test_a_version_is_that_of_a_file_at_rest(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"v\n1\n")
+    reading, path = FileReading("csv", {"header": True}), tmp_path / "a.csv"
+    growing: Any = Growing(path, 3)
+    assert examine(growing, reading).version == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    never_at_rest: Any = Growing(path, 1000)
+    with pytest.raises(TaskFailure, match="keeps changing"):
+        examine(never_at_rest, reading)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from controlplane.lake.objects import LocalObjects
@@ -18,6 +19,7 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
+from dataplane.listing.page_buffer import Pages
 from dataplane.listing.version_cache import Versions
 from tests.unit.listing.location import Location
 from tests.unit.listing.test_listing import later
@@ -155,3 +157,11 @@ def test_a_broken_memory_is_none(watched: Watched) -> None:
     (watched.folder.parent / "cache" / "versions.db").write_bytes(b"no database, but long enough to be taken for one")
     assert is_told(watched.list())
     assert not is_told(watched.list())
+
+
+@pytest.mark.parametrize(("tags", "is_told"), [(["a", "b"], True), (["a", None], False)])
+def test_objects_without_a_tag_may_have_changed_within_one_tick(tags: list[str | None], is_told: bool) -> None:
+    at = pa.array([0, 0], pa.timestamp("us", "UTC"))
+    with Pages() as pages:
+        pages.add(pa.record_batch({"path": ["x", "y"], "size": [1, 1], "last_modified": at, "e_tag": tags}))
+        assert bool(pages.text) is is_told

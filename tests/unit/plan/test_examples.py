@@ -50,10 +50,18 @@ MET = """  met:
       sql: SELECT p.v, count(*) AS n FROM plus p LEFT JOIN priced q ON p.v = q.v GROUP BY p.v
       partition_by: [v]
 """
+LESS = "  less: {transform: {sql: SELECT v - 1 AS v FROM orders}}\n"
+EDGES = "  edges: {transform: {sql: SELECT v FROM plus UNION ALL SELECT v FROM less}}\n"
+NEAR = """  near:
+    transform:
+      sql: SELECT o.v FROM orders o JOIN prices p ON o.v < p.v
+      inputs: {orders: each, prices: all}
+"""
 OTHER = (ORDERS + PLUS).replace("dataflow: shop", "dataflow: other")
 IN_PLUS, IN_CHECKED, IN_FOLD = ORDERS + PLUS, ORDERS + CHECKED, ORDERS + FOLD
 IN_TOTAL, IN_MEAN = ORDERS + TOTAL, ORDERS + MEAN
 IN_MET = ORDERS + PRICES + PLUS + PRICED + MET
+IN_FORKED, IN_EDGES, IN_NEAR = ORDERS + PLUS + LESS, ORDERS + PLUS + LESS + EDGES, ORDERS + PRICES + NEAR
 IN_BOTH, IN_COPY, IN_DAILY = ORDERS + PRICES + BOTH, ORDERS + PLUS + COPY, ORDERS + DAILY
 
 Fact = Callable[[Facts], None]
@@ -108,6 +116,17 @@ def over(passes: int) -> Fact:
         for _ in range(passes):
             facts.carry_out()
             facts.answer()
+
+    return change
+
+
+def only(dataset: str) -> Fact:
+    """A pass, and an answer to what it asked for one dataset; the others are slow. The next pass takes it in."""
+
+    def change(facts: Facts) -> None:
+        facts.carry_out()
+        facts.answer(of=f"shop.{dataset}")
+        facts.carry_out()
 
     return change
 
@@ -200,6 +219,12 @@ def half_read(facts: Facts) -> None:
     """Of what was asked for, all but the file d was read."""
     facts.carry_out()
     facts.answer(but="d")
+
+
+def one_write_failed(facts: Facts) -> None:
+    """That of a; the one of b is still under way."""
+    facts.carry_out()
+    facts.answer(but="b", failing="a")
 
 
 def only_counted(facts: Facts) -> None:
@@ -355,6 +380,7 @@ EARLIER: list[Example] = [
     ),
 ]
 
+PRICES_CHANGED: list[Fact] = [listed("c=2", dataset="prices"), over(1)]
 TRANSFORMS: list[Example] = [
     (
         "an input that has no state yet",
@@ -430,6 +456,16 @@ TRANSFORMS: list[Example] = [
         "its files are gone: they are made again",
         [blueprint(IN_PLUS), listed("a b"), settled, files_lost],
         ("plus", "stale", "Compute a b", "lost"),
+    ),
+    (
+        "an input that is read whole changed: every partition is computed again",
+        [blueprint(IN_NEAR), listed("a b"), listed("c", dataset="prices"), settled, *PRICES_CHANGED],
+        ("near", "stale", "Compute a b", "input"),
+    ),
+    (
+        "inputs of different moments are not read together",
+        [blueprint(IN_EDGES), listed("a"), settled, listed("a=2"), over(1), only("plus")],
+        ("edges", "stale", "Keep", "an input is being computed"),
     ),
     (
         "of a half-built input, what is there is read",
@@ -634,6 +670,11 @@ SINKS: list[Example] = [
         ("copy", "failed", "Sync a", "1 of 1 writes failed"),
     ),
     (
+        "a failed write stops no other one",
+        [blueprint(IN_PLUS), listed("a b"), settled, blueprint(IN_COPY), one_write_failed],
+        ("copy", "building", "Sync a b", "1 of 2 writes failed"),
+    ),
+    (
         "a copy of what is blocked",
         [blueprint(IN_COPY), listed("a"), failed("a")],
         ("copy", "blocked", "Keep", "shop.plus is blocked"),
@@ -747,6 +788,17 @@ def test_order_of_decisions(text: str, order: list[str]) -> None:
     world = Facts()
     world.apply(text)
     assert [decision.dataset.removeprefix("shop.") for decision in world.plan().decisions] == order
+
+
+def test_the_newest_inputs_that_agree_are_read() -> None:
+    """less is slow: of what both inputs have made of one moment of orders, the last is read."""
+    world = Facts()
+    facts = [blueprint(IN_FORKED), listed("a"), settled, listed("a=2"), settled, listed("a=3"), over(1), only("plus")]
+    for fact in [*facts, blueprint(IN_EDGES), only("edges")]:
+        fact(world)
+    run = world.begun("shop.edges")
+    assert run is not None
+    assert run.states == {"plus": 2, "less": 2}
 
 
 def test_one_pass_decides_what_follows_from_its_own_commits() -> None:

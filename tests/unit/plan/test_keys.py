@@ -37,3 +37,9 @@ def test_keys_are_read_from_one_on(how: str, start: str) -> None:
     nodes = MemoryNodes()
     keys, every = told(nodes)[how]
     assert list(keys.read(nodes, start)) == [key for key in every if key >= start]
+
+
+def test_keys_that_only_the_other_tree_has_are_not_lacking() -> None:
+    nodes = MemoryNodes()
+    wanted, have = root_of(nodes, ["a", "b", "c"]), root_of(nodes, ["b", "x"])
+    assert list(Keys((), {(wanted, have): (wanted, have)}, 2).read(nodes)) == ["a", "c"]

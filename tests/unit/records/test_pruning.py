@@ -124,9 +124,26 @@ def test_keys_that_tell_something() -> None:
     assert may("day < '2013-02-02'", "day=2013-02", month)
     assert not may("day > '2013-02-28'", "day=2013-02", month)
     assert not may("day > '2013-12-31'", "day=2013", KeyPart("day", "day", "year"))
+    assert may("day = '2013-02-28'", "day=2013-02", month)
+    assert may("day = '2013-12-31'", "day=2013", KeyPart("day", "day", "year"))
     assert not may("day = '2013-02-02'", "day=2013-02-01", day)
     assert not may("day IS NOT NULL", "day", day)
     assert not may("s = 'a b'", "s=a%20c/n=1", KeyPart("s", "s"), KeyPart("n", "n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "may_hold"),
+    [
+        ("1 < n", True),
+        ("2 < n", False),
+        ("2 <= n", True),
+        ("3 > n", True),
+        ("2 > n", False),
+        ("2 >= n", True),
+    ],
+)
+def test_a_value_may_stand_before_the_column(text: str, may_hold: bool) -> None:
+    assert may(text, "n=2", KeyPart("n", "n")) is may_hold
 
 
 @pytest.mark.parametrize(
