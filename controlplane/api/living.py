@@ -4,9 +4,10 @@ however many streams it has."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from anyio import CapacityLimiter, to_thread
@@ -31,33 +32,47 @@ class Living:
         self._streams = Counter[str]()  # by id of their token
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._ended: set[str] = set()
-        self._changes = Counter[str]()  # how often what a token may do has changed since its first stream began
+        self._rights: dict[str, tuple[float, Principal]] = {}  # as of the last look, with when it began
         self.at_end: list[Callable[[], None]] = []
 
     @contextmanager
-    def watch(self, token: str) -> Iterator[Callable[[], bool]]:
+    def watch(self, token: str, principal: Principal | None = None) -> Iterator[Callable[[], bool]]:
         """Watch the token of one stream: whether it has ended or its rights have changed since the stream began, as
-        of half a second ago."""
+        of half a second ago. `principal`: its rights when its request was let in; else those of the first look."""
+        began, rights = time.monotonic(), principal
         self._streams[token] += 1
         if token not in self._looking:
-            self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))
+            self._looking[token] = asyncio.get_running_loop().create_task(self._look(token, principal))
+
+        def has_ended() -> bool:
+            nonlocal rights
+            looked, latest = self._rights.get(token, (began, rights))
+            if looked < began:  # before this stream, which may have newer rights
+                return token in self._ended
+            rights = rights or latest
+            return token in self._ended or latest != rights
+
         try:
-            began = self._changes[token]
-            yield lambda: token in self._ended or self._changes[token] != began
+            yield has_ended
         finally:
             self._streams[token] -= 1
             if not self._streams[token]:
                 del self._streams[token]
                 self._ended.discard(token)
-                self._changes.pop(token, None)
+                self._rights.pop(token, None)
                 self._looking.pop(token).cancel()
 
     async def while_live(
-        self, token: str, parts: AsyncIterable[Part], *, has_no_end: bool = False
+        self,
+        token: str,
+        parts: AsyncIterable[Part],
+        principal: Principal | None = None,
+        *,
+        has_no_end: bool = False,
     ) -> AsyncIterator[Part]:
         """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must not take what is cut
         off for the whole."""
-        with self.watch(token) as has_ended:
+        with self.watch(token, principal) as has_ended:
             async for part in parts:
                 if not has_ended():
                     yield part
@@ -66,21 +81,18 @@ class Living:
                 else:
                     raise TokenEnded("the token of this request has ended, or may do other things by now")
 
-    async def _look(self, token: str) -> None:
-        """A store that does not answer ends nothing."""
-        last_principal: Principal | None = None
+    async def _look(self, token: str, last: Principal | None) -> None:
+        """A store that does not answer ends nothing. `last`: the rights that the first stream began with."""
         while True:
-            try:
+            began = time.monotonic()
+            with suppress(OSError):
                 principal = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
-            except OSError:
-                principal = last_principal
-            else:
                 if principal is None:
                     break
-                if last_principal not in (None, principal):
-                    self._changes[token] += 1
+                self._rights[token] = began, principal
+                if last not in (None, principal):
                     self._wake()
-                last_principal = principal
+                last = principal
             await asyncio.sleep(LOOK_AGAIN_S)
         self._ended.add(token)
         self._wake()

@@ -62,7 +62,9 @@ async def answered(
         await _require_live(app_services, token, limiter)
     if isinstance(response, StreamingResponse):
         has_no_end = response.media_type == EVENTS
-        response.body_iterator = app_services.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
+        response.body_iterator = app_services.living.while_live(
+            token.id, response.body_iterator, token.principal, has_no_end=has_no_end
+        )
     elif veil is not None and _media_type(response).endswith("json") and response.body:
         return _veiled(response, request, veil)
     return response

@@ -16,6 +16,7 @@ from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import HeadgateError
+from controlplane.core.model.access import Token
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
 from controlplane.operations.inspect import spark_sessions
 
@@ -46,11 +47,11 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[N
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
     at = moment(new.at)
 
-    token = auth.caller(call.request).id
+    token = auth.caller(call.request)
 
     def work() -> NewSparkSessionAnswer:
         sessions = call.services.spark_sessions
-        return spark_sessions.begin(call.context, sessions, branch, new.datasets, at, new.ttl_s, token=token)
+        return spark_sessions.begin(call.context, sessions, branch, new.datasets, at, new.ttl_s, token=token.id)
 
     opened = await waiting(call, work, may_wait=True)
     watching = asyncio.create_task(_end_with_token(call, token, opened["id"]))
@@ -59,10 +60,10 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[N
     return answer(opened, 201)
 
 
-async def _end_with_token(call: Call, token: str, id: str) -> None:
+async def _end_with_token(call: Call, token: Token, id: str) -> None:
     """Look at both now and then, until one of them is over."""
     sessions, threads = call.services.spark_sessions, call.services.threads.events
-    with call.services.living.watch(token) as has_ended:
+    with call.services.living.watch(token.id, token.principal) as has_ended:
         while not has_ended() and not call.services.stopping.is_set():
             await asyncio.sleep(LOOK_S)
             if not await to_thread.run_sync(sessions.is_open, id, limiter=threads):

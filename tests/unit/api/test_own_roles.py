@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx2
 import pytest
+from anyio import CapacityLimiter
 
 from controlplane.api import feed
-from controlplane.api.living import LOOK_AGAIN_S
+from controlplane.api.living import LOOK_AGAIN_S, Living
 from controlplane.core.model.access import Token
 from controlplane.core.rights import NamedRole, Narrowing
 from controlplane.operations.context import Context
@@ -88,6 +90,22 @@ def test_streams_of_who_may_do_less_end_within_a_second(world: World, monkeypatc
             assert list(lines) == [], "it ends by itself"
             assert reader.get("/v1/branches").status_code == 200, "and the token goes on"
     assert LOOK_AGAIN_S < 1
+
+
+def test_rights_that_changed_before_the_first_look_end_a_stream(world: World, ctx: Context) -> None:
+    with world.http() as http:
+        made(http, "reader", "view")
+        token = tokens.authenticate(ctx.store, token_of(http, "reader"))
+        http.put("/v1/roles/reader", json={"permissions": ["view"], "within": SALES})
+    assert token is not None
+
+    async def has_ended_by_itself() -> bool:
+        with Living(ctx.store, CapacityLimiter(1)).watch(token.id, token.principal) as has_ended:
+            while not has_ended():
+                await asyncio.sleep(0)
+        return True
+
+    assert asyncio.run(has_ended_by_itself())
 
 
 def test_keys_follow_the_role_of_who_made_them(world: World, ctx: Context) -> None:
