@@ -6,7 +6,7 @@ project = "Headgate"
 author = "the Headgate authors"
 extensions = ["myst_parser", "sphinx_copybutton"]
 # The sources are read from the root of the repository, so that a link means the same here and in a code browser.
-include_patterns = ["*.md", "docs/*.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/decisions/*.md"]
 root_doc = "docs/index"
 html_extra_path = ["site"]
 html_theme = "furo"

@@ -13,7 +13,8 @@ from controlplane.operations.desired import blueprints
 from dataplane.contract.schemas import Json
 
 ROOT = Path(__file__).parents[2]
-PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
+DECISIONS = ROOT / "docs" / "decisions"
+PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *DECISIONS.glob("*.md"))
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -42,6 +43,12 @@ def _fields(schema: Json) -> Iterator[str]:
 
 def test_links_lead_to_pages_and_headings() -> None:
     assert [f"{page.name}: {link}" for page in PAGES for link in _dead_links(page)] == []
+
+
+def test_the_index_of_decisions_names_each_once() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    files = [path.name for path in DECISIONS.glob("[0-9]*.md")]
+    assert sorted(path for path, _ in LINK.findall(index)) == sorted(files)
 
 
 def _dead_links(page: Path) -> Iterator[str]:
