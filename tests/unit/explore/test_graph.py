@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli import graph_texts
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.explore import GraphAnswer
 from controlplane.operations.explore.graph import graph
@@ -149,21 +148,3 @@ def test_a_graph_takes_as_many_statements_at_any_size(tmp_path: Path) -> None:
         world.store.close()
     assert first[0] == first[1] <= 16
     assert second[0] == second[1] <= 4
-
-
-def test_texts_that_other_programs_draw(world: World) -> None:
-    found = graph(world.ctx, "main", "shop")
-    dot = graph_texts.dot(found)
-    assert '"shop.orders" -> "shop.doubled" [label="each"];' in dot
-    assert dot.count("{") == dot.count("}") == 1
-    mermaid = graph_texts.mermaid(found)
-    assert mermaid.startswith("flowchart LR\n")
-    assert "classDef failed" in mermaid
-
-
-def test_a_tag_cannot_leave_its_label() -> None:
-    group = {"name": 'a"]\n;<b>{', "members": 1, "state": "stale"}
-    value = {"nodes": [], "edges": [], "groups": [group], "group_edges": []}
-    assert '"a\\"]\\n;<b>{" [label="a\\"]\\n;<b>{\\n1 datasets, stale"' in graph_texts.dot(value)  # type: ignore[arg-type]
-    line = graph_texts.mermaid(value).splitlines()[1]  # type: ignore[arg-type]
-    assert line == '  n0["a#34;#93;#10;#59;#60;b#62;#123;<br>1 datasets, stale"]:::stale'
