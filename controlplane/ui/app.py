@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
-from controlplane.core.errors import HeadgateError
+from controlplane.core.errors import CorruptNode, HeadgateError, error_text
 from controlplane.core.model.branches import MAIN
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
@@ -51,7 +51,14 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-STATUS = {"not-found": 404, "unauthenticated": 401, "forbidden": 403, "generation-gone": 410, "unavailable": 503}
+STATUS = {
+    "corrupt-node": 500,
+    "forbidden": 403,
+    "generation-gone": 410,
+    "not-found": 404,
+    "unauthenticated": 401,
+    "unavailable": 503,
+}
 REFUSED = 422
 QUERY_THREADS = 12  # of queries that run or wait for their turn: pages do not wait for them
 TITLES = {
@@ -118,7 +125,8 @@ def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, SignedOut) and request.method == "GET" and not _is_for_a_program(request):
         here = own_address(request)
         return RedirectResponse(f"/login?next={quote(here, safe='')}" if here != "/" else "/login", 303)
-    return _problem(request, STATUS.get(error.code, REFUSED), error.code, str(error))
+    detail = error_text(error) if isinstance(error, CorruptNode) else str(error)
+    return _problem(request, STATUS.get(error.code, REFUSED), error.code, detail)
 
 
 def _is_for_a_program(request: Request) -> bool:

@@ -25,7 +25,7 @@ from controlplane.api.s3.refusals import S3Refused
 from controlplane.api.s3.sigv4 import SignedRequest
 from controlplane.api.services import Services
 from controlplane.api.turns import TooManyAtOnce, Turns
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import CorruptNode, NotFound, error_text
 from controlplane.core.s3 import addresses
 from controlplane.operations.desired import recipients, s3_keys
 from controlplane.operations.s3.access import OutOfScope, Reader
@@ -113,6 +113,11 @@ class S3App:
             await answer.send(answer.refusal(S3Refused("SlowDown", 503, words)), receive, send)
         except OutOfScope as e:
             await answer.send(answer.refusal(S3Refused("AccessDenied", 403, str(e))), receive, send)
+        except CorruptNode as e:
+            if answer.is_begun:
+                raise
+            log.error("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
+            await answer.send(answer.refusal(S3Refused("InternalError", 500, error_text(e))), receive, send)
         except OSError as e:
             if answer.is_begun:
                 raise

@@ -212,6 +212,17 @@ def test_a_collected_file_is_no_such_key(served: Served) -> None:
         obstore.get(served.store(), name)
 
 
+def test_a_damaged_tree_is_an_error_that_says_what_to_do(served: Served) -> None:
+    """A listing without its objects would have clients delete theirs. Other datasets are listed."""
+    damaged, _ = served.world.commit("shop.a", {"x": ROWS})
+    served.world.commit("shop.b", {"x": MORE})
+    nodes = served.world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the ports
+    nodes[damaged.root] = (nodes[damaged.root][0], b"damaged")
+    with pytest.raises(BaseError, match=r"InternalError.*headgate fsck"):
+        served.names()
+    assert len(served.names("main/shop/b/")) == 1
+
+
 def test_what_is_not_signed_is_the_apis(served: Served) -> None:
     with httpx2.Client(trust_env=False, base_url=served.url) as http:
         assert http.get("/livez").status_code == 200

@@ -129,6 +129,17 @@ def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
     assert page.headers["content-security-policy"].startswith("default-src 'self'")
 
 
+def test_a_damaged_tree_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pages(tmp_path) as home, home.http() as http:
+        nodes = home.world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the ports
+        with home.world.store.read() as tx:
+            root = tx.states("main")["shop.dear"].root
+        nodes[root] = (nodes[root][0], b"damaged")
+        damaged, other = http.get("/datasets/shop.dear"), http.get("/datasets/shop.orders")
+    assert (damaged.status_code, other.status_code) == (500, 200)
+    assert "headgate fsck" in damaged.text
+
+
 def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
     with world.http() as http:
         run = http.get("/activity.json").json()["runs"][0]
