@@ -18,8 +18,8 @@ log = logs.get("openlineage")
 
 
 class Exporting:
-    """From `start` until `close`. What fails is tried again after waits that grow, and is told among the units that
-    fail."""
+    """From `start` until `close`. A failed step is retried with growing delays, and is reported among the failing
+    units."""
 
     def __init__(self, export: Export, troubles: Troubles) -> None:
         self._export, self._troubles = export, troubles

@@ -138,7 +138,7 @@ class Fleet:
     # --- who is there -------------------------------------------------------------------------------
 
     def _noted(self) -> Noted:
-        """While the database is away, no driver can be heard."""
+        """While the database is away, drivers cannot renew their leases: the clock of their silence restarts."""
         try:
             with self._store.read(self._namespace) as tx:
                 attempts, drivers = tx.attempts(), {d.id: d for d in tx.drivers()}
@@ -157,7 +157,7 @@ class Fleet:
         return before is not None and abs(offset - before) > claims.LEASE_S
 
     def _with_missing(self, polled: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
-        """The pool tells of an end once, perhaps in a pass that failed before the end was kept."""
+        """The pool reports an end once, perhaps in a pass that failed before the end was stored."""
         missing = {
             id: replace(driver, seen=noted.now, ended=True, reason=driver_ends.GONE)
             for id, driver in noted.drivers.items()
@@ -171,7 +171,7 @@ class Fleet:
         return [driver for id, driver in noted.drivers.items() if id not in present]
 
     def _note(self, present: Mapping[str, Driver], left_behind: list[Driver], noted: Noted) -> None:
-        """Keep what has changed, and tell of ends that nobody asked for."""
+        """Store changed drivers, and report unexpected ends as events."""
         moved = [driver for driver in present.values() if self._drivers.get(driver.id) != driver]
         if not moved and not left_behind:
             return
@@ -203,7 +203,7 @@ class Fleet:
     # --- attempts that are over ---------------------------------------------------------------------
 
     def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
-        """Why an attempt is over although nobody reported it; None if it may go on.
+        """Why an unreported attempt is over; None if it may go on.
 
         The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
         """
@@ -288,7 +288,7 @@ def _event_of(driver: Driver) -> Event:
 
 
 def _fault(driver: Driver) -> Fault:
-    """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
+    """A task interrupted by a driver shutdown does not consume its retry budget."""
     if driver.reason in (driver_ends.AS_ASKED, driver_ends.WITH_ITS_MAKER):
         return "disrupted"
     return driver.fault or "crashed"

@@ -89,7 +89,7 @@ class Publishing:
             self._thread.join()
 
     def _behind(self) -> tuple[State, ...]:
-        """States whose table has to follow; what is found done is not looked at again."""
+        """States whose table has to follow; finished ones are remembered and not checked again."""
         waiting = dict(self._waiting)
         if not waiting:
             return ()
@@ -99,7 +99,7 @@ class Publishing:
         return states
 
     def _left(self) -> tuple[Publication, ...]:
-        """Tables that have to go. Nobody is asked until what branches have is another thing."""
+        """Tables that have to go. The store is not read until the datasets of branches have changed."""
         if not self._may_be_left:
             return ()
         self._may_be_left = False  # first: a nudge meanwhile is a reason to look again
@@ -191,5 +191,5 @@ def _table(publication: Publication) -> TableKey:
 
 
 def _which(state: State) -> tuple[int, float]:
-    """The time tells apart states of branches that had the same name one after the other."""
+    """The time distinguishes states of branches that had the same name one after the other."""
     return state.seq, state.at
