@@ -23,8 +23,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One that serves. `token`: whoever has it may do what the server's process may; it is not kept elsewhere.
-    `forward`: a command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
+    """One that serves. `token` grants all rights of the server's process; it is not kept elsewhere. `forward`: a
+    command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class SparkServers(Protocol):
         EngineUnavailable where it does not start, and QueriesBusy where there are as many as there may be."""
 
     def notes(self) -> list[Note]:
-        """Of those that live."""
+        """Notes of running servers."""
 
     def is_alive(self, id: str) -> bool: ...
 
@@ -74,8 +74,8 @@ class SessionPods(Protocol):
         """A pod that was started here, or what it waits for. Raises EngineUnavailable where it will not be there."""
 
     def notes(self) -> list[Note]:
-        """Of those that live, whoever started them, as of some seconds ago at most; where the cluster does not answer,
-        of those that it had."""
+        """Notes of all running servers, by any process, as of some seconds ago at most; where the cluster does not
+        answer, the last known ones."""
 
     def end(self, id: str) -> None:
         """Raises PoolUnavailable where the cluster does not answer."""
