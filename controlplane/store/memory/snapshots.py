@@ -1,6 +1,6 @@
 """What main was when a branch was pinned: pointers that main has moved since keep what they were.
 
-Does not belong here: what is never changed (states, revisions).
+Does not belong here: immutable rows (states, revisions).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MemorySnapshots(MemoryQueue):
         self._new_moves: dict[tuple[str, str], object] = {}  # pointers of main, and what they were
 
     def _base(self, branch: str) -> int | None:
-        """Of a pinned branch: the last number of marks in main that it sees."""
+        """The last number of main's marks that a pinned branch sees."""
         return self._space.bases.get(branch)
 
     def _moved(self, pointer: str, branch: str) -> dict[str, Any]:

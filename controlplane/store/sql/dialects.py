@@ -49,11 +49,11 @@ class Dialect(Protocol):
         """Run an INSERT for all rows, in their order; how many it inserted or changed."""
 
     def lock_queue(self, connection: Connection, namespace: str) -> float | None:
-        """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims.
+        """Until the transaction ends, no other one changes this namespace's demands, or its tasks but by claims.
         Returns the time by the database's clock, where it comes along."""
 
     def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
-        """Until the transaction ends, nobody else holds this alone; if `alone`, nobody else holds it at all."""
+        """Until the transaction ends, no other one holds this alone; if `alone`, no other one holds it at all."""
 
 
 class Sqlite:
@@ -151,8 +151,8 @@ def _begin(command: str) -> Callable[[Connection], None]:
 
 
 def _limited(limits: Mapping[str, str]) -> Callable[[Any, object], None]:
-    """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Unless
-    somebody chose other limits."""
+    """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Limits
+    that are already set stay."""
 
     def opened(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Attempts that are over, and what they say of costs. Does not belong here: what is made of them."""
+"""Attempts that are over, and what they say of costs. Does not belong here: the use of these records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One state of a dataset by its address: by generation, by time, the newest, the oldest.
 
-The primary key of states is walked from one end: the database reads as far as what is found, and sends one row.
-Does not belong here: several states at once (`states`), and what it means that there is none.
+The primary key of states is walked from one end: the database stops at the first match, and sends one row. Does not
+belong here: several states at once (`states`), and what it means that there is none.
 """
 
 from __future__ import annotations

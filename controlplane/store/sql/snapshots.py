@@ -37,7 +37,7 @@ _FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 class SqlSnapshots(Part):
     def _base(self, branch: str) -> int | None:
-        """Of a pinned branch: the last number of main's that it sees."""
+        """The last number of main's that a pinned branch sees."""
         if branch == MAIN:
             return None
         if branch not in self._bases:

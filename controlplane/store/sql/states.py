@@ -180,7 +180,7 @@ class SqlStates(SqlSnapshots):
         )
 
     def _is_at_main(self, state: State, expected_seq: int) -> bool:
-        """Whether what is expected of a branch's dataset is what main has."""
+        """Whether `expected_seq` is the state that a branch's dataset shares with main."""
         if state.branch == MAIN:
             return False
         moved = self._heads_moved(state.branch, [state.dataset])

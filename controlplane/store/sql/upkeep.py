@@ -1,4 +1,4 @@
-"""What collecting asks: who holds on to which tree, and what is old; and dropping it in pieces.
+"""Queries of the collection: which trees are referenced, which rows are old; and dropping them in pieces.
 
 Does not belong here: how long anything is kept (`operations.upkeep.collect`).
 """
@@ -114,7 +114,7 @@ class SqlUpkeep(Part):
         return tuple(row.digest for row in self._rows(page))
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
-        """Waits for nobody, so it cannot be in a deadlock with a transaction that puts several of these nodes."""
+        """Skips locked rows, so it cannot deadlock with a transaction that puts several of these nodes."""
         node = db.nodes.c
         old = select(node.digest).where(self._mine(db.nodes), one_of(node.digest))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
