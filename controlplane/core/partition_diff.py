@@ -1,4 +1,4 @@
-"""Which partitions differ between two states, and which of their files have to be read to tell how.
+"""Which partitions differ between two states, and which of their files have to be read for the difference.
 
 Rows that are in another partition now have moved: their content says so, and nothing is read.
 """
@@ -30,8 +30,8 @@ class PartitionChange:
 
 
 def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOVES) -> list[PartitionChange]:
-    """In order of keys. A partition whose rows only went elsewhere is told there, as the `source`. One that was written
-    anew with equal rows is no change."""
+    """In order of keys. A partition whose rows only moved elsewhere is named there, as the `source`. One that was
+    rewritten with equal rows is no change."""
     differing = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
     sources = _sources(differing) if len(differing) <= most_moves else {}
     origins = frozenset(sources.values())

@@ -50,7 +50,8 @@ def check(rule: TrustRule, named: Named = NO_ROLES) -> None:
 
 
 def require_issuer(text: str) -> None:
-    """Raises BadTrust for what is no address that an issuer can have (OpenID Connect Discovery 1.0, section 3)."""
+    """Raises BadTrust unless the text is an address that an issuer can have (OpenID Connect Discovery 1.0, section
+    3)."""
     if not is_issuer(text):
         like = "write its URL as its tokens have it, such as https://login.example.com"
         raise BadTrust(f"{text[:200]!r} is no issuer; {like}")
@@ -90,7 +91,8 @@ def fits(rule: TrustRule, claims: JsonObject) -> bool:
 
 
 def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES) -> TrustRule | None:
-    """Of those that fit: the one with most permissions, rather one that is not narrowed, then the first by name."""
+    """The best of the fitting rules: the one with most permissions, rather one that is not narrowed, then the first by
+    name."""
 
     def order(rule: TrustRule) -> tuple[int, bool, str]:
         principal = rights.principal_of(rule.roles, rule.within, named)

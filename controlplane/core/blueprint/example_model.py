@@ -1,4 +1,4 @@
-"""Tests of a transform as the blueprint says them: rows that are given, and what is expected of the result.
+"""Tests of a transform as the blueprint has them: given rows, and the expected result.
 
 A test is called an example in the code.
 """

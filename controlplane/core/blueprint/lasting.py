@@ -17,7 +17,7 @@ DIGEST = "[0-9a-f]{64}"
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """`true`, or how often results are made anew."""
+    """`true`, or how often results are computed again."""
 
     def read(self, node: Node, reading: Reading) -> str:
         if isinstance(node, Scalar) and node.value is True:

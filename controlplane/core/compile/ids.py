@@ -120,7 +120,7 @@ def volatile_logic(logic: bytes, uid: str) -> bytes:
 
 
 def salt(uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False) -> bytes:
-    """What tells apart the frozen results of one component's partitions, of one period, since they were last forced.
+    """Distinguishes the frozen results of one component's partitions by period, and by the last time they were forced.
     `is_pinned`: other code than the logic says gave them."""
     optional = {"pinned": True} if is_pinned else {}
     return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **optional)
@@ -135,7 +135,7 @@ def inference_key(format: str, options: Mapping[str, str], timezone: str, source
 
 
 def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:
-    """How rows of one schema are told apart by a key."""
+    """Identity of a key index: how a key assigns rows of one schema."""
     return digest("index/1", schema=schema_id(schema), key=key, timezone=timezone, line=SPARK_LINE)
 
 

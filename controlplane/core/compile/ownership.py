@@ -1,4 +1,4 @@
-"""Which datasets of a branch are its own: what was edited there, or reads something that was. Pure.
+"""Which datasets a branch owns: those edited there, and those that read such a dataset. Pure.
 
 All others are main's: they have the same rows, by the same work, under the same checks.
 """
@@ -45,7 +45,7 @@ def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
 
 def ends_hold(before: Node | None, after: Node | None) -> bool:
     """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did not compile: then
-    nothing can be said."""
+    the effect of the edit is unknown."""
     if before is None or isinstance(before, Sink):
         return False
     if after is None or isinstance(after, Sink):

@@ -1,7 +1,7 @@
 """States of several datasets that were made of the same sources. Pure.
 
 A cut says of each source which version a state reflects (and of each salt, which stands under the name of its maker).
-Versions have no order of their own: the states of the source tell which came first.
+Versions have no order of their own: the order of the source's states decides which came first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is upstream of a dataset, the source objects behind it, and why a fold reached a partition."""
+"""The upstream of a dataset, the source objects behind it, and why a fold reached a partition."""
 
 from __future__ import annotations
 

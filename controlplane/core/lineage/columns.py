@@ -23,7 +23,7 @@ class Link:
 
 @dataclass(slots=True)
 class Links:
-    """The first `most` of what is found, nearest first; `more`: how many there are beside them."""
+    """The first `most` links, nearest first; `more`: how many there are beside them."""
 
     most: int
     links: list[Link] = field(default_factory=list)

@@ -22,7 +22,7 @@ def assigned(
     new: Callable[[], str],
 ) -> dict[str, str]:
     """Uids by name. `live`: of the revision before; `earlier`: of all that there ever were; `renames`: new names to old
-    ones; `brought`: those that a merge has told. No two components have the same."""
+    ones; `brought`: those that a merge assigned. No two components have the same."""
     components = list(names)
     uids = {name: brought.get(name) or live.get(name, "") for name in components}
     for name in components:

@@ -1,4 +1,5 @@
-"""The text of a blueprint in parts: what is before its components, each component with its keys, and what is after.
+"""The text of a blueprint in parts: the text before its components, each component with its keys, and the text after
+them.
 
 A part keeps its comments and its layout, so that parts put together again are the same text; beside it is what it
 says without them.
@@ -31,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One component: comments and its name, what is between that and its first key, its keys, and blank lines.
+    """One component: comments and its name, the text between that and its first key, its keys, and blank lines.
 
     `line` and `column` count from 1. `indent` is how far to the right its keys stand, or -1 for WHOLE_BODY.
     """
@@ -120,7 +121,7 @@ def _components(root: Entries | None) -> tuple[tuple[Scalar, Node], ...]:
 
 
 def _around(root: Entries) -> tuple[Meaning, Meaning]:
-    """What is said before the components, and after them."""
+    """The meaning of the text before the components, and after them."""
     names = [key.text for key, _ in root.entries]
     at = names.index("components")
     return _of_entries(root.entries[:at]), _of_entries(root.entries[at + 1 :])
@@ -234,7 +235,7 @@ def _meaning(node: Node) -> Meaning:
 
 
 def _of_entries(entries: Iterable[tuple[Scalar, Node]]) -> Meaning:
-    """In their order: that of columns is told by it."""
+    """In their order, which is significant for columns."""
     return tuple((key.text, _meaning(node)) for key, node in entries)
 
 

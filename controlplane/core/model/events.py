@@ -1,4 +1,4 @@
-"""What has happened, as users are told of it."""
+"""Events as users see them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from controlplane.core.model.states import State
 
-NO_BRANCH = ""  # of what concerns the whole installation: it is told in every branch
+NO_BRANCH = ""  # for events of the whole installation: they are shown in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
-COMMITTED = "dataset.committed"  # the kind of event that tells a new state: `committed_body`
+COMMITTED = "dataset.committed"  # the kind of event for a new state: `committed_body`
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Event:
 
 
 def committed_body(state: State) -> dict[str, object]:
-    """What the event of a commit tells of the state. `seq` finds it again."""
+    """The part of a state that the event of its commit has. `seq` finds it again."""
     return {
         "seq": state.seq,
         "generation": state.generation,

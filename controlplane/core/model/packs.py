@@ -23,7 +23,7 @@ from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
 FEWEST = 16  # fragments in a pack
-FILE_BYTES = 64 << 20  # of members in one file of a pack; statistics of a file tell readers what it lacks, so
+FILE_BYTES = 64 << 20  # of members in one file of a pack; readers skip files by their statistics, so
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
 QUIET_S = 600.0  # after which a dataset's leaves count as stable although nothing was committed since
 PRIORITY = -1_000_000  # whatever else is to be done comes first
@@ -42,7 +42,7 @@ class Pack:
 
 
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
-    """Of one leaf: one for each schema that enough of its small fragments have."""
+    """The packs of one leaf: one for each schema that enough of its small fragments have."""
     groups: dict[int, list[Fragment]] = {}  # by the schema as an object: stores give one for equal ones
     for entry in entries:
         fragment = fragments[entry.fragment]

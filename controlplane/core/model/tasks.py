@@ -48,7 +48,8 @@ By: TypeAlias = Literal["executed", "adopted"]
 class Trace:
     """The fact that a task gave these fragments, by the names of outputs (`contract.output_results`).
 
-    `seq` grows with every trace in the namespace; `by` tells whether the work was executed or adopted from a manifest.
+    `seq` grows with every trace in the namespace; `by` records whether the work was executed or adopted from a
+    manifest.
     """
 
     task: bytes
@@ -88,7 +89,7 @@ class Demand(NamedTuple):
     priority: int
 
     def covers(self, task: Task) -> bool:
-        """Whether it needs no larger driver, and is no more urgent, than what was asked for before."""
+        """Whether `task` needs no larger driver, and is no more urgent, than this one."""
         return SIZES.index(task.size) <= SIZES.index(self.size) and task.priority <= self.priority
 
 

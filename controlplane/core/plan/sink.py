@@ -1,4 +1,4 @@
-"""Deciding about write components: the diff between what was last synced and the dataset's root is the work.
+"""Deciding about write components: the diff between the last synced root and the dataset's root is the work.
 
     no state of the dataset yet             -> blocked, or stale: waits for it
       | newest state
@@ -242,7 +242,7 @@ def _job(node: Sink, state: State) -> WriteJob:
 
 
 def _owner(node: Sink) -> str:
-    """The uid tells apart components of one name in two installations; a branch, its copy from main's."""
+    """The uid distinguishes components of one name in two installations; a branch, its copy from main's."""
     return " ".join(filter(None, (node.dataset, node.uid, node.branch)))
 
 

@@ -71,7 +71,7 @@ def with_run(
 
 
 def continue_run(decision: Decision) -> Decision | GivenUp:
-    """What is left to do for the run under way, of which this was decided."""
+    """The remaining work of the run under way, given the decision about it."""
     # A failed task would hold the newest inputs back for as long as it is not retried.
     if decision.error is not None:
         return GIVEN_UP
@@ -92,7 +92,7 @@ def _until_later(decision: Decision) -> Decision:
 
 
 def replace_run(decision: Decision) -> Decision:
-    """What is decided on the newest inputs, where the run under way is given up."""
+    """The decision on the newest inputs, where the run under way is given up."""
     step = decision.step
     if isinstance(step, Compute) and step.begun is not None:
         return decision  # the run that it begins takes the place of the other one

@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, str] = {
 
 
 def of_node(node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Iterator[Break]:
-    """What is wrong with one node. `changes`: how the columns of datasets differ, of those that do."""
+    """The breaks of one node. `changes`: how the columns of datasets differ, of those that do."""
     match node:
         case Transform():
             yield from _of_transform(node, schemas, changes, is_edited=is_edited)
@@ -148,7 +148,7 @@ def _family(ddl: str) -> str:
 
 
 def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
-    """What is expected of columns that the dataset itself does not have any more."""
+    """Checks of columns that the dataset itself does not have any more."""
     removed = changes[node.dataset].removed if node.dataset in changes else ()
     if node.output:
         return

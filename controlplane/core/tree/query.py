@@ -45,7 +45,7 @@ def by_leaf(nodes: NodeStore, root: bytes) -> Iterator[tuple[bytes, tuple[Entry,
 
 
 def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
-    """Of all leaves, in key order. Reads none of them, except for one that is the root."""
+    """Digests of all leaves, in key order. Reads none of them, except for one that is the root."""
     for _, node in leaves(nodes, root, all_children, stop_level=1):
         yield from node.ids() if node.level else [node.digest]
 
@@ -120,10 +120,10 @@ def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
 
 
 def reachable(nodes: NodeStore, root: bytes, visited: Container[bytes] = frozenset()) -> Iterator[bytes]:
-    """The digests of all nodes of the tree, each once, a node after what is above it; the empty tree has none.
+    """The digests of all nodes of the tree, each once, a node after its ancestors; the empty tree has none.
 
-    Leaves are not read. Below a node in `visited` nothing is read or told, nor the node itself: so the nodes of many
-    generations of one dataset cost no more than what differs.
+    Leaves are not read. A node in `visited` is skipped, with all below it: so the nodes of many generations of one
+    dataset cost no more than the differing ones.
     """
     if root == EMPTY_ROOT or root in visited:
         return

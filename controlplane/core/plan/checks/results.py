@@ -14,7 +14,7 @@ NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 
 def plus(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]]) -> CheckFinding:
-    """With what was found in more partitions."""
+    """With the findings in more partitions."""
     total: CheckFinding = {**answer, "examples": list(answer["examples"])}
     for key, part in parts:
         total["rows"] += part["rows"]
@@ -29,7 +29,7 @@ def _example_in(partition: str, row: str | Example) -> Example:
 
 
 def without(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]) -> CheckFinding:
-    """Without what was found in some partitions, and without examples of those that changed."""
+    """Without the findings in some partitions, and without examples of those that changed."""
     removed = plus(NOTHING, parts)
     examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
     rows, failing = answer["rows"] - removed["rows"], answer["failing"] - removed["failing"]
@@ -80,7 +80,7 @@ def _example(row: str | Example) -> Example:
 
 
 def failure(check: Check, answer: CheckFinding) -> TaskError:
-    """The error of a dataset whose new rows are not what is expected."""
+    """The error of a dataset whose new rows fail an expectation."""
     return {
         "kind": "user",
         "condition": "expectation-failed",

@@ -1,11 +1,11 @@
 """Results of versions that read files under the dataset's types, whatever types the files had.
 
 Such a result has the task key that the task had then. It is taken over once a worker has looked at the footers of its
-files, and found that Spark has read them right: nothing is computed. Else the task runs anew. A result whose
+files, and found that Spark has read them right: nothing is computed. Otherwise the task runs again. A result whose
 footers were not looked at is no result, in no branch.
 
     task has a trace            -> it is used, as ever
-    its earlier key has none    -> the task is asked for, as ever
+    its earlier key has none    -> the task is requested, as ever
     its earlier key has one     -> footers looked at?   no: a `footers` task   right: the trace   misread: the task
 """
 
@@ -29,7 +29,7 @@ UNCHECKED = "types not checked"
 
 
 class Earlier:
-    """Of one read component: the keys that its tasks had before."""
+    """Earlier results of one read component: the keys that its tasks had before."""
 
     def __init__(self, case: ReadCase) -> None:
         self.job = _job(case)
@@ -47,7 +47,7 @@ class Earlier:
         }
 
     def elsewhere(self, missing: Mapping[str, Task]) -> Deciding[tuple[Hits, dict[str, Task]]]:
-        """Earlier results that are right, and what is to be asked for: tasks, or looks at footers in their place."""
+        """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks in their place."""
         traces = yield from lookups.traces([self._keys[p] for p in missing])
         looks = {p: self._look(task) for p, task in missing.items() if self._keys[p] in traces}
         if not looks:

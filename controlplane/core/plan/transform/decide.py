@@ -51,7 +51,7 @@ Offers: TypeAlias = tuple[State | PartialState, ...]  # one for each slot
 
 
 def finish(planning: Planning, node: Transform) -> Finishing:
-    """What is left to do for the run under way; None if there is none, or it reads the newest inputs."""
+    """The remaining work of the run under way; None if there is none, or it reads the newest inputs."""
     run = unfinished.current_run(planning, node)
     if run is None:
         return None

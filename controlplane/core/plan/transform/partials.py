@@ -43,14 +43,14 @@ NAMES = (PARTS, PARTED)
 
 @dataclass(slots=True)
 class PartialsFollowing:
-    """Parts on their way to an input. `root` is the tree of those that are there; `window` holds what is missing."""
+    """Parts on their way to an input. `root` is the tree of those that are there; `window` holds the missing ones."""
 
     case: Case
     of: Input
     query: Divided
     logic: bytes
     root: bytes
-    count: int = 0  # of what is missing, at most
+    count: int = 0  # of missing parts, at most
     window: windows.Window = field(default_factory=windows.Window)
     is_typed: bool = True  # that parts come together exactly is known
 
@@ -115,7 +115,7 @@ def _chosen(case: Case) -> tuple[Input, Divided] | None:
 
 
 def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
-    """Of the columns of parts, where they matter and are known."""
+    """The types of the columns of parts, where they matter and are known."""
     if not query.split.depends_on_types:
         return None
     key = _analysis(case, query)
@@ -131,13 +131,13 @@ def _analysis(case: Case, query: Divided) -> bytes:
 
 
 def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> bytes:
-    """Of the query of parts. `others`: slots of what it reads beside the partition."""
+    """The logic of the query of parts. `others`: slots of what it reads beside the partition."""
     node = case.node
     return ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, others)
 
 
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
-    """Of the tasks of parts, all that they read beside the partition with it."""
+    """The logic of the tasks of parts, including all that they read beside the partition."""
     others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
     salt = salts.of_output(case.planning, case.node)
     if salt:
@@ -161,7 +161,7 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
     return False
 
 
-# --- what is remembered -----------------------------------------------------------------------------
+# --- memos ------------------------------------------------------------------------------------------
 
 
 def remembered(following: PartialsFollowing) -> dict[str, Consumed]:
@@ -274,7 +274,7 @@ def compute(following: PartialsFollowing) -> Decision:
 
 
 def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
-    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
+    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: Spark cannot determine them."""
     case = following.case
     key = _analysis(case, following.query)
     job = part_job(case.node, case.schemas, following.of.slot.name, following.query)
@@ -287,7 +287,7 @@ def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
 
 
 def schema_of(following: PartialsFollowing) -> Deciding[Schema]:
-    """Of parts that are there."""
+    """The schema of computed parts."""
     first = next(iter(tree.scan(following.case.planning.world.nodes, following.root)))
     fragments = yield from lookups.fragments([first.fragment])
     return fragments[first.fragment].schema
