@@ -19,7 +19,7 @@ class Upkeep(Protocol):
     """
 
     def collections(self) -> int:
-        """The number of collections of tree nodes that have begun. In a writing transaction none begins from here to
+        """The number of collections of tree nodes that have started. In a writing transaction none begins from here to
         its end. A writer of roots from an earlier snapshot compares the two numbers first: if they differ, nodes that
         were reachable then may be gone, and it has to look again."""
 
