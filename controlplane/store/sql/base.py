@@ -64,7 +64,7 @@ def dump_optional(value: object) -> str | None:
     return None if value is None else dump(value)
 
 
-def load_optional(text: str | None) -> Any:  # what was stored; the caller knows its type
+def load_optional(text: str | None) -> Any:  # the stored value; the caller knows its type
     return None if text is None else json.loads(text)
 
 

@@ -22,7 +22,7 @@ BUSY_S = 30
 LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}  # of PostgreSQL
 IDLE = "idle_in_transaction_session_timeout"
 READER_LIMITS = LIMITS | {IDLE: "600s"}  # may look at thousands of files between two pages, and locks nothing
-WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # whoever leads next waits for the rows that a paused one has locked
+WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # the next leader waits for the rows that a paused one has locked
 FEW = 100  # rows
 _NUMBER = bind("number", type_=BigInteger)
 _LOCK = select(func.pg_advisory_xact_lock(_NUMBER))
@@ -126,7 +126,7 @@ def sqlite_engines(url: URL) -> Engines:
 def _make_private(path: str | None) -> None:
     """A database that only its owner can read, from its first byte; the files beside it take its mode. One that is
     there is not opened: closing it would end the locks that this process has on it."""
-    with suppress(OSError):  # that SQLite will tell of
+    with suppress(OSError):  # SQLite will report the fault
         if path and not path.startswith((":", "file:")):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

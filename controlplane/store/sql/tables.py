@@ -68,7 +68,7 @@ def _table(name: str, *columns: Column[Any], clustered: bool = False) -> Table:
     return Table(name, metadata, _key("namespace"), *columns, sqlite_with_rowid=not clustered)
 
 
-# --- blueprints and operators' wishes -------------------------------------------------------------
+# --- blueprints and operators' requests -----------------------------------------------------------
 
 branches = _table(
     "branches",
