@@ -32,7 +32,7 @@ from controlplane.reconciler.shared_pool import FairShare, Wish
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
-RESCUE_TRIES = 3  # after which what an attempt finished is computed anew
+RESCUE_TRIES = 3  # after which the finished part of an attempt is computed again
 log = logs.get("fleet")
 
 
@@ -74,13 +74,13 @@ class Fleet:
         self._store, self._namespace = context.store, context.namespace
         self.troubles = troubles or Troubles()
         self._silent_s, self._fair = silent_s, fair
-        self._draining: set[str] = set()  # drivers that were told to end
+        self._draining: set[str] = set()  # drivers with a request to end
         self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
-        self._clock_offset: float | None = None  # of the database's clock, from one that nobody sets
+        self._clock_offset: float | None = None  # of the database's clock, from a monotonic one
         self._is_first_look = True
         self._notices = StartNotices()
 
@@ -192,7 +192,7 @@ class Fleet:
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
         if not driver.ended or driver.reason in driver_ends.EXPECTED:
             return False
-        # A pool that outlives us goes on telling, after a restart, of ends that were told before it.
+        # A pool that outlives us still reports, after a restart, ends that it reported before it.
         return driver.id in noted.drivers or not self._is_first_look
 
     def _ended_before(self, id: str) -> Driver | None:

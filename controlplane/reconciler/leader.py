@@ -117,7 +117,7 @@ class LeaderElection:
         unforeseen error ends it as well: a term must not go on without a renewed lease."""
         try:
             self._keep(lease, over, done)
-        except BaseException as e:  # nobody waits for this thread to fail
+        except BaseException as e:  # no other thread sees this one fail
             log.exception("the lease is not renewed any more", error=str(e))
             over.lose()
             self.nudge()

@@ -94,12 +94,12 @@ class Reconciler:
             flows=flows,
             only=None if flows is None else [branch],
         )
-        if branch != MAIN:  # what is to be done in main is what the branch reads of it
+        if branch != MAIN:  # work in main is limited to the inputs of the branch
             self._planner.plan()
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
-        self._reported: Desired | None = None  # what was looked at for dataflows that do not compile
-        self._was_looking = False  # somebody looked at sources when the last pass began
+        self._reported: Desired | None = None  # the one last checked for dataflows that do not compile
+        self._was_looking = False  # listings were due or running when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
@@ -126,7 +126,7 @@ class Reconciler:
                 log.warning("deposed", reason=str(e))
                 self.troubles.pass_succeeded()  # a later term is another one
                 return
-            except Exception as e:  # the next pass tries again; /readyz tells if none succeeds
+            except Exception as e:  # the next pass tries again; /readyz shows if none succeeds
                 log.exception("pass failed", error=str(e))
                 self.troubles.pass_failed(e)
                 changed = False
@@ -184,7 +184,7 @@ class Reconciler:
 
     def _is_over(self) -> bool:
         assert self.last is not None
-        if self.last.under_way or self._was_looking:  # what was found during the pass is not planned yet
+        if self.last.under_way or self._was_looking:  # listings that ended during the pass are not planned yet
             return False
         if self._watch.is_under_way:
             return False
@@ -350,7 +350,7 @@ class Reconciler:
             return self._dispatched(due, by_branch)
         except (Deposed, OSError):
             raise
-        except Exception as e:  # noqa: BLE001  # told below, with the dataset that it is about
+        except Exception as e:  # noqa: BLE001  # reported below, with its dataset
             log.warning("listings are queued one by one", reason=str(e))
         listed = 0
         for branch, reads in by_branch.items():

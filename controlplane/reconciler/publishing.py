@@ -27,7 +27,7 @@ from controlplane.reconciler.wake import Wake
 TRIES = 3  # after which a run ends without the table; a service goes on trying
 RETRY_S = 1.0  # the shortest wait after a failure; doubled with each
 IDLE_S = 30.0  # the longest wait for a nudge
-LONGEST_REASON = 4_000  # characters of what is told of a table that cannot follow
+LONGEST_REASON = 4_000  # characters of the message about a table that cannot follow
 log = logs.get("publishing")
 
 TableKey: TypeAlias = tuple[str, str]
@@ -66,7 +66,7 @@ class Publishing:
         by_key = {_key(state): state for state in states}
         self._waiting = {key: state for key, state in by_key.items() if self._done.get(key) != _which(state)}
         of_branches = frozenset(key for key in by_key if key[0] != MAIN)
-        if of_branches != self._of_branches:  # so it is at first: somebody may have died before
+        if of_branches != self._of_branches:  # true at first: an earlier process may have died
             self._of_branches, self._may_be_left = of_branches, True
         if self._thread is None and not self._stop.is_set() and (self._behind() or self._left()):
             self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
@@ -122,7 +122,7 @@ class Publishing:
             try:
                 done = self._round()
             except Deposed:
-                return  # the loop is told the same
+                return  # the loop gets Deposed as well
             except BaseException as e:  # the thread must not end unseen: no table would follow any more
                 log.exception("publishing failed", error=str(e))
                 done = 0

@@ -19,7 +19,7 @@ from controlplane.core.model.scaling import Share, fair
 from controlplane.core.model.tasks import Size
 from controlplane.ports.pool import DriverPool, NamespacedPool
 
-TURN_S = 60.0  # for which a namespace keeps what is too little for all
+TURN_S = 60.0  # for which a namespace keeps its drivers where there are too few for all
 LOOK_S = 0.5  # what another namespace saw of the pool is good for so long
 Of: TypeAlias = tuple[str, Size]
 
@@ -81,7 +81,7 @@ class SharedPool:
         self.pool = pool
         self._monotonic, self._lock = monotonic, threading.Lock()
         self._there: tuple[Driver, ...] = ()
-        self._untold = defaultdict[str, list[Driver]](list)  # by namespace: ends that the pool told somebody else
+        self._untold = defaultdict[str, list[Driver]](list)  # by namespace: ends that another one's look saw
         self._seen_by, self._seen_at = "", float("-inf")
 
     def of(self, namespace: str) -> DriverPool:
