@@ -117,7 +117,7 @@ class BadTrust(HeadgateError):
 
 
 class BadIdentity(HeadgateError):
-    """An identity token is none, has ended, or is not from whom it says or not for us."""
+    """An identity token is malformed, has ended, or has the wrong issuer or audience."""
 
     code = "unauthenticated"
 
@@ -151,7 +151,7 @@ class BadColumns(HeadgateError):
 
 
 class TooManyStreams(HeadgateError):
-    """As many bodies are being sent as there is room for, to all or to one caller: try again later."""
+    """The limit of bodies being sent is reached, in all or for one caller: try again later."""
 
     code = "unavailable"
 
@@ -252,7 +252,7 @@ class StaleRevision(HeadgateError):
 
 
 class PlanMoved(HeadgateError):
-    """A plan was to be carried out, and what it rests on is not as it was: nothing was stored."""
+    """A plan is not carried out, as its basis has changed: nothing was stored."""
 
     code = "plan-moved"
 

@@ -43,7 +43,7 @@ def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOV
 
 
 def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
-    """By key, the key that had the same rows before, and has them no more. Each is the source of one other."""
+    """By key, the key that had the same rows before, and no longer has them. Each is the source of one other."""
     left: defaultdict[tuple[int, ...], deque[str]] = defaultdict(deque)
     for change in changes:
         if change.before is not None and change.before.content.rows:
@@ -56,7 +56,7 @@ def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
 
 
 def _described(change: EntryChange, source: str | None, *, is_gone: bool) -> PartitionChange | None:
-    """`is_gone`: what it had is the source of another partition."""
+    """`is_gone`: its former rows are the source of another partition."""
     reads_before = change.before is not None and not is_gone
     reads_after = change.after is not None and source is None
     kind: Kind = "changed"

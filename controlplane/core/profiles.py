@@ -224,7 +224,7 @@ def _shown(shape: Shape, value: Value) -> Told:
 
 
 def moved(before: ColumnProfile | None, after: ColumnProfile, few: int) -> list[str]:
-    """In words, what moved; `few`: the values of the smaller of the two samples."""
+    """The changes in words; `few`: the values of the smaller of the two samples."""
     if before is None:
         return ["new column"]
     differences: list[str] = []

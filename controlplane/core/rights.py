@@ -1,4 +1,4 @@
-"""Who may do what: permissions, roles that bundle them, and names that they are narrowed to. Pure."""
+"""Rights: permissions, roles that bundle them, and names that they are narrowed to. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVERYWHERE: Final = Narrowing()
 
 @dataclass(frozen=True, slots=True)
 class NamedRole:
-    """A role of a namespace's own. One that is `within` some names is the only role of who has it."""
+    """A role of a namespace's own. One that is `within` some names is its holder's only role."""
 
     name: str
     permissions: frozenset[Permission]

@@ -41,7 +41,7 @@ class Commit:
 
     @property
     def follows(self) -> bool:
-        """Whether commits of what it reads led to it."""
+        """Whether commits of its inputs led to it."""
         return self.cause in FOLLOWING and not self.has_new_code and any(name for name, _ in self.inputs)
 
     @property
@@ -131,7 +131,7 @@ def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = 
 
 
 def runs(commits: Iterable[Commit], order: Mapping[str, int]) -> list[Run]:
-    """In the order in which they began, but those whose beginning is not kept any more. `order`: of datasets, inputs
+    """In the order in which they began, without those whose beginning is no longer kept. `order`: of datasets, inputs
     first; it decides between commits of one time."""
     grouping = _Grouping()
     for commit in sorted(commits, key=lambda c: (c.at, order.get(c.dataset, -1), c.seq)):

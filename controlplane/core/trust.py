@@ -156,14 +156,14 @@ def who(use: Use, issuer: str, claims: JsonObject) -> str:
 
 
 def told(rule: TrustRule, claims: JsonObject) -> JsonObject:
-    """What the audit keeps of claims: those that the rule looked at, and those that say who and which run."""
+    """The claims that the audit keeps: those that the rule checked, and those that identify the person and the run."""
     names = dict.fromkeys((*_TOLD, *rule.claims))
     by_name = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
     return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts}
 
 
 def said(claims: JsonObject) -> str:
-    """The same for who is refused, in words."""
+    """The same for a refused token, in words."""
     pairs = ((name, _text(claims, name)[:200]) for name in _TOLD)
     return ", ".join(f"{name} {text!r}" for name, text in pairs if text)
 

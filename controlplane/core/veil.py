@@ -136,7 +136,7 @@ class Veil:
         return [member for member in shown if member is not _GONE]
 
     def _is_hidden(self, value: JsonObject) -> bool:
-        """Whether it is about something hidden, by the fields that say what it is about."""
+        """Whether it is about a hidden name, by the fields that name its subject."""
         if self._is_hidden_branch(value.get("branch")):
             return True
         if _is_of_branches(value):

@@ -1,7 +1,7 @@
 """Decoding what drivers and workers write: manifests, reports and lines of listings.
 
-A process that runs users' code wrote them, so nothing in them is believed before it was looked at. Everything that
-later code relies on is checked here: types, ranges, depth, and that texts can be stored.
+A process that runs users' code wrote them, so everything in them is checked before it is used. Everything that later
+code relies on is checked here: types, ranges, depth, and that texts can be stored.
 """
 
 from __future__ import annotations

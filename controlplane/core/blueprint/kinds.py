@@ -162,7 +162,7 @@ class SourceText:
 
 
 def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> bool:
-    """Report each wrong word of columns and types. Whether there is one."""
+    """Report each wrong word of columns and types. True if there is one."""
     faults = ddl.refused(node.text, ddl.ddl_faults(node.text))
     place = text_place(node, document)
     for line, column, fault in ddl.lines_and_columns(node.text, faults):

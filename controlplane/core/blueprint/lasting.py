@@ -1,4 +1,4 @@
-"""The language of results that outlive what they were made by: `volatile` and `pin` of a component."""
+"""The language of results that outlive the code or the moment that made them: `volatile` and `pin` of a component."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PIN = Key(
 
 
 def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
-    """Only what computes something can be volatile or pinned."""
+    """Only transforms can be volatile or pinned."""
     if isinstance(body, SqlTransform | PythonTransform):
         return
     for key in fields.given((VOLATILE, PIN)):

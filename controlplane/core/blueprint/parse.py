@@ -1,4 +1,4 @@
-"""Text to blueprint, or every problem at once; and a draft of what can be read in spite of problems."""
+"""Text to blueprint, or every problem at once; and a draft of the readable parts in spite of problems."""
 
 from __future__ import annotations
 

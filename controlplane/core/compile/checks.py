@@ -1,8 +1,8 @@
 """Expectations on a dataset's rows, compiled to values that can be evaluated and remembered: identities, results.
 
-`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations look at rows that are
-there: what they find is remembered by the identity of the question, in which neither the name of the expectation nor
-what a failure leads to has a part.
+`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations check existing rows:
+their findings are remembered by the identity of the question, which excludes the name of the expectation and the
+consequence of a failure.
 """
 
 from __future__ import annotations

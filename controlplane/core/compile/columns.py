@@ -1,7 +1,8 @@
 """Columns that a blueprint names and no row will have, and output columns that come twice, as far as columns are known.
 
 It looks at texts as they are validated or applied. Stored blueprints were accepted under the rules of their time, and
-are left alone. Columns are known where a read component declares them, and where the SQL over such says what comes out.
+are left alone. Columns are known where a read component declares them, and for SQL over such columns, as far as its
+text determines them.
 """
 
 from __future__ import annotations

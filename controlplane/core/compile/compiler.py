@@ -100,7 +100,7 @@ def attempt(
 
 @dataclass(frozen=True, slots=True)
 class _Doubtful(Container[str]):
-    """Datasets that are declared, or may be, in what could not be read: who reads them is not at fault."""
+    """Datasets that unreadable text declares, or may declare: their readers are not at fault."""
 
     datasets: frozenset[str]
     unreadable: frozenset[str]  # dataflows
@@ -167,7 +167,7 @@ class _Step:
     problems: list[Problem]
 
     def compile(self) -> Node | None:
-        """None where something is wrong with it, or with what it reads."""
+        """None where it, or one of its inputs, has a problem."""
         count = len(self.problems)
         node = self._compiled()
         self.problems[count:] = [names.of_use(self.named.component, problem) for problem in self.problems[count:]]

@@ -87,7 +87,8 @@ def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
 
 
 def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
-    """Whether the partitions of a dataset are named by plain values of columns, its own or those of what it follows."""
+    """Whether plain values of columns name the partitions of a dataset: columns of its own, or of the datasets that it
+    follows."""
     node = nodes.get(dataset)
     if not isinstance(node, Transform):
         return False
@@ -111,7 +112,7 @@ def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, k
 
 
 def _identifying(settings: Settings) -> dict[str, object]:
-    """Not how a server is talked to (`client.`), nor what becomes of the copy when columns change, nor modules: `code`
+    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, and modules: `code`
     stands for them."""
     return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
 

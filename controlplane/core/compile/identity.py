@@ -96,7 +96,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
 
 
 def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
-    """`nodes` holds the dataset `source` and what it reads, unless these could not be compiled."""
+    """`nodes` holds the dataset `source` and its inputs, unless these could not be compiled."""
     maker = nodes.get(source)
     keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
     return Sink(

@@ -61,7 +61,7 @@ def parse_logic(
 
 
 def footers_key(task: bytes) -> bytes:
-    """Whether what an earlier version parsed is right in place of this task's result."""
+    """Key of the question whether an earlier version's result is right in place of this task's."""
     return digest("footers/1", task=task)
 
 
@@ -147,7 +147,7 @@ def index_key(index: bytes, content: Content) -> bytes:
 def part_logic(
     code: bytes, params: Parameters, spark: SparkSettings, semantics: int, others: Mapping[str, bytes]
 ) -> bytes:
-    """Logic of partial results over one part of an input; `others` are what it reads of other inputs."""
+    """Logic of partial results over one part of an input; `others` are the slots that it reads of other inputs."""
     return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
 
 

@@ -1,4 +1,4 @@
-"""The nodes that are planned: what each is, what it reads and how, and what identifies it."""
+"""The nodes of a plan: their kinds, inputs with modes, and identities."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from dataplane.contract.schemas import Schema, select_columns
 class Slot:
     """One input of a transform. `reason` says why it has its mode, in words.
 
-    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: the
-    query says of many keys at once what it says of each, so that they may be computed together. `cure`: what to write
-    so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types, once
-    they are known, are those of the others; nothing is computed before.
+    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: over
+    many keys at once the query gives the same as over each, so that they may be computed together. `cure`: what to
+    write so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types,
+    once they are known, are those of the others; nothing is computed before.
     """
 
     name: str

@@ -28,8 +28,8 @@ def own(
 
 
 def decided(desired: Desired, owned: Collection[str], off: Container[str] = ()) -> frozenset[str]:
-    """Those of a branch's own that anything is decided about there: write components are off, unless they were
-    redirected. `off`: those that are off nevertheless."""
+    """The branch's own datasets that are decided about there: write components are off, unless they were redirected.
+    `off`: those that are off nevertheless."""
     return frozenset(d for d in owned if d not in off and not is_off(desired.nodes[d]))
 
 

@@ -27,9 +27,9 @@ def agree(states: Iterable[State]) -> bool:
 
 
 def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | None]:
-    """The newest states that agree: who has a source in a newer version than another one steps back. None where a
-    dataset had no data of these versions. Where a source came back to a version that it had before, newer ones
-    may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
+    """The newest states that agree: a dataset that reflects a newer version of a source than another one steps back.
+    None where a dataset had no data of these versions. Where a source came back to a version that it had before, newer
+    ones may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
     names, past = list(datasets), _Past(states)
     chosen: dict[str, State | None] = dict.fromkeys(names)
     there = names

@@ -57,7 +57,7 @@ def held_up(
 def _stopped_above(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
 ) -> HeldUp | None:
-    """The nearest dataset upstream that is paused or held: what comes after it follows nothing new."""
+    """The nearest dataset upstream that is paused or held: the datasets after it get nothing new."""
     for name in islice(upstream(desired, dataset), LOOKED_AT):
         if name in decisions and decisions[name].status == "paused":
             return _paused(desired.nodes[name], audit, paused)

@@ -71,7 +71,7 @@ def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | No
 
 
 def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: State, partition: str) -> bool:
-    """True also where that is not known any more."""
+    """True also where that is no longer known."""
     if not newer.inputs or not older.inputs:
         return True
     each = [s.name for s in node.slots if s.mode == "each" and s.name in older.inputs]

@@ -32,7 +32,8 @@ _REASON: Final = f"{REASON}: what a row failed may be any of its columns"
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A column that is read, and what it takes part in. `column`: EVERY where those of the dataset are not known."""
+    """A column that is read, and the steps in which it takes part. `column`: EVERY where those of the dataset are not
+    known."""
 
     dataset: str
     column: str
@@ -167,7 +168,7 @@ class Lineages:
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """From what code calls an input to the dataset, and from all columns to each."""
+    """From the code's name of an input to the dataset, and from all columns to each."""
 
     datasets: Mapping[str, str]
     reads: Mapping[str, Schema | None]

@@ -63,7 +63,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component in a branch, and what its run read. `node`: None where the code of then is not known any more;
+    """A component in a branch, and what its run read. `node`: None where the code of then is no longer known;
     `lineage`: None where its columns cannot be determined."""
 
     namespace: str  # of the installation

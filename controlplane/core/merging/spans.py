@@ -1,8 +1,8 @@
 """The text of a blueprint in parts: the text before its components, each component with its keys, and the text after
 them.
 
-A part keeps its comments and its layout, so that parts put together again are the same text; beside it is what it
-says without them.
+A part keeps its comments and its layout, so that parts put together again are the same text; beside it is its meaning
+without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Meaning: TypeAlias = tuple[object, ...]  # a tree of tuples and texts
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Lines that belong together. `meaning`: what they say, and the texts of the Python files that they name."""
+    """Lines that belong together. `meaning`: their content without layout, and the texts of the Python files that they
+    name."""
 
     text: str
     meaning: Meaning

@@ -148,7 +148,7 @@ class _Merge:
                 self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
 
     def _pair(self, first: str, second: str, name: str) -> tuple[Part | None, Part | None]:
-        """Who has the name in ours, and who in theirs."""
+        """The component with the name in ours, and the one in theirs."""
         mine = [self._ours[uid] for uid in (first, second) if uid in self._ours and self._ours[uid].name == name]
         their = [self._theirs[uid] for uid in (first, second) if uid in self._theirs and self._theirs[uid].name == name]
         return (mine[0] if mine else None), (their[0] if their else None)

@@ -70,7 +70,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """`NAME`, `NAME@GENERATION` or `NAME@TIME`. Raises BadAddress. Whether there is such a name is not looked at."""
+    """`NAME`, `NAME@GENERATION` or `NAME@TIME`. Raises BadAddress. The name need not exist."""
     name, at, point_text = text.partition("@")
     if not at:
         return Address(name)

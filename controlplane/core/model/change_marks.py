@@ -1,4 +1,4 @@
-"""Names of what can change under a plan besides datasets, whose names mark themselves."""
+"""Names of the facts that can change under a plan besides datasets, whose names mark themselves."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ Fault: TypeAlias = Literal[
 class Driver:
     """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` determines if it has a JVM.
 
-    `reason` says why it ended, or what it waits for. The `fault` is what its attempts ended of; it and
-    the `size` are not stored.
+    `reason` is that of its end, or of its waiting. The `fault` is what its attempts ended of; it and the `size` are not
+    stored.
     """
 
     id: str

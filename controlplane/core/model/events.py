@@ -46,7 +46,7 @@ def claimed(
 
 
 def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
-    """The tasks that each branch demands. Those that no branch demands any more stand under NO_BRANCH."""
+    """The tasks that each branch demands. Those without a demand stand under NO_BRANCH."""
     tasks_of: dict[str, list[bytes]] = {}
     for task in tasks:
         for branch in demanding.get(task, (NO_BRANCH,)):

@@ -88,7 +88,7 @@ class ParseSpec(TypedDict):
 
 
 class FollowingSpec(TypedDict):
-    """A task after one of a fold. `ids`: what it reads besides the partition before it, by slot (hex)."""
+    """A task after one of a fold. `ids`: the slots that it reads besides the partition before it (hex)."""
 
     partition: str
     slots: dict[str, list[str]]

@@ -69,8 +69,8 @@ def _pack(members: Sequence[Fragment]) -> Pack:
 def laid_out(
     entries: Iterable[Entry], packs: Iterable[Pack], fragments: Mapping[bytes, Fragment]
 ) -> Iterator[Fragment]:
-    """The rows of a leaf's entries: packs that are there, and fragments that are in none of those, one as often as
-    partitions have it."""
+    """The rows of a leaf's entries: existing packs, and fragments that are in none of these, one as often as partitions
+    have it."""
     there = [pack for pack in packs if pack.id in fragments]
     packed = frozenset(chain.from_iterable(pack.members for pack in there))
     yield from (fragments[pack.id] for pack in there)

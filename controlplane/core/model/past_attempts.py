@@ -78,7 +78,7 @@ def share(seconds: float, done: int, rows: int, bytes_written: int) -> Share:
 
 
 def is_measured(attempt: PastAttempt) -> bool:
-    """Whether it says what a task costs."""
+    """Whether it measures the cost of a task."""
     if attempt.kind not in COMPUTING or attempt.outcome != "done":
         return False
     return attempt.seconds is not None and attempt.done > 0

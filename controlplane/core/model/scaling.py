@@ -54,7 +54,7 @@ class Level:
 
 
 def surplus(idle: Sequence[T], running: int, target: int) -> Sequence[T]:
-    """Whom to end, so that `target` of those `running` remain: the last of the idle ones, never a busy one."""
+    """The drivers to end, so that `target` of those `running` remain: the last of the idle ones, never a busy one."""
     return idle[max(0, target - (running - len(idle))) :]
 
 

@@ -55,7 +55,8 @@ class PartialState:
     """A dataset that is being built in windows: `root` holds the finished partitions for these inputs; the rest are its
     holes.
 
-    `lineage` and `cut` say what it will be once done; `inputs` are the roots (perhaps half-built, too) consumed so far.
+    `lineage` and `cut` are those of the finished state; `inputs` are the roots (perhaps half-built, too) consumed so
+    far.
     """
 
     branch: str

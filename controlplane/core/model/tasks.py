@@ -62,7 +62,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One unit of work, keyed by what it computes. `job` is the digest of the JSON that it shares with its batch."""
+    """One unit of work, keyed by its logic and inputs. `job` is the digest of the JSON that it shares with its
+    batch."""
 
     key: bytes
     kind: Kind
@@ -97,7 +98,7 @@ class Demand(NamedTuple):
 class Attempt:
     """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds.
 
-    `partition` is the first of those that its tasks are of, `queued_at` when the oldest of them was queued.
+    `partition` is the first one of its tasks, `queued_at` when the oldest of them was queued.
     """
 
     id: str

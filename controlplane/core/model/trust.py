@@ -1,4 +1,4 @@
-"""Rules of trust: whose identity tokens open this installation, and what they may do here."""
+"""Rules of trust: which identity tokens this installation accepts, and the roles that they get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TrustRule:
     the same name.
 
     `claims`: by name the patterns, one of which the claim has to fit. All named claims have to. `audience` is empty for
-    `login`, where it is the service's own client. `ttl_s`: how long what it opens lives at most.
+    `login`, where it is the service's own client. `ttl_s`: the longest life of a token or session that it opens.
     """
 
     name: str

@@ -107,9 +107,9 @@ def prefetch(roots: Iterable[bytes], world: Snapshot) -> None:
 
 
 def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> dict[str, Decision]:
-    """Run all of them in step; what they ask for at the same time is looked up together.
+    """Run all of them in step; their simultaneous look-ups are combined.
 
-    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only what befalls the
+    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only a failure of the
     database (OSError) ends all of them.
     """
     running, decided = dict(deciding), {}

@@ -31,7 +31,7 @@ class Salt:
 
     @property
     def encoded(self) -> bytes:
-        """As a cut holds it; empty for the plain salt."""
+        """As a cut holds it; empty for the default salt."""
         if self == Salt():
             return b""
         return f"{self.period} {self.force}{' pinned' * self.is_pinned}".encode()

@@ -87,9 +87,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Ask for these tasks; `job` is what they share. If there are many, these are the first; `building` holds the
-    finished part so far, with `entered` the tasks of the partitions that came to it. They belong to the run that reads
-    the inputs in `begun`."""
+    """Ask for these tasks; they share `job`. If there are many, these are the first; `building` holds the finished part
+    so far, with `entered` the tasks of the partitions that came to it. They belong to the run that reads the inputs in
+    `begun`."""
 
     tasks: tuple[Task, ...]
     job: StoredJob

@@ -1,4 +1,4 @@
-"""From partitions to tasks: what memory has enters the root, the rest has to be computed, many of them in windows.
+"""From partitions to tasks: results in memory enter the root, the rest has to be computed, many of them in windows.
 
 What source and transform share.
 """
@@ -127,7 +127,7 @@ def _look(window: Window, tasks: Mapping[str, Task], elsewhere: Elsewhere | None
 
 
 def limit(planning: Planning, count: int) -> int:
-    """How many tasks may be open at a time where `count` partitions have to be looked at."""
+    """How many tasks may be open at a time where `count` partitions have to be checked."""
     if count > planning.exact:
         return planning.window
     return planning.exact + 1

@@ -209,7 +209,7 @@ def _import_problem(module: str, modules: set[str] | frozenset[str]) -> str:
 
 
 def _origins(tree: ast.Module) -> dict[str, str]:
-    """Local name -> what it was imported as; for `import *` the functions of Spark that matter here."""
+    """Local name -> the imported name; for `import *` the functions of Spark that matter here."""
     out: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:

@@ -53,7 +53,7 @@ Known: TypeAlias = Callable[[str], Bounds]
 
 
 def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) -> bool:
-    """Whether a row may be there of which the condition (`negated`: its contrary) is true."""
+    """Whether there may be a row for which the condition (`negated`: its contrary) is true."""
     match condition:
         case Call("not", (inner,)):
             return may_match(inner, bounds_of, negated=not negated)

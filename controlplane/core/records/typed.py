@@ -1,4 +1,4 @@
-"""Operands of a condition with their types: which column a name means, what may be compared with what.
+"""Operands of a condition with their types: which column a name means, and which types can be compared.
 
 A literal becomes a value of the type that it is compared with, exactly, or is refused at its place. Does not belong
 here: the grammar (`where`).

@@ -25,8 +25,8 @@ NO_SCHEMA = KnownSchema(None, "unknown")
 
 
 def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str = "") -> Review:
-    """What differs, and what breaks by it, in all dataflows that these nodes are of. `unanswered`: why requested
-    answers of Spark are missing."""
+    """The differences, and the breaks that they cause, in all dataflows that these nodes are of. `unanswered`: why
+    requested answers of Spark are missing."""
     earlier = Schemas(before, facts)
     later = Schemas(after, facts, earlier, unanswered)
     changed = _changed_columns(before, after, earlier, later)
@@ -59,7 +59,7 @@ def _is_touched(before: Node | None, after: Node) -> bool:
 
 
 def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: Schemas) -> dict[str, ColumnChanges]:
-    """How the columns of datasets differ, of those that do."""
+    """How the columns of datasets differ, only for those that do."""
     changes_of: dict[str, ColumnChanges] = {}
     for dataset in after.order:
         node, old = after.nodes[dataset], before.nodes.get(dataset)

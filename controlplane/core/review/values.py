@@ -70,7 +70,7 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Break:
-    """What does not work any more. `by`: the dataset whose change breaks it; `component` is what breaks."""
+    """One thing that an edit breaks. `by`: the dataset whose change breaks it; `component` is what breaks."""
 
     by: str
     component: str

@@ -67,7 +67,7 @@ def _paths(kind: Type, path: str) -> Iterator[str]:
 
 
 def _in_lists(kind: Type) -> Type:
-    """Lists count as what they hold."""
+    """Lists count as their elements."""
     while not isinstance(kind, str) and kind["type"] == "array":
         kind = kind["elementType"]
     return kind

@@ -36,7 +36,7 @@ class KeyPart:
 class InputKey:
     """What a part of the key is in the rows of an input. `expression` is for people; `column` is empty if it is more.
 
-    That the values have the same text on every side is for who knows the types.
+    The caller, which knows the types, has to ensure that the values have the same text on every side.
     """
 
     part: KeyPart

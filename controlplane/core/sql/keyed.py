@@ -356,7 +356,7 @@ class _ScopeProof:
         return column(name, str(having[0])) if len(having) == 1 else None
 
     def _unmerged(self, at: int, key: Key, *, left: bool, right: bool) -> Key:
-        """With what USING made of two columns of this join as that of the side that has it."""
+        """With a column that USING merged from two of this join as the column of the side that has it."""
         out = []
         for part in key:
             members = set(part)

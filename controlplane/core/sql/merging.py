@@ -1,4 +1,4 @@
-"""How an aggregate is computed in parts, and merged from them to exactly what it would have been as a whole.
+"""How an aggregate is computed in parts, and merged from them to exactly the result over the whole.
 
 Integers, decimals and all that has an order come out equal. Doubles are added in the order of their values, so that the
 same parts always give the same sum; it may differ in its last digits from that of a query over everything, which Spark

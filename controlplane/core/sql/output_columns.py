@@ -58,7 +58,7 @@ def output_columns(text: str, relation: Relation, inputs: KnownNames) -> OutputC
 
 
 def _leading(relation: Relation) -> QueryScope | None:
-    """The SELECT that names the columns: the first of those that are put together."""
+    """The SELECT that names the columns: the first branch of a set operation."""
     while not isinstance(relation, QueryScope):
         match relation:
             case Union(sides=(first, _)):

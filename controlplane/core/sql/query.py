@@ -1,4 +1,4 @@
-"""One query: its identity, what it reads, how it may be split, and how its text may be edited."""
+"""One query: its identity, its inputs, how it may be split, and how its text may be edited."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Other:
-    """Something that is not taken apart, and what it was made of: `what` names it."""
+    """A relation that is not taken apart, and its parts: `what` names it."""
 
     what: str
     parts: tuple[Relation, ...]

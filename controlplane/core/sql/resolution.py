@@ -1,7 +1,7 @@
 """A query with its columns resolved under known columns: where it uses those of an input, and the types that it gives.
 
 The answer is sqlglot's: it knows most of Spark's rules and not all. None always means unknown. Does not belong here:
-what follows for a reader (review), and anything that an identity or a mode is made of.
+the consequences for a reader (review), and anything that an identity or a mode is made of.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ class _Splitter:
         return tuple(sorted([*head, *edits, *self._cut(f"SELECT {columns} ", self._grouping(label))]))
 
     def _label(self, scope: QueryScope, depth: int) -> Iterator[str | Edit]:
-        """What the scope calls the relation that reads the input; then what carries the label up to it."""
+        """The scope's name for the relation that reads the input; then the edits that carry the label up to it."""
         source = next(s for s in scope.sources if any(r.name.lower() == self.name for r in s.relation.reads))
         name = f"`{source.name.replace('`', '``')}`"
         if depth == 0:

@@ -133,7 +133,7 @@ def _changes(
 def _settle(
     leaves: Sequence[tuple[Ref, Node]], carried: Rows, limit: str | None, rule: Rule[C]
 ) -> tuple[Iterator[C], Rows]:
-    """What differs below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
+    """The differences below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
     olds = {node.keys_digest: rule.rows(node) for ref, node in leaves if ref.side == 0}
     twins: list[Rows] = []
     news: list[Columns] = []

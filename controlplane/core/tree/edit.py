@@ -93,7 +93,7 @@ def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Wr
 
 
 def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[Columns, list[int]]:
-    """The node's rows with the changes, and the positions of those after which a node of its level ends.
+    """The node's rows with the changes, and the positions of the rows after which a node of its level ends.
 
     Among the keys that stay, only the last can be one at which a node ends.
     """

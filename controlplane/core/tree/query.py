@@ -51,7 +51,7 @@ def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
 
 
 def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
-    """The last key of each leaf, in order, and what it has in all. Reads no leaf, except for one that is the root."""
+    """The last key of each leaf, in order, and the leaf's totals. Reads no leaf, except for one that is the root."""
     for _, node in leaves(nodes, root, all_children, stop_level=1):
         if node.level:
             yield from ((last, node.row_totals(i)) for i, last in enumerate(node.keys))
@@ -60,7 +60,7 @@ def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
 
 
 def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
-    """The entries of those of the keys that are there."""
+    """The entries of the present keys."""
     in_order = sorted(set(keys))
     entries: dict[str, Entry] = {}
     if in_order:

@@ -137,7 +137,7 @@ def _below(item: _Item, node: Node) -> Iterator[_Item]:
 
 
 def _share(new: _Side, old: _Side) -> None:
-    """What both have is marked in the new tree, and of no more interest in the old one."""
+    """Nodes of both trees are marked in the new one, and dropped from the old one."""
     if new.level != old.level:
         return
     shared = {item.place for item in new.items} & {item.place for item in old.items}

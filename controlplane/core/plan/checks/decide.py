@@ -90,7 +90,7 @@ def _second_output(node: Source | Transform, decision: Decision) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that are looked at: those of `state`, which differ from those of `base`, if any, that were seen before."""
+    """Rows to check: those of `state`, which differ from those of `base`, if any, that were checked before."""
 
     planning: Planning
     node: Source | Transform
@@ -257,7 +257,7 @@ def _answer_in(memos: Memos, key: bytes) -> CheckFinding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A check whose answer for the rows at `root` is known: what the new rows differ in is looked at."""
+    """A check whose answer for the rows at `root` is known: the difference to the new rows is checked."""
 
     check: Check
     root: bytes
@@ -405,7 +405,7 @@ def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
 
 
 def _part_keys(rows: _Rows, check: Check, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
-    """Under which it is remembered what the check found in a partition; only of those that have rows."""
+    """The memo keys of a check's findings by partition; only partitions with rows have one."""
     schema = rows.schema(check)
     keys: dict[tree.Entry, bytes] = {}
     for entry in entries:
@@ -473,7 +473,7 @@ def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision:
 
 
 def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos, decision: Decision) -> Decision:
-    """A check fails: nothing is committed, and readers keep what they have."""
+    """A check fails: nothing is committed, and readers keep the present rows."""
     standing = rows.base
     if standing is None and isinstance(decision.step, Keep):
         standing = rows.state

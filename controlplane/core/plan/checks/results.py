@@ -61,7 +61,7 @@ def result(check: Check, answer: CheckFinding) -> CheckResult:
 
 
 def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> CheckResult:
-    """Rows left out of new partitions; None where that is not known any more."""
+    """Rows left out of new partitions; None where that is no longer known."""
     count = None if counts is None else sum(c.get(check.id.hex(), 0) for c in counts)
     return {
         "name": check.name,

@@ -60,7 +60,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
 
 
 def finish(planning: Planning, node: Source) -> Finishing:
-    """What there is to do for the run under way."""
+    """The remaining work of the run under way."""
     run, listing, state = (
         unfinished.current_run(planning, node),
         planning.world.listing(node.listing),
@@ -411,7 +411,7 @@ class _Kinds:
         return _Own(columns, lacking, inferred, slots)
 
     def _inferred(self, node: Source, columns: Schema, folders: frozenset[str]) -> list[str]:
-        """Nothing under pins of versions before: there numbers are read as they were."""
+        """None under pins of earlier versions: numbers are read there as before."""
         if not self._is_checked or not connectors.is_files(node.read):
             return []
         declared = types(node.declared or struct(()))
@@ -448,7 +448,7 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
 def _checking(
     case: ReadCase, extent: ReadExtent, window: windows.Window, job: FootersJob, schema: Schema
 ) -> Deciding[Decision]:
-    """What an earlier version parsed has its footers looked at, before anything is computed."""
+    """The footers of an earlier version's results are checked before anything is computed."""
     decision = yield from _compute(case, extent, window, job, schema)
     items = tuple(replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items)
     return replace(decision, items=items, reason=decision.reason or UNCHECKED)

@@ -95,8 +95,8 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
 
 
 def _ordered(case: ReadCase, pin: Pin, present_pin: Pin | None, kinds: Kinds) -> Deciding[Pin]:
-    """With the columns in the order of the files that were seen; under `sync`, of those that are there. Declared
-    columns come first, so that a source without others is not looked through."""
+    """With the columns in the order of the files that were seen; under `sync`, of the present ones. Declared columns
+    come first, so that a source without others is not looked through."""
     node, declared = case.node, types(case.node.declared or struct(()))
     listed = {_column(path) for some in kinds.values() for own in some for path in own or ()}
     if pin.history is None or node.positional or listed <= declared.keys():
@@ -281,7 +281,7 @@ def _is_text(node: Source) -> bool:
 
 
 def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
-    """Without undeclared columns that no object has any more. Without any object nothing is known."""
+    """Without undeclared columns that are in no object any longer. Without any object nothing is known."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
     if not listing.all_columns or case.objects != listing.root:  # it has the columns of the newest root

@@ -17,7 +17,7 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A transform that has something to do, with what it reads."""
+    """A transform with something to do, and its inputs."""
 
     planning: Planning
     node: Transform

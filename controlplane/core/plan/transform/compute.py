@@ -118,7 +118,7 @@ def _missing(
 def _before_merging(
     parts: partials.PartialsFollowing, job: StoredTransformJob
 ) -> Deciding[Decision | StoredTransformJob]:
-    """What there is to do before the whole can be merged; else the job that merges it, or the plain `job`."""
+    """The work to do before the whole can be merged; else the job that merges it, or the plain `job`."""
     if not parts.is_whole:
         return (yield from _missing_parts(parts, job))
     schema = yield from partials.schema_of(parts)

@@ -93,7 +93,7 @@ def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
 
 
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
-    """In what the inputs that are read by partition differ from those that were used."""
+    """The differences of the inputs that are read by partition from those that were used."""
     pairs = [(used.inputs[i.tree_name].root, i.root) for i in case.parted]
     changes = yield from lookups.diffs(pairs)
     return list(chain.from_iterable(changes))
@@ -144,7 +144,7 @@ def _holes(case: Case, base: bytes) -> Deciding[Extent]:
 
 
 def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
-    """Partitions of the present output that no input has any more."""
+    """Partitions of the present output that are in no input any longer."""
     # A partial input may not have them yet.
     if case.state is None or not case.is_whole:
         return ()

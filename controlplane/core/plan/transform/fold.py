@@ -14,8 +14,8 @@ A walk goes along the keys and makes the new chain of partitions out of the old 
     frontier    the task is requested                    -> the end for now: Compute
 
 Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it holds the new chain,
-from there on the old one. The next walk resumes there. A key after the frontier is looked at only if its inputs
-changed, or if the partition before it came out with other rows.
+from there on the old one. The next walk resumes there. A key after the frontier is visited only if its inputs changed,
+or if the partition before it came out with other rows.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Place:
         return _Place(tree.after(key), entry, before or self.was)
 
     def past_removed(self, key: str, before: Entry | None) -> _Place:
-        """After a key that no input has any more."""
+        """The place after a key that is in no input any longer."""
         return _Place(tree.after(key), self.last, before or self.was)
 
 
@@ -285,7 +285,7 @@ def _passing_over(chain: _Chain, place: _Place, key: str) -> _Place:
 
 
 def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
-    """What memory has of the task; and of those that its driver went on to."""
+    """The task's trace in memory; and the traces of those that its driver computed after it."""
 
     def tasks_of(_: Sequence[str]) -> Deciding[dict[str, Task]]:
         yield from lookups.nodes([])
@@ -310,7 +310,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
 
 
 def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
-    """The partition's task; None if no input has it any more."""
+    """The partition's task; None if it is in no input any longer."""
     case, fold = chain.case, chain.fold
     reads = _reads(case, key)
     if not any(reads.values()):

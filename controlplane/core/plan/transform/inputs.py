@@ -1,4 +1,4 @@
-"""Which states of its inputs a transform reads: ready, of one cut, never behind what it read before.
+"""Which states of its inputs a transform reads: ready, of one cut, never older than those that it read before.
 
     offers        the newest that each input has to offer, made by the desired code
                   an input has nothing                        -> not_ready
@@ -37,7 +37,7 @@ _JoinStep: TypeAlias = tuple[list[str], dict[tuple[bytes, ...], list[State]]]  #
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One slot with what it reads, under the schema that it reads it with.
+    """One slot with its present input, under the schema that it reads it with.
 
     `of` is half-built where the whole is still being built; `pending` are partitions of it that may still change.
     """
@@ -237,7 +237,7 @@ def _inputs_at_work(planning: Planning, node: Transform) -> list[str]:
 
 
 def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
-    """Add what may follow from inputs that are still at work, and that an input cannot be relied on."""
+    """Add the work that may follow from inputs that are still at work, and the block by an unreliable input."""
     if decision.status != "up_to_date" or decision.items:
         return decision
     keys = bound(planning, node)

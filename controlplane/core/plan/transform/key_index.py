@@ -199,7 +199,7 @@ def _take(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Decid
 
 
 def _memo_keys(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
-    """Under which answers are remembered, of what the partitions held before and of what they hold now."""
+    """The memo keys of the answers, for the former and the new contents of the partitions."""
     keys: dict[Content, bytes] = {}
     for change in chunk:
         for entry in (change.before, change.after):
@@ -282,7 +282,7 @@ def _before(following: IndexFollowing, change: tree.EntryChange, memos: Memos) -
 
 
 def _searched(following: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
-    """The same from the tree of pairs, all of which is read: where the answer is not remembered any more."""
+    """The same from the tree of pairs, all of which is read: where the answer is no longer remembered."""
     end = pair_key("", partition)
     for entry in tree.scan(following.planning.world.nodes, following.index.pairs):
         _, _, of = entry.key.partition(" ")

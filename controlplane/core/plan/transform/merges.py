@@ -125,7 +125,7 @@ def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[
 
 
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
-    """Without what it reads: `_with_parts` adds that where the task is requested."""
+    """The task without its inputs: `_with_parts` adds them where the task is requested."""
     node = merging.following.case.node
     of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
@@ -151,7 +151,7 @@ def _logic(following: PartialsFollowing, job: StoredSqlJob) -> bytes:
 
 
 def _with_parts(merging: Merging) -> dict[str, Task]:
-    """The first of the missing tasks, with what they read."""
+    """The first of the missing tasks, with their inputs."""
     missing = merging.window.missing
     requested = dict(islice(missing.items(), AT_A_TIME))
     tasks: dict[str, Task] = {}

@@ -1,8 +1,8 @@
 """Partial results of a transform that aggregates: one per partition of an input, kept so that a change costs little.
 
 They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows the input by
-difference and is remembered with the state it was used for. The task of the output is the one that it would be without
-them: what it is to compute does not change, only how, and where memory knows its result no part is computed at all.
+difference and is remembered with the state it was used for. The task of the output is the same as without them: its
+result does not change, only how it is computed. Where memory knows the result, no part is computed at all.
 
     _chosen       no input has mergeable parts                 -> None: the plain query
       | input and query
@@ -43,7 +43,7 @@ NAMES = (PARTS, PARTED)
 
 @dataclass(slots=True)
 class PartialsFollowing:
-    """Parts on their way to an input. `root` is the tree of those that are there; `window` holds the missing ones."""
+    """Parts on their way to an input. `root` is the tree of the present ones; `window` holds the missing ones."""
 
     case: Case
     of: Input
@@ -98,7 +98,7 @@ def _may_be_parted(case: Case) -> bool:
 
 
 def _chosen(case: Case) -> tuple[Input, Divided] | None:
-    """The input with the most rows, of those that have many partitions and whose parts can be merged."""
+    """The input with the most rows, among those that have many partitions and whose parts can be merged."""
     assert case.node.query is not None
     verdicts = case.node.query.verdicts()
     mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
@@ -131,7 +131,7 @@ def _analysis(case: Case, query: Divided) -> bytes:
 
 
 def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> bytes:
-    """The logic of the query of parts. `others`: slots of what it reads beside the partition."""
+    """The logic of the query of parts. `others`: slots of its inputs beside the partition."""
     node = case.node
     return ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, others)
 
@@ -146,7 +146,7 @@ def _logic(case: Case, of: Input, query: Divided) -> bytes:
 
 
 def _has_moved_beside(case: Case, of: Input) -> bool:
-    """Whether another input is not what it was last time, or all of it is forced to be done again."""
+    """Whether another input has changed since the last time, or all of it is forced to be done again."""
     if case.state is None:
         return False
     if not salts.is_of(case.planning, case.node, case.state):
@@ -165,7 +165,8 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
 
 
 def remembered(following: PartialsFollowing) -> dict[str, Consumed]:
-    """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
+    """The inputs to remember with a state: the tree of the present parts, and the root of the input for which they
+    hold."""
     of = following.of
     return {
         f"{of.slot.name}{PARTS}": Consumed(of.slot.dataset, following.root, following.logic),
