@@ -47,8 +47,8 @@ class Branches(Protocol):
         """Prevent a deletion of the branch until this transaction ends. NotFound if it is deleted already."""
 
     def drop_branch(self, name: str) -> None:
-        """It and all its own rows go, but for publications, of which nothing is known any more. Queued or failed tasks
-        without another demand go with it. NotFound."""
+        """It and all its own rows go, but for publications, whose tables are unknown from then on. Queued or failed
+        tasks without another demand go with it. NotFound."""
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         """Dataflows that were edited or deleted in a branch, with the revision of main that they come from, or 0."""
@@ -57,8 +57,8 @@ class Branches(Protocol):
         """Datasets that have states of their own in a branch."""
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
-        """These datasets of a branch are main's from now on: the branch's own states and demands of them go. Nothing is
-        known of their tables any more."""
+        """These datasets of a branch are main's from now on: the branch's own states and demands of them go. Their
+        tables are unknown from then on."""
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         """These dataflows of a branch are main's from now on: its own revisions of them go."""

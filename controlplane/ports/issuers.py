@@ -35,7 +35,7 @@ class Issuers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """One sign-in: what the issuer gets to see, and what it does not (`verifier`) until the end.
+    """One sign-in: the values that the issuer gets, and the one that it gets only at the end (`verifier`).
 
     `back`: the address of ours to which it sends the browser.
     """

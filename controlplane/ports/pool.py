@@ -30,16 +30,16 @@ class DriverPool(Protocol):
         whose ids are in `busy` go on, if they are more than that."""
 
     def end(self, driver: str, reason: str) -> None:
-        """End one that is of no use any more, as hard as it takes, so that another one has its slot. `poll` reports it
-        with this reason. Repeating is harmless, and so is an id that no driver of this pool has."""
+        """End a driver of no further use, by force if need be, so that another one has its slot. `poll` reports it with
+        this reason. Repeating is harmless, and so is an id that no driver of this pool has."""
 
     def poll(self) -> tuple[Driver, ...]:
         """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
 
     def log(self, driver: str, lines: int) -> str:
         """The last log lines of a driver or worker, also after its end; fewer where they have more than LOG_BYTES.
-        LogGone says why there are none any more, PoolUnavailable that it cannot be known at present. Nothing has to be
-        started or polled before, so that any process of a control plane can ask."""
+        LogGone says why the log is gone, PoolUnavailable that it cannot be read at present. Nothing has to be started
+        or polled before, so that any process of a control plane can ask."""
 
     def close(self) -> None:
         """End all that does not outlive us, and wait until it is gone."""

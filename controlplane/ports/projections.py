@@ -1,4 +1,4 @@
-"""The part of a transaction that is about what follows states: published tables, and copies elsewhere.
+"""The part of a transaction for followers of states: published tables, and copies elsewhere.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """

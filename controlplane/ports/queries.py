@@ -95,7 +95,7 @@ class QueryEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """Where a pod that answers queries listens, and what it knows us by."""
+    """Where a pod that answers queries listens, and the token by which it knows us."""
 
     host: str
     port: int

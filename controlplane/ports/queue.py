@@ -85,7 +85,7 @@ class Queue(Protocol):
         """Running tasks that this attempt holds at its epochs become done; returns which. Others are left alone."""
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
-        """A running task of this attempt becomes failed, with its error; False if it is not its own any more."""
+        """A running task of this attempt becomes failed, with its error; False if the attempt no longer holds it."""
 
     def release(
         self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool

@@ -13,8 +13,8 @@ from dataplane.contract.queries import SparkTable
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Whose a server is, and what it shows: kept beside it, so that who finds the one has the other. `token`: the id of
-    the token that it ends with."""
+    """The owner of a server, and the entry to show for it: kept beside it, so that a reader of the one has the other.
+    `token`: the id of the token that it ends with."""
 
     namespace: str
     token: str
@@ -71,7 +71,8 @@ class SessionPods(Protocol):
         QueriesBusy where there are as many as there may be."""
 
     def look(self, id: str) -> SessionPod | str:
-        """A pod that was started here, or what it waits for. Raises EngineUnavailable where it will not be there."""
+        """A pod that was started here, or the reason why it waits. Raises EngineUnavailable where it will not be
+        there."""
 
     def notes(self) -> list[Note]:
         """Notes of all running servers, by any process, as of some seconds ago at most; where the cluster does not

@@ -34,7 +34,7 @@ class States(Protocol):
 
     def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         """The last n states of each of these datasets, or of all, newest first; by their `seq`, so that there may be
-        fewer where some are not kept any more."""
+        fewer where some are no longer kept."""
 
     def commit_state(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
