@@ -151,7 +151,7 @@ def _begin(command: str) -> Callable[[Connection], None]:
 
 
 def _limited(limits: Mapping[str, str]) -> Callable[[Any, object], None]:
-    """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Limits
+    """Timeouts by which the server releases the locks of this process when it is paused, or its machine is gone. Limits
     that are already set stay."""
 
     def opened(connection: Any, _record: object) -> None:

@@ -429,7 +429,7 @@ def _target_row(target: Target) -> dict[str, Any]:
 
 
 def _pin_text(pin: Pin) -> str | None:
-    """What made types wider, and the history, if there is one."""
+    """The causes of wider types, and the history, if there is one."""
     widened = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in pin.widened]
     if pin.history is None:
         return dump(widened) if widened else None
