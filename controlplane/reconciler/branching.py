@@ -145,7 +145,7 @@ class Branching:
         return _Line(planner, executor)
 
     def _give_back(self, name: str, planner: BranchPlanner) -> int:
-        """Datasets that were a branch's own and are not any more; how many."""
+        """Share datasets with main again that the branch no longer overrides; how many."""
         left = planner.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:

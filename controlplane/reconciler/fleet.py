@@ -95,7 +95,7 @@ class Fleet:
         return spark_starting_s(self._drivers.values(), time.time())
 
     def look_after(self) -> None:
-        """Record what the pool says, and end the attempts of those who are gone or silent."""
+        """Record the pool's report, and end the attempts of drivers that are gone or silent."""
         try:
             polled = {d.id: d for d in self.pool.poll()}
         except PoolUnavailable as e:
@@ -119,7 +119,7 @@ class Fleet:
         self._is_first_look = False
 
     def scale(self) -> None:
-        """As many workers and drivers as what waits and runs is worth."""
+        """Scale the pool to as many workers and drivers as the waiting and running tasks are worth."""
         with self._store.read(self._namespace) as tx:
             backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
         for share in self.pool.shares:
@@ -205,7 +205,8 @@ class Fleet:
     def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
         """Why an unreported attempt is over; None if it may go on.
 
-        The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
+        The end of a control plane is never a task's fault, nor is a lease that ran out while no control plane was
+        there.
         """
         if driver is None and not self.pool.outlives:
             return Lost("its driver belonged to an earlier control plane", "disrupted")
@@ -221,7 +222,7 @@ class Fleet:
         return None
 
     def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
-        """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
+        """End an attempt, and adopt its finished results. One that cannot be adopted again and again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
         end = partial(rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self._rescues[attempt.id] >= RESCUE_TRIES:
@@ -254,7 +255,7 @@ class Fleet:
     # --- how many -----------------------------------------------------------------------------------
 
     def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
-        """At first as many are kept as there are."""
+        """At first, all present drivers are kept."""
         now, of = self._monotonic(), (share.kind, share.size)
         kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
         tasks = sum(backlog.get(kind, 0) for kind in kinds)

@@ -228,7 +228,7 @@ class Reconciler:
         return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
-        """Main first: branches read what it has, and their work comes after its own."""
+        """Main first: branches read its datasets, and their work comes after its own."""
         if self.branch != MAIN:
             self._planner.only = self._branching.shared_by(self.branch)
         main = self._settling.settle()

@@ -1,6 +1,6 @@
 """A thread that lets tables follow states, apart from the loop: a slow log delays no computation.
 
-Main's tables come first; then those go that no branch is to have any more; then those of branches follow. Does not
+Main's tables come first; then tables that no branch should have are removed; then those of branches follow. Does not
 belong here: what a table holds (`operations.projections`), how its log is written (`lake`).
 """
 
