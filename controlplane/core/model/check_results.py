@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 
 class Example(TypedDict):
-    """A failing row, as JSON, and its partition; None for a check of the whole dataset."""
+    """A failing row, as JSON, and its partition; None where the whole dataset was looked at."""
 
     partition: str | None
     row: str
@@ -27,7 +27,7 @@ class CheckFinding(TypedDict):
 
 
 class CheckResult(TypedDict):
-    """What one expectation came to. `rows` and `failing` are None where they do not apply, or are no longer known."""
+    """What one expectation came to. `rows` and `failing` are None where they say nothing, or are not known any more."""
 
     name: str
     expects: str
