@@ -7,7 +7,7 @@ Otherwise a dataset that takes longer to compute than its inputs take to change 
     under way ------ continue_run: Commit ----------------> no run
     under way ------ GIVEN_UP, then replace_run ----------> no run, or the run of the newest inputs
 
-A run is given up if its code or salt changed, if one of its tasks failed, if its inputs are gone, and if the newest
+A run is given up if its code or salt changed, if one of its tasks failed, if its inputs are gone, or if the newest
 inputs need no work.
 """
 
