@@ -1,11 +1,11 @@
-"""When to tell of what: conditions that begin, last and end, and who is told of each. Pure.
+"""When to report a condition, and on which channels: conditions begin, last and end. Pure.
 
     seen now, not known     the condition begins
-    known and seen          it lasts; each channel is told once, when it has lasted long enough for it
+    known and seen          it lasts; each channel gets it once, when it has lasted long enough for it
     known, not seen         it is over: no channel was notified -> forgotten; else, after it stayed away for a while,
-                            `recovered` is told and it is forgotten. One that comes back meanwhile is the same one
+                            `recovered` is sent and it is forgotten. One that comes back meanwhile is the same one
 
-So what comes and goes is told once.
+So a condition that comes and goes is reported once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controlplane.core.model.alerts import Alert, Channel, Condition, Message
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import AlertItem, AlertMessage
 
-AWAY_S = 60.0  # for which a condition stays away before that is told
+AWAY_S = 60.0  # for which a condition stays away before `recovered` is sent
 GATHER_S = 5.0  # in which news for one channel about one dataflow become one message
 DELAYS_S = (
     10.0,
@@ -29,7 +29,7 @@ DELAYS_S = (
     3600.0,
 )  # before a message that was not taken is sent again; the last one for ever
 MOST_ITEMS = 1_000  # of one message
-LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # told after a while only
+LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # reported after a while only
 
 Key: TypeAlias = tuple[str, Condition]  # of a dataset
 Seen: TypeAlias = Mapping[Key, str]  # conditions that hold now, with more in words
@@ -38,7 +38,7 @@ Channels: TypeAlias = Mapping[str, Channel]  # by id
 
 @dataclass(slots=True)
 class News:
-    """What came of a look: alerts to keep and to forget, and what to tell, by channel and dataflow."""
+    """The result of one evaluation: alerts to keep and to forget, and the news by channel and dataflow."""
 
     kept: list[Alert] = field(default_factory=list)
     forgotten: list[Alert] = field(default_factory=list)
@@ -50,7 +50,7 @@ class News:
 
 
 def channel_id(dataflow: str, channel: Channel) -> str:
-    """Of a dataflow's channel; the installation's have no dataflow. An edit makes it another one."""
+    """The id of a dataflow's channel; the installation's channels have no dataflow. An edit makes it another one."""
     settings = {name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings}
     settings_digest = digest(
         "channel/1", of=dataflow, to=channel.to, on=list(channel.on), after=int(channel.after_s), settings=settings
@@ -79,7 +79,7 @@ def _channels(channels_of: Mapping[str, Channels], dataset: str) -> Channels:
 
 
 def _notified(alert: Alert, text: str, channels: Channels, now: float, news: News) -> Alert:
-    """Tell the channels that are to know of it by now."""
+    """Add news for the channels on which the alert is due by now."""
     notified = list(alert.told)
     for id, channel in channels.items():
         if id not in notified and _is_due(alert, channel, now):

@@ -9,7 +9,7 @@ MOVED_SHOWN = 10
 
 
 class HeadgateError(Exception):
-    """Any error that a user can be told in words. `code` is stable and listed in docs/errors.md."""
+    """Any error with a message for users. `code` is stable and listed in docs/errors.md."""
 
     code = "error"
 
@@ -38,7 +38,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a set of blueprints that stands alone is told: what is wrong, or else what is worth knowing."""
+    """The verdict on a set of blueprints that stands alone: problems, or else notices."""
 
     problems: tuple[Problem, ...] = ()
     notices: tuple[Problem, ...] = ()
@@ -79,7 +79,7 @@ class NamespaceInUse(HeadgateError):
 
 
 class NotAdministered(HeadgateError):
-    """What concerns the whole installation was asked for with a token of one of its namespaces."""
+    """A token of one namespace requested an operation on the whole installation."""
 
     code = "forbidden"
 
@@ -117,7 +117,7 @@ class BadTrust(HeadgateError):
 
 
 class BadIdentity(HeadgateError):
-    """An identity token is none, has ended, or is not from whom it says or not for us."""
+    """An identity token is malformed, has ended, or has the wrong issuer or audience."""
 
     code = "unauthenticated"
 
@@ -135,7 +135,7 @@ class IssuerUnreachable(HeadgateError):
 
 
 class BadCondition(HeadgateError):
-    """What rows of a dataset are asked for by is no condition on one row, or names no column of it."""
+    """The filter on a dataset's rows is no condition on one row, or names no column of it."""
 
     code = "bad-condition"
 
@@ -151,7 +151,7 @@ class BadColumns(HeadgateError):
 
 
 class TooManyStreams(HeadgateError):
-    """As many bodies are being sent as there is room for, to all or to one caller: try again later."""
+    """The limit of bodies being sent is reached, in all or for one caller: try again later."""
 
     code = "unavailable"
 
@@ -169,7 +169,8 @@ class LinkEnded(HeadgateError):
 
 
 class GenerationGone(HeadgateError):
-    """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
+    """A dataset had the requested generation, or may have had it, and keeps it no longer. The message has the oldest
+    kept."""
 
     code = "generation-gone"
 
@@ -235,7 +236,7 @@ class QueryCrashed(HeadgateError):
 
 
 class LogGone(HeadgateError):
-    """What a driver or worker said cannot be had any more."""
+    """The log of a driver or worker is no longer available."""
 
     code = "log-gone"
 
@@ -251,7 +252,7 @@ class StaleRevision(HeadgateError):
 
 
 class PlanMoved(HeadgateError):
-    """A plan was to be carried out, and what it rests on is not as it was: nothing was stored."""
+    """A plan is not carried out, as its basis has changed: nothing was stored."""
 
     code = "plan-moved"
 
@@ -316,7 +317,7 @@ class BranchProtected(HeadgateError):
 
 
 class MainStays(HeadgateError):
-    """What is for other branches was to be done with main."""
+    """An operation for other branches was requested on main."""
 
     code = "main-stays"
 
@@ -340,7 +341,7 @@ class BranchFollows(HeadgateError):
 
 
 class BadRedirect(HeadgateError):
-    """A write component was to be redirected in a branch to where it cannot write, or what is no such component."""
+    """A redirect in a branch names a place where the component cannot write, or names no write component."""
 
     code = "bad-redirect"
 
@@ -381,7 +382,7 @@ class FoundConflict:
 
 
 class MergeConflict(HeadgateError):
-    """Both branches changed the same component, or what is around the components. There is a problem for each of the
+    """Both branches changed the same component, or the text around the components. There is a problem for each of the
     conflicts."""
 
     code = "merge-conflict"
@@ -409,8 +410,8 @@ class NameTaken(HeadgateError):
 
 
 class RoleInUse(HeadgateError):
-    """A role was to be deleted, or changed to one that cannot stand beside others, while somebody has it. The message
-    names them."""
+    """A role with holders cannot be deleted, or changed to one that cannot stand beside others. The message names
+    them."""
 
     code = "role-in-use"
 
@@ -440,7 +441,7 @@ class CorruptNode(HeadgateError):
 
 
 class MissingPackage(HeadgateError):
-    """What was asked for needs a package that is not installed; the text has the line that installs it."""
+    """The operation needs a package that is not installed; the text has the line that installs it."""
 
     code = "missing-package"
 
@@ -461,13 +462,13 @@ class HomeLocked(HeadgateError):
 
 
 class CannotListen(HeadgateError):
-    """The service cannot have the address and port that it was told. The message names them, and what to do."""
+    """The service cannot listen on the configured address and port. The message names them, and what to do."""
 
     code = "cannot-listen"
 
 
 class PoolUnavailable(HeadgateError):
-    """What runs in a pool cannot be known, or changed, at present: nothing is to be concluded, it is asked again."""
+    """The content of a pool cannot be read, or changed, at present: draw no conclusion, and try again."""
 
     code = "pool-unavailable"
 

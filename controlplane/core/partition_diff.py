@@ -1,4 +1,4 @@
-"""Which partitions differ between two states, and which of their files have to be read to tell how.
+"""Which partitions differ between two states, and which of their files have to be read for the difference.
 
 Rows that are in another partition now have moved: their content says so, and nothing is read.
 """
@@ -30,8 +30,8 @@ class PartitionChange:
 
 
 def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOVES) -> list[PartitionChange]:
-    """In order of keys. A partition whose rows only went elsewhere is told there, as the `source`. One that was written
-    anew with equal rows is no change."""
+    """In order of keys. A partition whose rows only moved elsewhere is named there, as the `source`. One that was
+    rewritten with equal rows is no change."""
     differing = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
     sources = _sources(differing) if len(differing) <= most_moves else {}
     origins = frozenset(sources.values())
@@ -43,7 +43,7 @@ def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOV
 
 
 def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
-    """By key, the key that had the same rows before, and has them no more. Each is the source of one other."""
+    """By key, the key that had the same rows before, and no longer has them. Each is the source of one other."""
     left: defaultdict[tuple[int, ...], deque[str]] = defaultdict(deque)
     for change in changes:
         if change.before is not None and change.before.content.rows:
@@ -56,7 +56,7 @@ def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
 
 
 def _described(change: EntryChange, source: str | None, *, is_gone: bool) -> PartitionChange | None:
-    """`is_gone`: what it had is the source of another partition."""
+    """`is_gone`: its former rows are the source of another partition."""
     reads_before = change.before is not None and not is_gone
     reads_after = change.after is not None and source is None
     kind: Kind = "changed"

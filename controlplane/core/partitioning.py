@@ -19,7 +19,7 @@ _WORD = re.compile(r"\{[a-z][a-z0-9_]*\}")
 
 
 def template_fault(template: str) -> tuple[str, str] | None:
-    """What is wrong with a template such as `{year}/{month}-*.csv`, with a hint; None if nothing is."""
+    """The fault of a template such as `{year}/{month}-*.csv`, with a hint; None if it has none."""
     example = "for example {month}.csv"
     folders = [template_pieces(folder) for folder in template.split("/")]
     words = [w for pieces in folders for w in pieces[1::2] if w != "*"]

@@ -1,4 +1,4 @@
-"""What profiles tell: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
+"""Figures from profiles: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
 
 Counts and extremes of whole files are exact. Distinct values are of all rows; all else is of a sample, and says so.
 """
@@ -27,7 +27,7 @@ from dataplane.contract.schemas import Field
 
 TOP: Final = 10
 BINS: Final = 20
-FREQUENT: Final = 5  # times that a value is in a sample, before it is told as frequent
+FREQUENT: Final = 5  # times that a value is in a sample, before it is listed as frequent
 MOVED_SHARE: Final = 0.05  # of NULLs: points between the shares of two generations
 MOVED_DEVIATIONS: Final = 0.5  # between the means, in standard deviations before
 FEWEST: Final = 30  # values on both sides, for their means to be compared
@@ -84,7 +84,7 @@ def _nulls(
 def _distinct(
     profile: Profile, counts: ColumnCounts | None, sampled: Sequence[Value] | None, shape: Shape, rows: int
 ) -> tuple[int | None, Basis]:
-    """Of all rows where every part has a sketch; else as the sample has it."""
+    """Counts all rows where every part has a sketch; else the sample."""
     is_known = not profile.get("unprofiled", 0)
     if counts is not None and counts["shape"] == shape:
         sketch = counts.get("distinct")
@@ -224,7 +224,7 @@ def _shown(shape: Shape, value: Value) -> Told:
 
 
 def moved(before: ColumnProfile | None, after: ColumnProfile, few: int) -> list[str]:
-    """In words, what moved; `few`: the values of the smaller of the two samples."""
+    """The changes in words; `few`: the values of the smaller of the two samples."""
     if before is None:
         return ["new column"]
     differences: list[str] = []

@@ -1,6 +1,7 @@
-"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and values that this process was told.
+"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and secret values that this process
+received.
 
-The data plane hides what it knows by itself; what its JVMs print, it does not see.
+The data plane redacts the credentials that it knows; the output of its JVMs is outside its reach.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may do what: permissions, roles that bundle them, and names that they are narrowed to. Pure."""
+"""Rights: permissions, roles that bundle them, and names that they are narrowed to. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVERYWHERE: Final = Narrowing()
 
 @dataclass(frozen=True, slots=True)
 class NamedRole:
-    """A role of a namespace's own. One that is `within` some names is the only role of who has it."""
+    """A role of a namespace's own. One that is `within` some names is its holder's only role."""
 
     name: str
     permissions: frozenset[Permission]
@@ -80,7 +80,8 @@ def may(
     dataset: str | None = None,
     branch: str | None = None,
 ) -> bool:
-    """Whether it has the permission for what is named. What is not named is not looked at.
+    """Whether it has the permission for the named dataflow, dataset and branch. A parameter that is None is not
+    checked.
 
     `dataset`: as `dataflow.component`. `dataflow`: all of it, so datasets that are named one by one do not open it.
     """
@@ -163,7 +164,7 @@ _BRANCH = re.compile(r"[a-z0-9._*?-]{1,100}")
 
 
 def check(roles: Collection[str], within: Narrowing, named: Named = NO_ROLES) -> None:
-    """Raises BadScope for what is no pattern and no role, and for roles that cannot be narrowed.
+    """Raises BadScope for a malformed pattern or an unknown role, and for roles that cannot be narrowed.
 
     `named`: roles of the namespace, by name.
     """
@@ -191,7 +192,7 @@ def check_role(role: NamedRole) -> None:
 
 
 def check_patterns(within: Narrowing) -> None:
-    """Raises BadScope for what is no pattern."""
+    """Raises BadScope for a malformed pattern."""
     kinds = (("dataflow", within.dataflows, _FLOW), ("dataset", within.datasets, _DATASET))
     for kind, patterns, form in (*kinds, ("branch", within.branches, _BRANCH)):
         for pattern in patterns:

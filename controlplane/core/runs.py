@@ -1,8 +1,8 @@
 """Runs: commits put together by what started them, not by time.
 
-A run begins with a commit that no other one led to: of a source that changed, of new code, of an operator's wish.
-Commits that followed from it belong to it, also where a dataset commits twice. A commit that two runs led to makes one
-run of both, with two causes, unless a dataset is in both. Rows that were taken out of a dataset belong to its run.
+A run begins with a commit that no other one led to: a changed source, new code, an operator's request. Commits that
+followed from it belong to it, also where a dataset commits twice. A commit that two runs led to makes one run of both,
+with two causes, unless a dataset is in both. Rows that were taken out of a dataset belong to its run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PENDING = b""  # the root of an output that is not committed yet
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A state of a dataset, as far as runs are told by it; or work on the next one, which has no root yet."""
+    """A state of a dataset, as far as runs depend on it; or work on the next one, which has no root yet."""
 
     dataset: str
     seq: int
@@ -31,7 +31,7 @@ class Commit:
     has_new_code: bool
     changed: tuple[Output, ...]  # the inputs that are others than those of the state before
     wish: float | None = None  # when an operator asked for it, where one did
-    is_cut_off: bool = False  # what was before it is not kept any more
+    is_cut_off: bool = False  # the state before it is no longer kept
     inputs: tuple[Output, ...] = ()  # that it was made from; a listing has no name
 
     @property
@@ -41,7 +41,7 @@ class Commit:
 
     @property
     def follows(self) -> bool:
-        """Whether commits of what it reads led to it."""
+        """Whether commits of its inputs led to it."""
         return self.cause in FOLLOWING and not self.has_new_code and any(name for name, _ in self.inputs)
 
     @property
@@ -75,8 +75,8 @@ class Run:
 
 
 def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> Commit:
-    """`before`: the state before it. Of another than the first it may not be kept any more. `wishes`: when operators
-    asked for something to be computed again."""
+    """`before`: the state before it. None also where the state before is no longer kept. `wishes`: when operators
+    requested a computation again."""
     # Of a rollback, and after its hold, other code is no edit.
     is_edited = state.cause not in ("rollback", "resume") and is_new_code(state.lineage, state.revision, before)
     return Commit(
@@ -122,7 +122,7 @@ def _outputs(inputs: Mapping[str, Consumed]) -> tuple[Output, ...]:
 
 
 def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = ()) -> list[Commit]:
-    """Of states by dataset, newest first each."""
+    """Commits of states by dataset, newest first each."""
     commits: list[Commit] = []
     for theirs in states.values():
         older: list[State | None] = [*theirs[1:], None]
@@ -131,7 +131,7 @@ def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = 
 
 
 def runs(commits: Iterable[Commit], order: Mapping[str, int]) -> list[Run]:
-    """In the order in which they began, but those whose beginning is not kept any more. `order`: of datasets, inputs
+    """In the order in which they began, without those whose beginning is no longer kept. `order`: of datasets, inputs
     first; it decides between commits of one time."""
     grouping = _Grouping()
     for commit in sorted(commits, key=lambda c: (c.at, order.get(c.dataset, -1), c.seq)):

@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 Field: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "is", "partition"]
 PREFIXES: Final[dict[str, Field]] = {"col": "column", "tag": "tag", "owner": "owner", "state": "state", "is": "is"}
 MOST_WORDS: Final = 10
-AROUND: Final = 40  # characters of a description before and after what was found
+AROUND: Final = 40  # characters of a description before and after a match
 _WORD: Final = re.compile(r'(?:(\w+):)?(?:"([^"]*)"?|(\S+))')
 # How far down a hit stands where it is found so; lower comes first.
 _EXACT, _BEGINS, _NAME, _COLUMN, _TAG, _TEXT, _PARTITION = range(7)
@@ -36,7 +36,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a dataset."""
+    """The searchable facts about a dataset."""
 
     name: str
     columns: Sequence[str]

@@ -50,7 +50,8 @@ def check(rule: TrustRule, named: Named = NO_ROLES) -> None:
 
 
 def require_issuer(text: str) -> None:
-    """Raises BadTrust for what is no address that an issuer can have (OpenID Connect Discovery 1.0, section 3)."""
+    """Raises BadTrust unless the text is an address that an issuer can have (OpenID Connect Discovery 1.0, section
+    3)."""
     if not is_issuer(text):
         like = "write its URL as its tokens have it, such as https://login.example.com"
         raise BadTrust(f"{text[:200]!r} is no issuer; {like}")
@@ -90,7 +91,8 @@ def fits(rule: TrustRule, claims: JsonObject) -> bool:
 
 
 def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES) -> TrustRule | None:
-    """Of those that fit: the one with most permissions, rather one that is not narrowed, then the first by name."""
+    """The best of the fitting rules: the one with most permissions, rather one that is not narrowed, then the first by
+    name."""
 
     def order(rule: TrustRule) -> tuple[int, bool, str]:
         principal = rights.principal_of(rule.roles, rule.within, named)
@@ -154,14 +156,14 @@ def who(use: Use, issuer: str, claims: JsonObject) -> str:
 
 
 def told(rule: TrustRule, claims: JsonObject) -> JsonObject:
-    """What the audit keeps of claims: those that the rule looked at, and those that say who and which run."""
+    """The claims that the audit keeps: those that the rule checked, and those that identify the person and the run."""
     names = dict.fromkeys((*_TOLD, *rule.claims))
     by_name = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
     return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts}
 
 
 def said(claims: JsonObject) -> str:
-    """The same for who is refused, in words."""
+    """The same for a refused token, in words."""
     pairs = ((name, _text(claims, name)[:200]) for name in _TOLD)
     return ", ".join(f"{name} {text!r}" for name, text in pairs if text)
 

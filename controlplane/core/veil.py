@@ -1,7 +1,7 @@
 """Answers without the names that a narrowed token must not see. Pure.
 
 Every answer to a narrowed token passes here, whatever route made it, so that a new field shows no more than the old
-ones. What is about something hidden goes; what mentions it in words has `(hidden)` there.
+ones. An entry about a hidden name is removed; a text that mentions one has `(hidden)` there.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _GONE: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """Of one who asks, by the names that there are and that it must not see: `datasets` of dataflows that it sees in
-    part; `dataflows` of which it sees nothing; `branches`, but main, which is no secret since all are made of it."""
+    """The names hidden from one principal: `datasets` of dataflows that it sees in part; `dataflows` of which it sees
+    nothing; `branches`, but main, which is no secret since all are made of it."""
 
     principal: Principal
     dataflows: frozenset[str] = frozenset()
@@ -67,13 +67,13 @@ class Veil:
     branches: frozenset[str] = frozenset()
 
     def over(self, value: JsonValue) -> JsonValue:
-        """The same without what is hidden; None where all of it is about something hidden."""
+        """The same without hidden parts; None where all of it is about something hidden."""
         shown = self._over(value)
         return None if shown is _GONE else shown  # type: ignore[return-value]  # else it is a value
 
     def words(self, text: str, sent: str = "") -> str:
-        """With `(hidden)` in place of hidden names; but of those that were sent, since a gap would tell that they are
-        there."""
+        """With `(hidden)` in place of hidden names; but names in `sent` stay, since a gap would reveal that they
+        exist."""
         text = _FOLDER.sub(self._folder, text)
         pattern = _pattern(self._names())
         if pattern is None:
@@ -81,7 +81,7 @@ class Veil:
         return pattern.sub(lambda match: match[0] if match[0] in sent else HIDDEN, text)
 
     def _folder(self, match: re.Match[str]) -> str:
-        """Of a dataset in the lake."""
+        """The folder of a dataset in the lake."""
         is_seen = may(self.principal, "view", dataset=f"{match['flow']}.{match['component']}")
         return match[0] if is_seen else f"{HIDDEN}/_frags/"
 
@@ -97,7 +97,7 @@ class Veil:
                 return value
 
     def _named(self, value: JsonObject) -> JsonObject:
-        """Of an object whose keys are names."""
+        """An object whose keys are names, without the hidden ones."""
         hidden = _components(self.datasets)
         return {
             key: self.over(member) for key, member in value.items() if not (self._is_hidden_name(key) or key in hidden)
@@ -136,7 +136,7 @@ class Veil:
         return [member for member in shown if member is not _GONE]
 
     def _is_hidden(self, value: JsonObject) -> bool:
-        """Whether it is about something hidden, by the fields that say what it is about."""
+        """Whether it is about a hidden name, by the fields that name its subject."""
         if self._is_hidden_branch(value.get("branch")):
             return True
         if _is_of_branches(value):
@@ -149,7 +149,7 @@ class Veil:
         return any(self._is_hidden_in(key, value) for key in _ABOUT)
 
     def _is_hidden_branch(self, name: JsonValue) -> bool:
-        """Also one that has ended, and is in no list: what happened in a branch is told for longer than it lives."""
+        """Also one that has ended, and is in no list: events of a branch are shown for longer than it exists."""
         if not isinstance(name, str) or name in ("", MAIN):
             return False
         return name in self.branches or not may(self.principal, "view", branch=name)
@@ -169,7 +169,7 @@ class Veil:
         return False
 
     def _is_hidden_name(self, name: str) -> bool:
-        """Of what there is."""
+        """Whether an existing name is hidden."""
         if name in self.dataflows or name in self.branches or name in self.datasets:
             return True
         return bool(_DATASET.fullmatch(name)) and name.partition(".")[0] in self.dataflows
@@ -179,7 +179,7 @@ class Veil:
 
 
 def _is_of_branches(value: JsonObject) -> bool:
-    """An event or an entry of the audit that tells of a branch, in place of a dataset."""
+    """An event or an entry of the audit about a branch, in place of a dataset."""
     return any(str(value.get(key)).startswith("branch.") for key in ("kind", "action"))
 
 

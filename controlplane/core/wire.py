@@ -1,7 +1,7 @@
 """Decoding what drivers and workers write: manifests, reports and lines of listings.
 
-A process that runs users' code wrote them, so nothing in them is believed before it was looked at. Everything that
-later code relies on is checked here: types, ranges, depth, and that texts can be stored.
+A process that runs users' code wrote them, so everything in them is checked before it is used. Everything that later
+code relies on is checked here: types, ranges, depth, and that texts can be stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; ra
 
 DEEPEST: Final = 200  # levels of nesting in JSON: a struct within a struct takes three
 MOST_VALUES: Final = 4_000_000  # of a manifest: more would fill the memory of who reads it
-MOST_PROBLEMS: Final = 10  # that are told
+MOST_PROBLEMS: Final = 10  # that are reported
 LONGEST_KEY: Final = 4_000  # characters of a partition key
 LONGEST_MESSAGE: Final = 4_000  # characters of an error's message
 LONGEST_DETAIL: Final = 64_000  # characters of an error's trace
@@ -41,11 +41,11 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(ValueError):
-    """A value is not what docs/protocol.md says. The message names the place and what was expected there."""
+    """A value is not what docs/protocol.md says. The message names the place and the expected value."""
 
 
 class Decoded(NamedTuple):
-    """The results that name their tasks, and what is wrong with those that do not."""
+    """The results that name their tasks, and the problems of those that do not."""
 
     results: list[TaskResult]
     problems: list[str]
@@ -72,7 +72,8 @@ def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str, tasks: int) -> D
 def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
     """Task results of an attempt of this kind, whose files lie below `prefix`.
 
-    One that names its task and is malformed otherwise stands for a failure of that task, so that its owner is told.
+    A result that names its task and is malformed otherwise stands for a failure of that task, so that its owner learns
+    of it.
     """
     decoded, task_keys = Decoded([], []), set[str]()
     for number, value in enumerate(values):
@@ -142,7 +143,7 @@ def _done(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> None:
 
 
 def measures(value: object) -> Measures:
-    """What a driver says that an attempt took. Nothing rests on it, so what is not as it should be is left out."""
+    """What a driver says that an attempt took. No decision depends on it, so malformed parts are left out."""
     if not isinstance(value, dict):
         return {}
     return cast("Measures", {name: value[name] for name, is_fine in _MEASURES.items() if is_fine(value.get(name))})

@@ -16,7 +16,7 @@ def local(at: float, name: str) -> datetime:
 
 
 def period(kind: str, at: float, name: str) -> str:
-    """The day, or the hour, of a zone that a time lies in; empty for what has no periods. Equal only in one period:
+    """The day, or the hour, of a zone that a time lies in; empty for a kind without periods. Equal only in one period:
     of an hour that comes twice in autumn each has its own."""
     match kind:
         case "daily":

@@ -12,10 +12,10 @@ from controlplane.core.model.alerts import Alert, Message
 
 
 class Alerts(Protocol):
-    """Of one namespace."""
+    """Alerts of one namespace, and messages about them."""
 
     def alerts(self, branch: str) -> tuple[Alert, ...]:
-        """Conditions that hold, or are over and not told yet; in order of datasets."""
+        """Conditions that hold, or are over and not reported yet; in order of datasets."""
 
     def put_alerts(self, alerts: Sequence[Alert]) -> None:
         """Insert or replace, by branch, dataset and condition."""
@@ -23,7 +23,7 @@ class Alerts(Protocol):
     def drop_alerts(self, alerts: Iterable[Alert]) -> None: ...
 
     def messages(self, branch: str) -> tuple[Message, ...]:
-        """Those that nobody has acknowledged, in order of their ids."""
+        """Unacknowledged messages, in order of their ids."""
 
     def put_messages(self, messages: Sequence[Message]) -> None:
         """Insert or replace, by id."""

@@ -13,7 +13,7 @@ from controlplane.core.model.revisions import Change, Revision
 
 
 class Blueprints(Protocol):
-    """Of one namespace."""
+    """Blueprint revisions of one namespace."""
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         """The newest revision of each live dataflow, or of those named that are live."""
@@ -40,7 +40,7 @@ class Blueprints(Protocol):
     def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
 
     def forces(self, branch: str) -> dict[str, int]:
-        """Datasets whose results an operator wanted to be made anew: a number that grows with each time."""
+        """Datasets whose results an operator has forced to be computed again: a number that grows with each time."""
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         """Give these datasets a number that none in the namespace had before, in any branch; the number."""
@@ -59,4 +59,4 @@ class Blueprints(Protocol):
     def answer(self, key: str) -> Answer | None: ...
 
     def put_answer(self, answer: Answer) -> None:
-        """IdempotencyConflict if the key has an answer (somebody else was first: begin again, and read it)."""
+        """IdempotencyConflict if the key has an answer (another request was first: begin again, and read it)."""

@@ -1,9 +1,8 @@
 """The part of a transaction that is about branches.
 
-A branch has rows of its own for what was edited or computed in it. All else is read from main: revisions, states and
-their history, pauses, forces and pinned schemas. A pinned branch reads all of these as they were when it was pinned,
-and is told of no mark of main's. What is computed for it, what is asked for, tables and copies elsewhere are never read
-from main: demands, unfinished runs, problems, publications, targets.
+Edits and results of a branch are rows of its own. All else is read from main: revisions, states and their history,
+pauses, forces and pinned schemas. A pinned branch reads all of these as they were when it was pinned, and gets no mark
+of main's. Demands, unfinished runs, problems, publications and targets of a branch are never read from main.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -18,7 +17,7 @@ from controlplane.core.model.revisions import Revision
 
 
 class Branches(Protocol):
-    """Of one namespace. `main` is always there, and is not among them."""
+    """Branches of one namespace. `main` is always there, and is not among them."""
 
     def branches(self) -> dict[str, Branch]:
         """By name."""
@@ -29,8 +28,8 @@ class Branches(Protocol):
         source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
-        """Replace what is said of one that is there, but for whether it is pinned; nothing where it is gone. Of main,
-        whether it is protected is all that is kept."""
+        """Replace the description of an existing branch, but for whether it is pinned; no effect on a branch that is
+        gone. For main, only its protection is kept."""
 
     def pin_now(self, branch: str) -> None:
         """A branch sees main as it is when this transaction ends. NotFound."""
@@ -45,11 +44,11 @@ class Branches(Protocol):
         """Whether a branch, or main, changes by merges alone."""
 
     def hold_branch(self, name: str) -> None:
-        """Nobody drops it before this transaction ends. NotFound if somebody has."""
+        """Prevent a deletion of the branch until this transaction ends. NotFound if it is deleted already."""
 
     def drop_branch(self, name: str) -> None:
-        """It and all its own rows go, but for publications, of which nothing is known any more. Queued or failed tasks
-        that nobody else demands go with it. NotFound."""
+        """It and all its own rows go, but for publications, whose tables are unknown from then on. Queued or failed
+        tasks without another demand go with it. NotFound."""
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         """Dataflows that were edited or deleted in a branch, with the revision of main that they come from, or 0."""
@@ -58,8 +57,8 @@ class Branches(Protocol):
         """Datasets that have states of their own in a branch."""
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
-        """These datasets of a branch are main's from now on: its own states of them go, and what it asked for. Nothing
-        is known of their tables any more."""
+        """These datasets of a branch are main's from now on: the branch's own states and demands of them go. Their
+        tables are unknown from then on."""
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         """These dataflows of a branch are main's from now on: its own revisions of them go."""

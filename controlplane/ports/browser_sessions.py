@@ -11,7 +11,7 @@ from controlplane.core.model.browser_sessions import BrowserSession
 
 
 class BrowserSessions(Protocol):
-    """Of one namespace. They are kept until they are dropped, also when they are over."""
+    """Browser sessions of one namespace. They are kept until they are dropped, also when they are over."""
 
     def browser_session(self, hashed: bytes) -> BrowserSession | None: ...
 
@@ -19,7 +19,7 @@ class BrowserSessions(Protocol):
         """Insert or replace."""
 
     def drop_browser_session(self, hashed: bytes) -> bool:
-        """Whether it was there: of two that drop the same one, one is told so."""
+        """Whether it was there: of two callers that drop the same one, one gets True."""
 
     def drop_browser_sessions(self, before: float) -> None:
         """Those that ended before this time."""

@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Cursors(Protocol):
-    """Of one namespace, by the name of the reader."""
+    """Event cursors of one namespace, by the name of the reader."""
 
     def cursor(self, name: str) -> int | None:
-        """The id of the last event that this reader needs no more; None for one that has not begun."""
+        """The id of the last event that this reader needs no more; None for a reader without a cursor."""
 
     def move_cursor(self, name: str, event: int) -> None:
         """Insert, or move on. A cursor never goes back: an earlier event leaves it where it is."""

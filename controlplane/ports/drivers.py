@@ -11,7 +11,7 @@ from controlplane.core.model.drivers import Driver
 
 
 class Drivers(Protocol):
-    """Of one namespace."""
+    """Drivers of one namespace."""
 
     def put_driver(self, driver: Driver) -> None: ...
 

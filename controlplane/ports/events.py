@@ -13,7 +13,7 @@ from controlplane.core.model.events import Event
 
 
 class Events(Protocol):
-    """Of one namespace."""
+    """Events of one namespace."""
 
     def put_events(self, events: Sequence[Event]) -> None:
         """Ids grow without gaps being promised; `at` is the database's clock."""
@@ -25,7 +25,7 @@ class Events(Protocol):
         """The newest id, of whichever branch."""
 
     def claim_of(self, attempt: str) -> Event | None:
-        """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
+        """The event of an attempt's claim, as long as events are kept. No index leads there: for people's questions
         only."""
 
     def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:

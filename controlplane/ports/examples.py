@@ -10,7 +10,7 @@ from dataplane.contract.examples import Answer, Question
 
 
 class RunnerLost(HeadgateError):
-    """The process ended without an answer. The next question is asked of a new one."""
+    """The process ended without an answer. The next question goes to a new process."""
 
     code = "driver-lost"
 

@@ -11,7 +11,7 @@ from controlplane.core.model.feeds import Feed, FeedGrant
 
 
 class Feeds(Protocol):
-    """Of one namespace: feeds that it offers, and to whom."""
+    """Feeds that one namespace offers, and their grants."""
 
     def feeds(self) -> tuple[Feed, ...]:
         """All of them, by name."""
@@ -25,7 +25,7 @@ class Feeds(Protocol):
         """With its grants."""
 
     def feed_grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
-        """Of a feed, or of all of them, by feed, namespace and dataflows."""
+        """Grants of a feed, or of all feeds, by feed, namespace and dataflows."""
 
     def put_feed_grant(self, grant: FeedGrant) -> None:
         """Insert or replace."""

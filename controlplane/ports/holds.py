@@ -12,8 +12,9 @@ from controlplane.core.model.holds import Hold
 
 
 class Holds(Protocol):
-    """Of one namespace. A branch never reads those of main here: which of them hold for it follows from what is its
-    own. They end with a deletion of their dataflow, and where their dataset is shared with main again."""
+    """Holds of one namespace. A branch never reads those of main here: which of them hold for it follows from the
+    datasets that it overrides. They end with a deletion of their dataflow, and where their dataset is shared with main
+    again."""
 
     def holds(self, branch: str) -> dict[str, Hold]:
         """By dataset."""

@@ -24,7 +24,7 @@ class Issuers(Protocol):
     """Checks identity tokens (JWT, RFC 7519). Safe to use from many threads; a call may wait for the network."""
 
     def named(self, text: str) -> Named:
-        """Raises BadIdentity for what is no JWT. Asks nobody."""
+        """Raises BadIdentity for a text that is no JWT. Makes no network request."""
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:
         """The claims of a token, once its signature, times, issuer and audience are right: one of `audiences`.
@@ -35,7 +35,7 @@ class Issuers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """One sign-in: what the issuer gets to see, and what it does not (`verifier`) until the end.
+    """One sign-in: the values that the issuer gets, and the one that it gets only at the end (`verifier`).
 
     `back`: the address of ours to which it sends the browser.
     """
@@ -61,4 +61,4 @@ class SignOn(Protocol):
         """Where the browser goes. Raises IssuerUnreachable."""
 
     def claims(self, signing: SignIn, code: str) -> JsonObject:
-        """Of the person who signed in. A code works once. Raises BadIdentity, IssuerUnreachable."""
+        """The claims of the person who signed in. A code works once. Raises BadIdentity, IssuerUnreachable."""

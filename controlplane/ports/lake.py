@@ -52,7 +52,7 @@ class Publisher(Protocol):
 
     def publish(self, table: Table, told: Callable[[str], None] = ...) -> int:
         """Make the table's content and schema equal `table`; returns the table version that does. Repeating changes
-        nothing and returns the same version. A log that no reader can open is made anew, which `told` is given in
-        words. Raises OSError for storage faults (try again later)."""
+        nothing and returns the same version. A log that no reader can open is replaced by a new one; `told` gets the
+        report of that. Raises OSError for storage faults (try again later)."""
 
     def close(self) -> None: ...

@@ -17,16 +17,16 @@ class Leases(Protocol):
         """As it was last taken, renewed or ended; None if it never was."""
 
     def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
-        """This holder's, under a new epoch, if its time is over, or if it was this holder's before (who then begins
-        anew); otherwise as somebody else holds it. A lease that ends after more than twice `lease_s` is over, too: the
-        clock has gone back since, and it would be held for as long."""
+        """This holder's lease under a new epoch, if the former one is over or was this holder's (who then begins
+        again); otherwise the lease as another holder has it. A lease that ends after more than twice `lease_s` is over,
+        too: the clock has gone back since, and it would be held for as long."""
 
     def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
-        """False if it was taken since, by whomever. One whose time is over, but that nobody took, is renewed."""
+        """False if it was taken since, by whomever. A lease that is over, but was not taken, is renewed."""
 
     def end_lease(self, name: str, epoch: int) -> None:
         """Its time is over now, unless it was taken since."""
 
     def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
-        """Deposed if it was taken since. Until this transaction ends, nobody takes, renews or ends it. `of`: the
+        """Deposed if it was taken since. Until this transaction ends, no other one takes, renews or ends it. `of`: the
         namespace whose lease it is, where that is not this transaction's."""

@@ -1,4 +1,4 @@
-"""Where events of lineage go: a file, or a service. Does not belong here: what they say."""
+"""Where events of lineage go: a file, or a service. Does not belong here: their content."""
 
 from __future__ import annotations
 

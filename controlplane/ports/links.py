@@ -11,7 +11,7 @@ from controlplane.core.model.links import Link
 
 
 class Links(Protocol):
-    """Of one namespace."""
+    """Links of one namespace."""
 
     def link(self, id: str) -> Link | None: ...
 

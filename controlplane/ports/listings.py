@@ -12,7 +12,7 @@ from controlplane.core.model.sources import Listing, SourcePartition, StoredPlan
 
 
 class Listings(Protocol):
-    """Of one namespace."""
+    """Listings of one namespace."""
 
     def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
 

@@ -11,7 +11,7 @@ from controlplane.core.model.namespaces import Namespace
 
 
 class Namespaces(Protocol):
-    """Of a transaction in `default` alone, which knows the others."""
+    """Namespaces, as a transaction in `default` alone sees them."""
 
     def namespaces(self) -> tuple[Namespace, ...]:
         """All but `default`, by name, also those that have ended."""

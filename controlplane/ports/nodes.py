@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Nodes(Protocol):
-    """Of one namespace."""
+    """Tree nodes of one namespace."""
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]: ...
 

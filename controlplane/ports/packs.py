@@ -1,4 +1,4 @@
-"""The part of a transaction that is about packs which are not needed any more.
+"""The part of a transaction for packs that are no longer needed.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -12,7 +12,7 @@ from controlplane.core.model.pack_origins import Origin, PendingDeletion
 
 
 class Packs(Protocol):
-    """The part of a transaction that is about packs which are not needed any more."""
+    """The part of a transaction for packs that are no longer needed."""
 
     def put_origins(self, origins: Sequence[Origin]) -> None:
         """Insert or replace, by pack."""

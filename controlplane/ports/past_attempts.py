@@ -12,10 +12,10 @@ from controlplane.core.model.past_attempts import Cost, PastAttempt
 
 
 class PastAttempts(Protocol):
-    """Of one namespace."""
+    """Past attempts of one namespace."""
 
     def put_past_attempts(self, attempts: Sequence[PastAttempt]) -> None:
-        """Insert them; what is there already, by id and branch, is left alone."""
+        """Insert them; existing ones, by id and branch, are left alone."""
 
     def past_attempts(
         self,

@@ -1,4 +1,4 @@
-"""The part of a transaction that is about what follows states: published tables, and copies elsewhere.
+"""The part of a transaction for followers of states: published tables, and copies elsewhere.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -12,14 +12,15 @@ from controlplane.core.model.projections import Publication, Target
 
 
 class Projections(Protocol):
-    """Of one namespace."""
+    """Publications of one namespace."""
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        """Of a branch's own tables, by dataset. What it shares is in main's."""
+        """Publications of a branch's own tables, by dataset. What it shares is in main's."""
 
     def branch_publications(self) -> tuple[Publication, ...]:
-        """Of all branches beside main, in order. They outlive the branch, and the dataset's being its own: of those
-        nothing is known (`unknown_table`) until somebody has deleted the files and drops them."""
+        """Publications of all branches beside main, in order. They outlive the branch, and the branch's override of the
+        dataset: their table is then unknown (`unknown_table`) until its files are deleted and the publication is
+        dropped."""
 
     def put_publication(self, publication: Publication) -> None: ...
 

@@ -27,7 +27,7 @@ Pieces: TypeAlias = Generator[bytes, None, Ran]
 
 
 class Cancellation(Protocol):
-    """Whether the one who asked wants no answer any more. Any thread may say so."""
+    """Whether the client no longer wants an answer. Any thread may say so."""
 
     @property
     def is_cancelled(self) -> bool: ...
@@ -95,7 +95,7 @@ class QueryEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """Where a pod that answers queries listens, and what it knows us by."""
+    """Where a pod that answers queries listens, and the token by which it knows us."""
 
     host: str
     port: int
@@ -106,8 +106,8 @@ class QueryPods(Protocol):
     """The pod that answers queries by Spark, for all replicas of the service. Any thread may ask."""
 
     def look(self) -> PodPlace | str:
-        """Where it is, though it may not listen yet; else why there is none yet, after one was asked for. Repeating is
-        harmless. Raises EngineUnavailable where waiting does not help."""
+        """The engine's place, though it may not listen yet; else why there is none yet, after one was requested.
+        Repeating is harmless. Raises EngineUnavailable where waiting does not help."""
 
     def close(self) -> None:
         """It stays, until it is idle."""
@@ -127,7 +127,7 @@ class KeptResult:
 
 
 class QueryResults(Protocol):
-    """Bounded in bytes and in time: what was not read for the longest time goes first."""
+    """Bounded in bytes and in time: the least recently read result goes first."""
 
     def find(self, id: str) -> KeptResult | None: ...
 
@@ -140,8 +140,8 @@ class QueryResults(Protocol):
         """Raises OSError where it has gone meanwhile."""
 
     def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
-        """The same rows in another form. `make`: writes them, from the one path to the other, where nobody has asked
-        for them before; it is not called any more once the first piece is there. Raises as `stream`."""
+        """The same rows in another form. `make` writes them, from the one path to the other, on the first request for
+        this form; it is no longer called once the first piece is there. Raises as `stream`."""
 
 
 @dataclass(frozen=True, slots=True)

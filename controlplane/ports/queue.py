@@ -15,18 +15,18 @@ from dataplane.contract.results import TaskError
 
 
 class Queue(Protocol):
-    """Of one namespace."""
+    """Tasks, demands and attempts of one namespace."""
 
     def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]: ...
 
     def put_job(self, digest: bytes, body: StoredJob) -> None: ...
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
-        """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
-        demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
-        So is a running write that nobody demanded any more: something else may have been written since it was claimed.
-        What becomes queued stands in the order of claims as if queued `after_s` later, and waits for nothing.
-        Returns how many became queued that were not there, done, or such writes."""
+        """Insert missing tasks (a `done` one that is requested again is queued again) and this dataset's demand for all
+        of them; priority and size become the maximum, and a task that failed at a smaller size is queued again. So is a
+        running write without any demand: something else may have been written since it was claimed. What becomes queued
+        stands in the order of claims as if queued `after_s` later, and waits for nothing. Returns how many became
+        queued that were not there, done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
@@ -38,8 +38,8 @@ class Queue(Protocol):
         """How many tasks each dataset of a branch demands, by their states; in one statement."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
-        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody
-        demands then are deleted."""
+        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that are left
+        without a demand are deleted."""
 
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         """(branch, dataset) of all who demand a task."""
@@ -85,13 +85,13 @@ class Queue(Protocol):
         """Running tasks that this attempt holds at its epochs become done; returns which. Others are left alone."""
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
-        """A running task of this attempt becomes failed, with its error; False if it is not its own any more."""
+        """A running task of this attempt becomes failed, with its error; False if the attempt no longer holds it."""
 
     def release(
         self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
     ) -> int:
         """Running tasks that this attempt holds go back to queued (`burn`: counting one infrastructure failure), or are
-        deleted where nobody demands them any more. Returns how many it held."""
+        deleted where they have no demand left. Returns how many it held."""
 
     def end_attempt(self, attempt: str) -> None:
         """The attempt's row goes; its tasks must have been finished, failed or released."""

@@ -12,14 +12,15 @@ from controlplane.core.model.reads import Read
 
 
 class Reads(Protocol):
-    """Of one namespace."""
+    """Recorded reads of one namespace."""
 
     def put_reads(self, reads: Sequence[Read]) -> None: ...
 
     def reads(
         self, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
     ) -> tuple[Read, ...]:
-        """Of a branch, or of all with None; those at or after `since` and before `until`. The last ones come first."""
+        """Reads of a branch, or of all branches with None; those at or after `since` and before `until`. The last ones
+        come first."""
 
     def drop_reads(self, before: float, limit: int) -> int:
         """At most `limit` reads of before this time, the oldest first; how many went."""

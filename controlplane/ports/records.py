@@ -22,9 +22,9 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class WantedRows:
-    """Files as paths in the lake, the schema under which they are read, and what is wanted of their rows: these
-    columns, those of which the condition is true, and of these `limit` behind the first `offset`. `cell_bytes`: of a
-    value that is only shown, after which it is cut; None where rows are whole."""
+    """Files as paths in the lake, the schema under which they are read, and the selection of their rows: these columns,
+    the rows whose condition is true, and of these `limit` behind the first `offset`. `cell_bytes`: of a value that is
+    only shown, after which it is cut; None where rows are whole."""
 
     files: Sequence[str]
     schema: Schema
@@ -38,9 +38,9 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class WantedChanges:
-    """Files of both sides as paths in the lake, and the schema under which both are read. Of rows of which the
-    condition is true, these columns are compared: what one side has more often than the other is told so often, with
-    `generation` beside it."""
+    """Files of both sides as paths in the lake, and the schema under which both are read. These columns of the rows
+    whose condition is true are compared: a row that one side has more often than the other is reported once for each
+    excess, with `generation` beside it."""
 
     before: Sequence[str]
     after: Sequence[str]
@@ -53,8 +53,8 @@ class WantedChanges:
 
 class RenderRecords(Protocol):
     def __call__(self, wanted: WantedRows) -> Iterator[bytes]:
-        """The body piece by piece; the next one is made when it is asked for, and closing ends all. OSError, after
-        some pieces perhaps, where a file cannot be read."""
+        """The body piece by piece; the next one is made on demand, and closing ends all. OSError, after some pieces
+        perhaps, where a file cannot be read."""
 
 
 class RenderChanges(Protocol):

@@ -11,7 +11,7 @@ from controlplane.core.rights import NamedRole
 
 
 class Roles(Protocol):
-    """Of one namespace."""
+    """Custom roles of one namespace."""
 
     def roles(self) -> tuple[NamedRole, ...]:
         """All of them, by name; not those that are built in."""

@@ -11,7 +11,7 @@ from controlplane.core.model.shares import Share, SharedTable
 
 
 class Shares(Protocol):
-    """Of one namespace."""
+    """Shares of one namespace."""
 
     def shares(self) -> tuple[Share, ...]:
         """All of them, by name."""

@@ -13,8 +13,8 @@ from dataplane.contract.queries import SparkTable
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Whose a server is, and what it shows: kept beside it, so that who finds the one has the other. `token`: the id of
-    the token that it ends with."""
+    """The owner of a server, and the entry to show for it: kept beside it, so that a reader of the one has the other.
+    `token`: the id of the token that it ends with."""
 
     namespace: str
     token: str
@@ -23,8 +23,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One that serves. `token`: whoever has it may do what the server's process may; it is not kept elsewhere.
-    `forward`: a command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
+    """One that serves. `token` grants all rights of the server's process; it is not kept elsewhere. `forward`: a
+    command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class SparkServers(Protocol):
         EngineUnavailable where it does not start, and QueriesBusy where there are as many as there may be."""
 
     def notes(self) -> list[Note]:
-        """Of those that live."""
+        """Notes of running servers."""
 
     def is_alive(self, id: str) -> bool: ...
 
@@ -71,11 +71,12 @@ class SessionPods(Protocol):
         QueriesBusy where there are as many as there may be."""
 
     def look(self, id: str) -> SessionPod | str:
-        """A pod that was started here, or what it waits for. Raises EngineUnavailable where it will not be there."""
+        """A pod that was started here, or the reason why it waits. Raises EngineUnavailable where it will not be
+        there."""
 
     def notes(self) -> list[Note]:
-        """Of those that live, whoever started them, as of some seconds ago at most; where the cluster does not answer,
-        of those that it had."""
+        """Notes of all running servers, by any process, as of some seconds ago at most; where the cluster does not
+        answer, the last known ones."""
 
     def end(self, id: str) -> None:
         """Raises PoolUnavailable where the cluster does not answer."""

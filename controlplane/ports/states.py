@@ -15,7 +15,7 @@ from dataplane.contract.results import TaskError
 
 
 class States(Protocol):
-    """Of one namespace."""
+    """States of one namespace."""
 
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         """The newest state of each dataset that has one."""
@@ -34,7 +34,7 @@ class States(Protocol):
 
     def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         """The last n states of each of these datasets, or of all, newest first; by their `seq`, so that there may be
-        fewer where some are not kept any more."""
+        fewer where some are no longer kept."""
 
     def commit_state(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
@@ -42,7 +42,7 @@ class States(Protocol):
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
-        """What is being built in windows, and what runs under way read, by dataset; in one statement."""
+        """Results that are being built in windows, and the inputs of runs under way, by dataset; in one statement."""
 
     def put_building(self, building: PartialState) -> None:
         """Insert or replace."""
@@ -58,12 +58,12 @@ class States(Protocol):
     def drop_begun(self, branch: str, datasets: Iterable[str]) -> None: ...
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
-        """What was marked behind the number `after`, and the number to remember: datasets and write components to which
-        something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
-        marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
+        """The items marked behind the number `after`, and the number to remember: datasets and write components to
+        which something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and
+        the marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
-        """Of read components."""
+        """Pinned schemas of read components."""
 
     def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None: ...
 

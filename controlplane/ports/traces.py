@@ -1,4 +1,4 @@
-"""The part of a transaction that is about what is remembered: traces, fragments, build traces, memos.
+"""The part of a transaction for remembered results: traces, fragments, build traces, memos.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -14,7 +14,7 @@ from dataplane.contract.schemas import Schema
 
 
 class Traces(Protocol):
-    """Of one namespace."""
+    """Traces of one namespace."""
 
     def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         """Hits only: traces all of whose fragments are stored, with the contents of these."""
@@ -28,11 +28,12 @@ class Traces(Protocol):
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
 
     def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
-        """Of each of these fragments, its files in their order: what is needed of very many at a time."""
+        """The files of each of these fragments, in their order: the part of a fragment that is needed for very many at
+        a time."""
 
     def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
-        """Of fragments, and of tree nodes all of whose fragments are known: both by digest, and `profiles.packed`. One
-        that is there already stays as it is."""
+        """Profiles of fragments, and of tree nodes all of whose fragments are known: both by digest, and
+        `profiles.packed`. One that is there already stays as it is."""
 
     def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Missing ones are absent. Those of tree nodes go with their nodes (`Upkeep.drop_nodes`)."""

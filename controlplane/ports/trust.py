@@ -11,7 +11,7 @@ from controlplane.core.model.trust import TrustRule
 
 
 class TrustRules(Protocol):
-    """Of one namespace."""
+    """Trust rules of one namespace."""
 
     def trust_rules(self) -> tuple[TrustRule, ...]:
         """All of them, by name."""

@@ -13,19 +13,19 @@ from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, 
 
 
 class Upkeep(Protocol):
-    """The part of a transaction that collects what nothing refers to any more, and checks what is there.
+    """The part of a transaction that collects unreferenced rows, and checks the remaining ones.
 
-    What is dropped is dropped in bounded pieces: the methods return how many rows went, 0 once nothing is left.
+    Rows are dropped in bounded pieces: the methods return how many rows went, 0 once nothing is left.
     """
 
     def collections(self) -> int:
-        """How many collections of tree nodes have begun. In a writing transaction none begins from here to its end, so
-        whoever commits roots that he found in an earlier snapshot compares the two numbers first: if they differ, what
-        was reachable then may be gone, and he has to look again."""
+        """The number of collections of tree nodes that have started. In a writing transaction none begins from here to
+        its end. A writer of roots from an earlier snapshot compares the two numbers first: if they differ, nodes that
+        were reachable then may be gone, and it has to look again."""
 
     def begin_collection(self) -> int:
-        """Count a collection, once all writers that asked for that number have ended; the new number. To be called
-        first in a transaction: a snapshot that is opened before its end sees all that those writers committed."""
+        """Count a collection, once all writers that read that number have ended; the new number. To be called first in
+        a transaction: a snapshot that is opened before its end sees all that those writers committed."""
 
     def changes_since_collection(self) -> int:
         """Roughly how many transactions superseded tree nodes since the last collection began: commits and marks."""
@@ -37,13 +37,13 @@ class Upkeep(Protocol):
         """Digests of stored tree nodes, in order."""
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
-        """Delete those that were last put before this time; one that somebody is putting right now stays."""
+        """Delete those that were last put before this time; one that another transaction is putting now stays."""
 
     def spans(self) -> Iterator[Span]:
-        """Of each dataset that has states, streamed."""
+        """The span of each dataset that has states, streamed."""
 
     def drop_states(self, expired: Sequence[Expired]) -> int:
-        """Never the newest, whatever is asked."""
+        """Never drops the newest state, even if it is listed."""
 
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
         """(key, root) of the build traces that were last put before this time, streamed."""
@@ -52,7 +52,7 @@ class Upkeep(Protocol):
         """Those of these build traces that were not put again since."""
 
     def drop_done(self, limit: int) -> int:
-        """Tasks that are done and that nobody demands, and jobs that neither a task nor an attempt names."""
+        """Drop done tasks without a demand, and jobs that neither a task nor an attempt names."""
 
     def drop_events(self, before: float, limit: int) -> int:
         """The oldest ones; whatever is newer than one that stays, stays."""
@@ -70,7 +70,7 @@ class Upkeep(Protocol):
         """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
 
     def files(self) -> Iterator[Files]:
-        """Of all fragments that are stored, streamed in the order of their attempts."""
+        """Files of all stored fragments, streamed in the order of their attempts."""
 
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         """(branch, dataset, seq) of newest states that are not there."""

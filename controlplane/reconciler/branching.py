@@ -145,11 +145,11 @@ class Branching:
         return _Line(planner, executor)
 
     def _give_back(self, name: str, planner: BranchPlanner) -> int:
-        """Datasets that were a branch's own and are not any more; how many."""
+        """Share datasets with main again that the branch no longer overrides; how many."""
         left = planner.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:
-                held = set(tx.holds(name))  # somebody may have rolled one back since the look
+                held = set(tx.holds(name))  # one may have been rolled back since the look
                 given_up = left & held & planner.given_up(held)
                 tx.drop_holds(name, sorted(given_up))
                 tx.share(name, left - held | given_up)

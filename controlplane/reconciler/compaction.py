@@ -1,4 +1,5 @@
-"""Packing as a habit: while nothing else is to be done, now and then. `projections.compaction` says what is due."""
+"""Packing as a habit: while nothing else is to be done, now and then. `projections.compaction` decides which packs are
+due."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ log = logs.get("openlineage")
 
 
 class Exporting:
-    """From `start` until `close`. What fails is tried again after waits that grow, and is told among the units that
-    fail."""
+    """From `start` until `close`. A failed step is retried with growing delays, and is reported among the failing
+    units."""
 
     def __init__(self, export: Export, troubles: Troubles) -> None:
         self._export, self._troubles = export, troubles
         self._wake, self._stop = Wake(), threading.Event()
-        self._until: float | None = None  # when a run that is over waits no longer for what is still to be sent
+        self._until: float | None = None  # when a finished run stops waiting for unsent events
         self._thread = threading.Thread(target=self._run, name="openlineage", daemon=True)
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class Exporting:
             try:
                 is_more = self._troubles.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
             except Deposed:
-                return  # the loop is told the same
+                return  # the loop gets Deposed as well
             except BaseException as e:  # the thread must not end unseen: nothing would be sent any more
                 log.exception("the export failed", error=str(e))
                 is_more = False

@@ -32,7 +32,7 @@ from controlplane.reconciler.shared_pool import FairShare, Wish
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
-RESCUE_TRIES = 3  # after which what an attempt finished is computed anew
+RESCUE_TRIES = 3  # after which the finished part of an attempt is computed again
 log = logs.get("fleet")
 
 
@@ -74,13 +74,13 @@ class Fleet:
         self._store, self._namespace = context.store, context.namespace
         self.troubles = troubles or Troubles()
         self._silent_s, self._fair = silent_s, fair
-        self._draining: set[str] = set()  # drivers that were told to end
+        self._draining: set[str] = set()  # drivers with a request to end
         self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
-        self._clock_offset: float | None = None  # of the database's clock, from one that nobody sets
+        self._clock_offset: float | None = None  # of the database's clock, from a monotonic one
         self._is_first_look = True
         self._notices = StartNotices()
 
@@ -95,7 +95,7 @@ class Fleet:
         return spark_starting_s(self._drivers.values(), time.time())
 
     def look_after(self) -> None:
-        """Record what the pool says, and end the attempts of those who are gone or silent."""
+        """Record the pool's report, and end the attempts of drivers that are gone or silent."""
         try:
             polled = {d.id: d for d in self.pool.poll()}
         except PoolUnavailable as e:
@@ -119,7 +119,7 @@ class Fleet:
         self._is_first_look = False
 
     def scale(self) -> None:
-        """As many workers and drivers as what waits and runs is worth."""
+        """Scale the pool to as many workers and drivers as the waiting and running tasks are worth."""
         with self._store.read(self._namespace) as tx:
             backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
         for share in self.pool.shares:
@@ -138,7 +138,7 @@ class Fleet:
     # --- who is there -------------------------------------------------------------------------------
 
     def _noted(self) -> Noted:
-        """While the database is away, no driver can be heard."""
+        """While the database is away, drivers cannot renew their leases: the clock of their silence restarts."""
         try:
             with self._store.read(self._namespace) as tx:
                 attempts, drivers = tx.attempts(), {d.id: d for d in tx.drivers()}
@@ -157,7 +157,7 @@ class Fleet:
         return before is not None and abs(offset - before) > claims.LEASE_S
 
     def _with_missing(self, polled: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
-        """The pool tells of an end once, perhaps in a pass that failed before the end was kept."""
+        """The pool reports an end once, perhaps in a pass that failed before the end was stored."""
         missing = {
             id: replace(driver, seen=noted.now, ended=True, reason=driver_ends.GONE)
             for id, driver in noted.drivers.items()
@@ -171,7 +171,7 @@ class Fleet:
         return [driver for id, driver in noted.drivers.items() if id not in present]
 
     def _note(self, present: Mapping[str, Driver], left_behind: list[Driver], noted: Noted) -> None:
-        """Keep what has changed, and tell of ends that nobody asked for."""
+        """Store changed drivers, and report unexpected ends as events."""
         moved = [driver for driver in present.values() if self._drivers.get(driver.id) != driver]
         if not moved and not left_behind:
             return
@@ -192,7 +192,7 @@ class Fleet:
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
         if not driver.ended or driver.reason in driver_ends.EXPECTED:
             return False
-        # A pool that outlives us goes on telling, after a restart, of ends that were told before it.
+        # A pool that outlives us still reports, after a restart, ends that it reported before it.
         return driver.id in noted.drivers or not self._is_first_look
 
     def _ended_before(self, id: str) -> Driver | None:
@@ -203,9 +203,10 @@ class Fleet:
     # --- attempts that are over ---------------------------------------------------------------------
 
     def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
-        """Why an attempt is over although nobody reported it; None if it may go on.
+        """Why an unreported attempt is over; None if it may go on.
 
-        The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
+        The end of a control plane is never a task's fault, nor is a lease that ran out while no control plane was
+        there.
         """
         if driver is None and not self.pool.outlives:
             return Lost("its driver belonged to an earlier control plane", "disrupted")
@@ -221,7 +222,7 @@ class Fleet:
         return None
 
     def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
-        """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
+        """End an attempt, and adopt its finished results. One that cannot be adopted again and again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
         end = partial(rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self._rescues[attempt.id] >= RESCUE_TRIES:
@@ -254,7 +255,7 @@ class Fleet:
     # --- how many -----------------------------------------------------------------------------------
 
     def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
-        """At first as many are kept as there are."""
+        """At first, all present drivers are kept."""
         now, of = self._monotonic(), (share.kind, share.size)
         kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
         tasks = sum(backlog.get(kind, 0) for kind in kinds)
@@ -288,7 +289,7 @@ def _event_of(driver: Driver) -> Event:
 
 
 def _fault(driver: Driver) -> Fault:
-    """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
+    """A task interrupted by a driver shutdown does not consume its retry budget."""
     if driver.reason in (driver_ends.AS_ASKED, driver_ends.WITH_ITS_MAKER):
         return "disrupted"
     return driver.fault or "crashed"

@@ -20,7 +20,7 @@ log = logs.get("leading")
 
 
 class TermEnd:
-    """The end of a term: the process is to end, or somebody else leads."""
+    """The end of a leader's term: the process stops, or another process leads."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop, self._lost = stop, threading.Event()
@@ -34,7 +34,7 @@ class TermEnd:
 
 @dataclass(frozen=True, slots=True)
 class FencedStore:
-    """A store that keeps nothing once somebody else has the lease: its transactions raise Deposed at their end."""
+    """A store that commits nothing once another process has the lease: its transactions raise Deposed at their end."""
 
     inner: Store
     epoch: int
@@ -54,7 +54,7 @@ class FencedStore:
         return self.inner.read(namespace)
 
     def check(self, namespace: str = "default") -> None:
-        """Deposed if somebody else holds the lease by now."""
+        """Raises Deposed if another process holds the lease by now."""
         with self.begin(namespace):
             """Its end is what asks."""
 
@@ -64,8 +64,8 @@ class FencedStore:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """One process that would run the loop. `holder` is its name, and nobody else's while it lives; `work` runs the loop
-    over the store that it is given until the term is over."""
+    """One process that would run the loop. `holder` is its name, unique while it lives; `work` runs the loop over the
+    store that it is given until the term is over."""
 
     store: Store
     holder: str
@@ -94,8 +94,8 @@ class LeaderElection:
         return lease if lease.holder == self.holder else None
 
     def _lead(self, lease: Lease, stop: threading.Event) -> bool:
-        """One term; False if it failed. The lease is renewed until all that belongs to it has ended, and then handed
-        back."""
+        """One term; False if it failed. The lease is renewed until all that belongs to it has ended, and is then
+        released."""
         log.info("leads", holder=self.holder, epoch=lease.epoch)
         over, done = TermEnd(stop), threading.Event()
         renewing = threading.Thread(target=self._renew, args=[lease, over, done], name="lease", daemon=True)
@@ -113,11 +113,11 @@ class LeaderElection:
         return True
 
     def _renew(self, lease: Lease, over: TermEnd, done: threading.Event) -> None:
-        """Only an answer ends a term: while the database is away, nobody else can take the lease either. So does what
-        nobody foresaw: a term whose lease is not renewed is not to go on."""
+        """Only an answer ends a term: while the database is away, no other process can take the lease either. An
+        unforeseen error ends it as well: a term must not go on without a renewed lease."""
         try:
             self._keep(lease, over, done)
-        except BaseException as e:  # nobody waits for this thread to fail
+        except BaseException as e:  # no other thread sees this one fail
             log.exception("the lease is not renewed any more", error=str(e))
             over.lose()
             self.nudge()

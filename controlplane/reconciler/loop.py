@@ -1,7 +1,7 @@
 """When to do what: a pass looks after the fleet, lists, plans, settles; tables follow beside it.
 
-Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. What is decided lies in core,
-how it is done in operations.
+Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. Decisions are made in core and
+carried out in operations.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Progress:
 
 class Reconciler:
     """The loop over one namespace: main, and the branches beside it. With `flows`, only these dataflows of `branch` and
-    their upstream are touched, and nothing is listed unless somebody asks for it."""
+    their upstream are touched, and nothing is listed without a request."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Reconciler:
             flows=flows,
             only=None if flows is None else [branch],
         )
-        if branch != MAIN:  # what is to be done in main is what the branch reads of it
+        if branch != MAIN:  # work in main is limited to the inputs of the branch
             self._planner.plan()
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
-        self._reported: Desired | None = None  # what was looked at for dataflows that do not compile
-        self._was_looking = False  # somebody looked at sources when the last pass began
+        self._reported: Desired | None = None  # the one last checked for dataflows that do not compile
+        self._was_looking = False  # listings were due or running when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
@@ -113,7 +113,7 @@ class Reconciler:
     # --- running ----------------------------------------------------------------------------------
 
     def run(self, stop: Ends) -> None:
-        """Serve until `stop`, or somebody else leads: faults are logged and the next pass tries again."""
+        """Serve until `stop`, or another process leads: faults are logged and the next pass tries again."""
         while not stop.is_set():
             count = self.wake.count
             try:
@@ -126,7 +126,7 @@ class Reconciler:
                 log.warning("deposed", reason=str(e))
                 self.troubles.pass_succeeded()  # a later term is another one
                 return
-            except Exception as e:  # the next pass tries again; /readyz tells if none succeeds
+            except Exception as e:  # the next pass tries again; /readyz shows if none succeeds
                 log.exception("pass failed", error=str(e))
                 self.troubles.pass_failed(e)
                 changed = False
@@ -136,7 +136,7 @@ class Reconciler:
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
 
-        `again` is asked then: True says that it has found more to do.
+        `again` is called then: True says that it has found more to do.
         """
         while not stop.is_set():
             count = self.wake.count
@@ -184,7 +184,7 @@ class Reconciler:
 
     def _is_over(self) -> bool:
         assert self.last is not None
-        if self.last.under_way or self._was_looking:  # what was found during the pass is not planned yet
+        if self.last.under_way or self._was_looking:  # listings that ended during the pass are not planned yet
             return False
         if self._watch.is_under_way:
             return False
@@ -228,7 +228,7 @@ class Reconciler:
         return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
-        """Main first: branches read what it has, and their work comes after its own."""
+        """Main first: branches read its datasets, and their work comes after its own."""
         if self.branch != MAIN:
             self._planner.only = self._branching.shared_by(self.branch)
         main = self._settling.settle()
@@ -250,7 +250,7 @@ class Reconciler:
             self.on_progress(progress)
 
     def _sources(self) -> list[Source]:
-        """Read components in scope that nobody paused, as of the last pass."""
+        """Read components in scope that are not paused, as of the last pass."""
         nodes, paused = self._wished()
         reads = listings.sources(nodes, self._scope(nodes))
         return [n for n in reads if not is_paused(n, paused)]
@@ -262,7 +262,7 @@ class Reconciler:
         return nodes.nodes if self.flows is None else nodes.scope(self.flows)
 
     def _wished(self) -> tuple[Desired, frozenset[str]]:
-        """All nodes, and what is paused."""
+        """All nodes, and those that are paused."""
         observed = self._planner.observed()
         if observed is not None:
             nodes, facts = observed
@@ -321,7 +321,7 @@ class Reconciler:
         return steps
 
     def _feeds(self) -> Mapping[str, Sequence[Source]]:
-        """Read components of feeds that nobody paused, by branch: main's, and those that branches have of their own."""
+        """Unpaused read components of feeds, by branch: main's, and those that branches override."""
         nodes, paused = self._wished()
         there = (nodes.nodes[dataset] for dataset in self._scope(nodes))
         mains = [n for n in there if isinstance(n, Source) and n.feed is not None and not is_paused(n, paused)]
@@ -350,7 +350,7 @@ class Reconciler:
             return self._dispatched(due, by_branch)
         except (Deposed, OSError):
             raise
-        except Exception as e:  # noqa: BLE001  # told below, with the dataset that it is about
+        except Exception as e:  # noqa: BLE001  # reported below, with its dataset
             log.warning("listings are queued one by one", reason=str(e))
         listed = 0
         for branch, reads in by_branch.items():
@@ -366,7 +366,7 @@ class Reconciler:
             return sum(listings.dispatch(tx, branch, reads) for branch, reads in by_branch.items())
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
-        """Growing listings of which a reader computes what is there, as of the last pass, and nothing of it has failed.
+        """Growing listings whose present partitions a reader computes, as of the last pass, without a failure so far.
         If they grew on meanwhile it would never be whole: a stream whose slices take longer than the time from look to
         look would be published when it ends."""
         growing = {n.dataset: n.listing for n in reads if n.read.is_growing}

@@ -1,4 +1,4 @@
-"""The loops of all namespaces, each in a thread of its own: what is slow or broken in one delays none of the others.
+"""The loops of all namespaces, each in a thread of its own: a slow or broken namespace delays none of the others.
 
 A namespace that was made is served without a restart, one that was deleted ends with its drivers.
 """
@@ -93,7 +93,7 @@ class Loops:
                 self._end(name)
 
     def _follow(self, term: Term) -> None:
-        """Begin to serve what is new, and let go of what is gone. A fault is tried again."""
+        """Begin to serve new namespaces, and stop serving deleted ones. A fault is tried again."""
         while not term.is_set():
             count = self._wake.count
             try:

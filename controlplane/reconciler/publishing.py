@@ -1,6 +1,6 @@
 """A thread that lets tables follow states, apart from the loop: a slow log delays no computation.
 
-Main's tables come first; then those go that no branch is to have any more; then those of branches follow. Does not
+Main's tables come first; then tables that no branch should have are removed; then those of branches follow. Does not
 belong here: what a table holds (`operations.projections`), how its log is written (`lake`).
 """
 
@@ -27,7 +27,7 @@ from controlplane.reconciler.wake import Wake
 TRIES = 3  # after which a run ends without the table; a service goes on trying
 RETRY_S = 1.0  # the shortest wait after a failure; doubled with each
 IDLE_S = 30.0  # the longest wait for a nudge
-LONGEST_REASON = 4_000  # characters of what is told of a table that cannot follow
+LONGEST_REASON = 4_000  # characters of the message about a table that cannot follow
 log = logs.get("publishing")
 
 TableKey: TypeAlias = tuple[str, str]
@@ -66,7 +66,7 @@ class Publishing:
         by_key = {_key(state): state for state in states}
         self._waiting = {key: state for key, state in by_key.items() if self._done.get(key) != _which(state)}
         of_branches = frozenset(key for key in by_key if key[0] != MAIN)
-        if of_branches != self._of_branches:  # so it is at first: somebody may have died before
+        if of_branches != self._of_branches:  # true at first: an earlier process may have died
             self._of_branches, self._may_be_left = of_branches, True
         if self._thread is None and not self._stop.is_set() and (self._behind() or self._left()):
             self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
@@ -89,7 +89,7 @@ class Publishing:
             self._thread.join()
 
     def _behind(self) -> tuple[State, ...]:
-        """States whose table has to follow; what is found done is not looked at again."""
+        """States whose table has to follow; finished ones are remembered and not checked again."""
         waiting = dict(self._waiting)
         if not waiting:
             return ()
@@ -99,7 +99,7 @@ class Publishing:
         return states
 
     def _left(self) -> tuple[Publication, ...]:
-        """Tables that have to go. Nobody is asked until what branches have is another thing."""
+        """Tables that have to go. The store is not read until the datasets of branches have changed."""
         if not self._may_be_left:
             return ()
         self._may_be_left = False  # first: a nudge meanwhile is a reason to look again
@@ -122,7 +122,7 @@ class Publishing:
             try:
                 done = self._round()
             except Deposed:
-                return  # the loop is told the same
+                return  # the loop gets Deposed as well
             except BaseException as e:  # the thread must not end unseen: no table would follow any more
                 log.exception("publishing failed", error=str(e))
                 done = 0
@@ -191,5 +191,5 @@ def _table(publication: Publication) -> TableKey:
 
 
 def _which(state: State) -> tuple[int, float]:
-    """The time tells apart states of branches that had the same name one after the other."""
+    """The time distinguishes states of branches that had the same name one after the other."""
     return state.seq, state.at

@@ -1,7 +1,7 @@
 """One pool for all namespaces: each sees and scales its own drivers, and all have a fair share of the room.
 
-A namespace with ten thousand tasks takes what nobody else needs, and gives it back once somebody does. Where there are
-more namespaces that need a driver than drivers, they take turns.
+A namespace with ten thousand tasks takes the room that no other needs, and gives it back once another does. Where there
+are more namespaces that need a driver than drivers, they take turns.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from controlplane.core.model.scaling import Share, fair
 from controlplane.core.model.tasks import Size
 from controlplane.ports.pool import DriverPool, NamespacedPool
 
-TURN_S = 60.0  # for which a namespace keeps what is too little for all
+TURN_S = 60.0  # for which a namespace keeps its drivers where there are too few for all
 LOOK_S = 0.5  # what another namespace saw of the pool is good for so long
 Of: TypeAlias = tuple[str, Size]
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Of one namespace, for one kind and size of drivers: the number to keep, the number that has work, and the
+    """One namespace's demand for drivers of one kind and size: the number to keep, the number that has work, and the
     number that runs."""
 
     kept: int
@@ -56,7 +56,8 @@ class FairShare:
         return granted
 
     def _shares(self, wishes: Mapping[str, Wish], room: int) -> dict[str, int]:
-        """First what is needed; what is left goes to who would keep it, and has it already."""
+        """Needed drivers come first; spare room goes to namespaces that would keep their drivers, those with the most
+        running ones first."""
         names = sorted(wishes)
         turn = int(self._monotonic() // TURN_S) % len(names)
         needed = fair({n: min(w.needed, w.kept) for n, w in wishes.items()}, room, names[turn:] + names[:turn])
@@ -80,7 +81,7 @@ class SharedPool:
         self.pool = pool
         self._monotonic, self._lock = monotonic, threading.Lock()
         self._there: tuple[Driver, ...] = ()
-        self._untold = defaultdict[str, list[Driver]](list)  # by namespace: ends that the pool told somebody else
+        self._untold = defaultdict[str, list[Driver]](list)  # by namespace: ends that another one's look saw
         self._seen_by, self._seen_at = "", float("-inf")
 
     def of(self, namespace: str) -> DriverPool:

@@ -1,4 +1,4 @@
-"""Tests of a transform as the blueprint says them: rows that are given, and what is expected of the result.
+"""Tests of a transform as the blueprint has them: given rows, and the expected result.
 
 A test is called an example in the code.
 """
@@ -86,7 +86,7 @@ Expected: TypeAlias = ExpectedRows | ExpectedCheck | ExpectedError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One test. `params` are in place of those of the transform; `as_of` is the time that SQL reads as the clock."""
+    """One test. `params` replace those of the transform; `as_of` is the time that SQL reads as the clock."""
 
     name: str
     place: Position

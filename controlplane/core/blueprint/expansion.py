@@ -63,7 +63,7 @@ KNOWN = {"read": _keys(READ_SECTIONS), "write": _keys(WRITE_SECTIONS)}
 
 
 def expanded(document: YamlDocument, problems: Problems) -> Expansion:
-    """Problems of what is declared and of its uses are added; a component that cannot be written out is broken."""
+    """Problems of declarations and of their uses are added; a component that cannot be written out is broken."""
     root = document.root
     components = root.get(COMPONENTS) if isinstance(root, Entries) else None
     if not isinstance(root, Entries) or not isinstance(components, Entries):

@@ -24,7 +24,7 @@ DURATION = "[0-9]{1,6}[smhd]"  # as JSON Schema has it
 
 
 def seconds(text: str) -> float | None:
-    """Of a duration such as 30s, 5m, 1h or 1d; None where it is none, or no time at all."""
+    """The seconds of a duration such as 30s, 5m, 1h or 1d; None where it is none, or no time at all."""
     match = _DURATION.fullmatch(text)
     if match is None or int(match[1]) == 0:
         return None
@@ -33,7 +33,8 @@ def seconds(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is being read: the document, the files sent along, the problems so far; and in which component.
+    """The state of reading one blueprint: the document, the files sent along, the problems so far, and the present
+    component.
 
     `uses`: the components that take parts from elsewhere in the document.
     """
@@ -76,7 +77,7 @@ _SECRET = re.compile(r"secret://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9
 
 
 def secret_fault(text: str) -> Fault | None:
-    """What is wrong with a reference to a secret."""
+    """The fault of a reference to a secret; None if it is one."""
     if _SECRET.fullmatch(text):
         return None
     return Fault("invalid-value", f"{shown(text)} names no secret", "secret://name/key, of letters, digits, _ . -")
@@ -119,7 +120,7 @@ def entries_of(node: Node, reading: Reading, expected: str = "a mapping of keys 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that passes every check; `pattern` only tells editors."""
+    """A text that passes every check; `pattern` is for editors only."""
 
     checks: tuple[Check, ...] = ()
     pattern: str = ""
@@ -161,7 +162,7 @@ class SourceText:
 
 
 def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> bool:
-    """Report each wrong word of columns and types. Whether there is one."""
+    """Report each wrong word of columns and types. True if there is one."""
     faults = ddl.refused(node.text, ddl.ddl_faults(node.text))
     place = text_place(node, document)
     for line, column, fault in ddl.lines_and_columns(node.text, faults):
@@ -171,7 +172,7 @@ def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns and types as DDL, of which each wrong word is told at its place."""
+    """Columns and types as DDL; each wrong word is reported at its place."""
 
     def read(self, node: Node, reading: Reading) -> str:
         text = text_of(node, reading, "columns and types as text")
@@ -307,7 +308,7 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings handed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets. `checks`:
+    """Settings passed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets. `checks`:
     of the names."""
 
     may_refer: bool = False

@@ -243,7 +243,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
 
 
 def _placed(write: Write, node: Node) -> Write:
-    """With the place of what it copies."""
+    """With the place of the dataset that it copies."""
     source = node.get(FROM.name) if isinstance(node, Entries) else None
     return dataclasses.replace(write, source_place=source.place) if source else write
 

@@ -1,4 +1,4 @@
-"""The language of results that outlive what they were made by: `volatile` and `pin` of a component."""
+"""The language of results that outlive the code or the moment that made them: `volatile` and `pin` of a component."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGEST = "[0-9a-f]{64}"
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """`true`, or how often results are made anew."""
+    """`true`, or how often results are computed again."""
 
     def read(self, node: Node, reading: Reading) -> str:
         if isinstance(node, Scalar) and node.value is True:
@@ -50,7 +50,7 @@ PIN = Key(
 
 
 def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
-    """Only what computes something can be volatile or pinned."""
+    """Only transforms can be volatile or pinned."""
     if isinstance(body, SqlTransform | PythonTransform):
         return
     for key in fields.given((VOLATILE, PIN)):

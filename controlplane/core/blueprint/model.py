@@ -80,7 +80,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class InputHint:
-    """What a transform declares about one input. `dataset` and `mode` are None where nothing is said."""
+    """What a transform declares about one input. `dataset` and `mode` are None where they are not declared."""
 
     name: str
     dataset: str | None
@@ -113,7 +113,7 @@ class KeyColumn:
 class Read:
     """A read connector. `refresh_s` is None where listings are only made on request.
 
-    Of connectors other than `files`, `path` is the place in words, `format` the connector's name, and `settings` are
+    For connectors other than `files`, `path` is the place in words, `format` the connector's name, and `settings` are
     all keys of its own. `is_growing`: a listing only adds to the one before it, from where that one ended.
     """
 
@@ -182,7 +182,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a dataset's rows. Exactly one of `check`, `unique` and `rows` says something.
+    """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says something.
 
     `text` places the condition of `check`; `rows` are the least and the most of them. `threshold` is the share of rows
     that may fail.

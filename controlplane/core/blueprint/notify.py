@@ -1,7 +1,7 @@
 """The language of alerts: `notify:` of a dataflow, and of the installation's own file.
 
 A command runs only if the installation's file names it: who writes a blueprint must not run commands. Does not belong
-here: when anything is told (`core.alerts`).
+here: when alerts are sent (`core.alerts`).
 """
 
 from __future__ import annotations

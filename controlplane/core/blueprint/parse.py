@@ -1,4 +1,4 @@
-"""Text to blueprint, or every problem at once; and a draft of what can be read in spite of problems."""
+"""Text to blueprint, or every problem at once; and a draft of the readable parts in spite of problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME_LINE = re.compile(r"^dataflow:[ \t]*([a-z][a-z0-9_]*)[ \t]*(#.*)?$", re.MU
 class Draft:
     """What could be read of a blueprint, and all that is wrong with it.
 
-    `dataflow` is its name as written, even where that is no name; empty where it cannot be told. `place` is where it
+    `dataflow` is its name as written, even where that is no name; empty where it is unknown. `place` is where it
     stands. `blueprint` holds all components with a body; None where the text is no blueprint at all. `unsound` are the
     components with problems of their own, whether or not they are among these.
     """

@@ -66,7 +66,7 @@ class Problems:
     def __init__(self) -> None:
         self._problems: list[Problem] = []
         self._dropped = 0
-        self.noted = 0  # also those that are told once for several components
+        self.noted = 0  # also those that are reported once for several components
 
     def __bool__(self) -> bool:
         return bool(self._problems)
@@ -111,7 +111,7 @@ class Problems:
 class ProblemsOfUse(Problems):
     """The problems of a component that takes parts from elsewhere: they go to those of the document.
 
-    A problem of a part that several components use is told once, with the first of them.
+    A problem of a part that several components use is reported once, with the first of them.
     """
 
     def __init__(self, problems: Problems, use: Use) -> None:

@@ -69,7 +69,7 @@ def _report_secrets(fields: Fields, reading: Reading) -> None:
 
 
 def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Reading) -> str:
-    """Of the code, whatever its layout and comments."""
+    """Digest of the code, independent of its layout and comments."""
     try:
         bundles = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
     except code.CodeProblem as e:

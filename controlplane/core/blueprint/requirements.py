@@ -1,6 +1,6 @@
 """The language of `requirements`: packages that Python code needs, each pinned to one version.
 
-What is listed is all that is installed, without what it may depend on: so the list says by itself which code runs.
+The listed packages are installed without their dependencies: so the list alone determines which code runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OURS = frozenset({"pyspark", "py4j", "headgate", "pip", "setuptools"})
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """`name==version`, in the order of names, which are told apart as package indexes do."""
+    """`name==version`, in the order of names; equal names are recognised as package indexes do."""
 
     def read(self, node: Node, reading: Reading) -> tuple[str, ...]:
         if not isinstance(node, Items):

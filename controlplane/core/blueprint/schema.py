@@ -33,7 +33,7 @@ def _components(schema: JsonSchema) -> JsonSchema:
 
 
 def _part() -> JsonSchema:
-    """A component that may leave to shared parts what it likes."""
+    """A component that may leave any key to shared parts."""
     properties = dict(COMPONENT.schema()["properties"])
     for body in ("read", "write"):
         properties[body] = _of_any_connector(properties[body])

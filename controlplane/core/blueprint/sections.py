@@ -129,7 +129,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What was found in a section: nodes as written, and values that could be read."""
+    """The content of a section: nodes as written, and values that could be read."""
 
     place: Position
     nodes: Mapping[str, tuple[Scalar, Node]]
@@ -156,7 +156,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Nested(Generic[T]):
-    """A section as the value of a key, and what is made of it."""
+    """A section as the value of a key, and the function that builds a value from it."""
 
     section: Section
     build: Callable[[Fields, Reading], T]

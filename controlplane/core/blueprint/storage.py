@@ -35,7 +35,7 @@ def _words(error: Exception) -> str:
 
 
 def _reference(text: str) -> Fault | None:
-    """A literal is reported as what it is, a secret in plain text."""
+    """The fault of a reference; another check reports a literal, as a secret in plain text."""
     return secret_fault(text) if text.startswith("secret://") else None
 
 

@@ -62,7 +62,7 @@ def _template(key: Scalar, node: Node, problems: Problems) -> Template | None:
 
 
 def _params(node: Node | None, problems: Problems) -> dict[str, Scalar]:
-    """Parameters by name. What is no scalar is reported and left out."""
+    """Parameters by name. A node that is no scalar is reported and left out."""
     if node is None or not _is_mapping(node, "a mapping of parameter names to values", problems):
         return {}
     assert isinstance(node, Entries)

@@ -37,7 +37,7 @@ def only(node: Entries, keys: Collection[str]) -> Entries:
 
 
 def replaced(node: Entries, name: str, value: Node) -> Entries:
-    """With another value of a key that is there."""
+    """With another value of an existing key."""
     return Entries(node.place, tuple((key, value if key.text == name else old) for key, old in node.entries))
 
 

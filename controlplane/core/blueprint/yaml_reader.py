@@ -1,6 +1,6 @@
 """A strict reader of YAML 1.2 over the events of PyYAML's parsers: guarded by size, depth and count.
 
-Texts as people write them go through the Python parser, which says best what is wrong. Larger ones go through libyaml,
+Texts of ordinary size go through the Python parser, which gives the best messages. Larger ones go through libyaml,
 which takes a fifteenth of the time and takes a tab in some more places. Only its events are used: they nest without
 recursion, while composing with it can crash the process.
 """
@@ -121,7 +121,7 @@ def _index(mark: _Mark | None) -> int:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet. Of a mapping, keys and values alternate."""
+    """A collection whose end has not come yet. In a mapping, keys and values alternate."""
 
     place: Position
     is_mapping: bool

@@ -1,4 +1,4 @@
-"""What a text that is no YAML is told, in our words: those of the parsers name their own states.
+"""Messages for a text that is no YAML, in our words: those of the parsers name their own states.
 
 Both parsers have a wording of their own for each mistake.
 """
@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 
 class YamlFault(NamedTuple):
-    """What is wrong. `at_opening`: the place is where the bracket or quote opens, not where the text ends."""
+    """The fault of a text that is no YAML. `at_opening`: the place is where the bracket or quote opens, not where the
+    text ends."""
 
     message: str
     hint: str

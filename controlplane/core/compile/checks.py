@@ -1,8 +1,8 @@
-"""What is expected of a dataset's rows, as something that can be evaluated and remembered: identities, results.
+"""Expectations on a dataset's rows, compiled to values that can be evaluated and remembered: identities, results.
 
-`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations look at rows that are
-there: what they find is remembered by the identity of the question, in which neither the name of the expectation nor
-what a failure leads to has a part.
+`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations check existing rows:
+their findings are remembered by the identity of the question, which excludes the name of the expectation and the
+consequence of a failure.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dataplane.contract.jobs import DropRule, DropRules, SparkSettings
 from dataplane.contract.results import EXPECTATION, REASON
 from dataplane.contract.schemas import Schema, field_of, select_columns, struct_of
 
-EXAMPLES: Final = 3  # failing rows that are told
+EXAMPLES: Final = 3  # failing rows that are reported
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One expectation that was compiled. `id` says what is asked of the rows."""
+    """One expectation that was compiled. `id` identifies the question about the rows."""
 
     of: Expectation
     id: bytes
@@ -84,7 +84,8 @@ def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
 
 
 def not_quarantined(checks: Iterable[Check]) -> Iterator[Problem]:
-    """Of a transform of which one task gives partitions by key: rows would need a second partition for each."""
+    """Problems of a transform in which one task gives partitions by key: quarantined rows would need a second partition
+    for each."""
     message = "rows cannot be quarantined where one task gives partitions by key"
     hint = "drop them, read an input `by` the key, or quarantine them in what reads this dataset"
     for check in checks:
@@ -94,12 +95,12 @@ def not_quarantined(checks: Iterable[Check]) -> Iterator[Problem]:
 
 
 def quarantine_logic(logic: bytes) -> bytes:
-    """Of the dataset of rows that were taken out of another one."""
+    """The logic of the dataset of rows that are quarantined from another one."""
     return digest("quarantine/1", logic=logic)
 
 
 def with_reason(schema: Schema) -> Schema:
-    """Of rows that were taken out of a dataset with this schema."""
+    """The schema of rows that are quarantined from a dataset with this schema."""
     return struct_of([*schema["fields"], field_of(REASON, "string")])
 
 
@@ -135,7 +136,7 @@ def place_of(
     return place.file, place.line, place.column
 
 
-# --- what was found ---------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------
 
 
 def dropped_key(task: bytes) -> bytes:

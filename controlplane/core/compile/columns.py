@@ -1,7 +1,8 @@
-"""Columns that a blueprint names and no row will have, and output columns that come twice, where that can be told.
+"""Columns that a blueprint names and no row will have, and output columns that come twice, as far as columns are known.
 
-It looks at texts as they are validated or applied. What is stored was taken under the rules of its time, and is left
-alone. Columns are known where a read component declares them, and where the SQL over such says what comes out.
+It looks at texts as they are validated or applied. Stored blueprints were accepted under the rules of their time, and
+are left alone. Columns are known where a read component declares them, and for SQL over such columns, as far as its
+text determines them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GIVEN = frozenset({"params", "spark"})  # to every function, if it takes them
 
 
 def problems(nodes: Mapping[str, Node], dataflows: Container[str]) -> Iterator[Problem]:
-    """Of the components of these dataflows that were compiled."""
+    """Problems of the compiled components of these dataflows."""
     tables = Columns(nodes)
     for dataset, node in nodes.items():
         if dataset.partition(".")[0] in dataflows and not isinstance(node, Sink) and not node.output:
@@ -68,7 +69,7 @@ class Columns:
         return self.by_dataset[dataset]
 
     def outputs(self, node: Transform) -> sql.OutputColumns | None:
-        """Of SQL, whose inputs were found."""
+        """The output columns of SQL, whose inputs are known by now."""
         if node.query is None or not node.query.parsed:
             return None
         if node.dataset not in self.selected:
@@ -92,7 +93,7 @@ class Columns:
                 return None
 
     def _of_transform(self, node: Transform) -> Names:
-        """Of rows that were taken out the columns are those of the rows that were left, and the reason."""
+        """Quarantined rows have the columns of the remaining rows, and the reason."""
         if node.fold is not None:
             return _names(node.fold.schema)
         outputs = None if node.output else self.outputs(node)

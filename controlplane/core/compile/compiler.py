@@ -60,8 +60,8 @@ def attempt(
 ) -> Attempt:
     """Compile as much as can be.
 
-    `before` was compiled with the same namespace and semantics: what is as it was then is taken from there. `parsed`
-    holds drafts of revisions that were parsed already, by dataflow.
+    `before` was compiled with the same namespace and semantics: unchanged parts are taken from it. `parsed` holds
+    drafts of revisions that were parsed already, by dataflow.
     """
     before = before or NOTHING
     problems: list[Problem] = []
@@ -100,7 +100,7 @@ def attempt(
 
 @dataclass(frozen=True, slots=True)
 class _Doubtful(Container[str]):
-    """Datasets that are declared, or may be, in what could not be read: who reads them is not at fault."""
+    """Datasets that unreadable text declares, or may declare: their readers are not at fault."""
 
     datasets: frozenset[str]
     unreadable: frozenset[str]  # dataflows
@@ -167,7 +167,7 @@ class _Step:
     problems: list[Problem]
 
     def compile(self) -> Node | None:
-        """None where something is wrong with it, or with what it reads."""
+        """None where it, or one of its inputs, has a problem."""
         count = len(self.problems)
         node = self._compiled()
         self.problems[count:] = [names.of_use(self.named.component, problem) for problem in self.problems[count:]]
@@ -175,7 +175,7 @@ class _Step:
 
     def _compiled(self) -> Node | None:
         if self.named.component.name in self.named.text.unsound:
-            self._checks()  # what is known of modes may be wrong by what could not be read
+            self._checks()  # modes may be wrong where inputs could not be read
             return None
         match self.named.component.body:
             case Read() as read:
@@ -228,7 +228,7 @@ class _Step:
         return Inputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
 
     def _is_sound(self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[Check, ...]) -> bool:
-        """Notes what is wrong. Whether all that it reads was compiled."""
+        """Adds problems. Whether all that it reads was compiled."""
         self.problems.extend(chosen.problems)
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:

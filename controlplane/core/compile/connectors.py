@@ -1,4 +1,4 @@
-"""What identifies a place that a connector reads or writes, and what the data plane is told about it.
+"""The identity of a place that a connector reads or writes, and the description of it for the data plane.
 
 `files` came first: its identities and jobs stay as they are.
 """
@@ -49,7 +49,7 @@ def reads_folders(read: Read) -> bool:
 
 
 def has_columns(read: Read) -> bool:
-    """Whether the source can tell its columns while nothing is in it."""
+    """Whether the source has columns while it is empty."""
     return read.connector == "delta"
 
 
@@ -76,7 +76,8 @@ def feed_of(read: Read, namespace: str) -> FeedAddress | None:
 
 
 def feed_listing_id(address: FeedAddress, dataflow: str) -> bytes:
-    """Of what a dataflow knows of a feed. Grants are given to dataflows, so each has one of its own."""
+    """The id of the listing that a dataflow has of a feed. Grants are given to dataflows, so each has one of its
+    own."""
     return digest("feed-listing/1", namespace=address.namespace, feed=address.name, dataflow=dataflow)
 
 
@@ -86,7 +87,8 @@ def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
 
 
 def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
-    """Whether the partitions of a dataset are named by plain values of columns, its own or those of what it follows."""
+    """Whether plain values of columns name the partitions of a dataset: columns of its own, or of the datasets that it
+    follows."""
     node = nodes.get(dataset)
     if not isinstance(node, Transform):
         return False
@@ -97,7 +99,8 @@ def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
 
 
 def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:
-    """Where and how a copy is kept. Another one is written anew; `uid` is that of the component."""
+    """Where and how a copy is kept. A copy with another id is written from the start; `uid` is that of the
+    component."""
     if is_files(write):
         files = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
         endpoint = dict(write.settings).get("storage.endpoint")
@@ -109,7 +112,7 @@ def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, k
 
 
 def _identifying(settings: Settings) -> dict[str, object]:
-    """Not how a server is talked to (`client.`), nor what becomes of the copy when columns change, nor modules: `code`
+    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, and modules: `code`
     stands for them."""
     return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
 
@@ -134,7 +137,7 @@ def told(body: Read | Write) -> Told:
 
 
 def reading_job(read: Read, location: str) -> ReadingTold:
-    """As `told`, and where it is read; of `files` the objects say so."""
+    """The job of `told`, and the location to read; with `files` each object has its own."""
     if is_files(read):
         return {**told(read)}
     return {**told(read), "location": location}

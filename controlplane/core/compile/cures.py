@@ -10,7 +10,7 @@ from dataplane.contract.jobs import Mode
 
 
 def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]) -> str:
-    """Of an input of a query, by what is proven about it and by what is declared."""
+    """For an input of a query, by the proven mode and the declared modes."""
     unsplit = [other for other, mode in declared.items() if mode != "each"]
     if name in unsplit:
         return f"to be read in part, leave `{name}` out of `inputs:`, so that its mode is inferred"
@@ -25,5 +25,5 @@ def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mappin
 
 
 def of_python() -> str:
-    """Of an input of a function, which declares its modes."""
+    """For an input of a function, which declares its modes."""
     return "to be read in part, declare `each`; or `by`, with the columns of a key in `partition_by:`"

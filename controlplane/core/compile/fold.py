@@ -29,7 +29,7 @@ class Fold:
 
     @property
     def logic(self) -> dict[str, object]:
-        """What of it decides which rows there are."""
+        """The part of a fold that decides which rows there are."""
         return {"name": self.name, "schema": schema_id(self.schema)}
 
 

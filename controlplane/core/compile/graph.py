@@ -184,7 +184,7 @@ def _order(inputs: Edges, readers: Mapping[str, tuple[str, ...]]) -> tuple[str, 
 
 
 def _report_cycles(owners: Mapping[str, Owned], inputs: Edges, suspects: set[str], problems: Problems) -> None:
-    """One cycle of every knot, told at its first component by name."""
+    """One cycle of every knot, reported at its first component by name."""
     edges = {d: sorted(suspects.intersection(inputs[d].values())) for d in sorted(suspects)}
     for knot in _knots(edges):
         cycle = _cycle(knot, edges)

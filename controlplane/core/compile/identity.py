@@ -96,7 +96,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
 
 
 def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
-    """`nodes` holds the dataset `source` and what it reads, unless these could not be compiled."""
+    """`nodes` holds the dataset `source` and its inputs, unless these could not be compiled."""
     maker = nodes.get(source)
     keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
     return Sink(
@@ -160,7 +160,7 @@ def transform(
 def _code_logic(
     named: Named, body: SqlTransform | PythonTransform, analysed: sql.Query | code.Bundle, modes: Modes
 ) -> bytes:
-    """Of the code, before checks and volatility have their say."""
+    """The logic of the code, without checks and volatility."""
     by_slot: dict[str, Mode] = {slot.name: slot.mode for slot in modes.slots}
     if modes.fold is not None:
         by_slot[modes.fold.name] = fold.MODE
@@ -187,7 +187,7 @@ def _libraries(analysed: sql.Query | code.Bundle) -> dict[str, str]:
 
 
 def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> dict[str, object] | None:
-    """How rows are told apart by keys, as part of the logic; None where they are not."""
+    """How a key assigns rows to partitions, as part of the logic; None without a key."""
     if not body.partition_by:
         return None
     parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]

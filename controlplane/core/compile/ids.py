@@ -61,7 +61,7 @@ def parse_logic(
 
 
 def footers_key(task: bytes) -> bytes:
-    """Whether what an earlier version parsed is right in place of this task's result."""
+    """Key of the question whether an earlier version's result is right in place of this task's."""
     return digest("footers/1", task=task)
 
 
@@ -120,7 +120,7 @@ def volatile_logic(logic: bytes, uid: str) -> bytes:
 
 
 def salt(uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False) -> bytes:
-    """What tells apart the frozen results of one component's partitions, of one period, since they were last forced.
+    """Distinguishes the frozen results of one component's partitions by period, and by the last time they were forced.
     `is_pinned`: other code than the logic says gave them."""
     optional = {"pinned": True} if is_pinned else {}
     return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **optional)
@@ -135,7 +135,7 @@ def inference_key(format: str, options: Mapping[str, str], timezone: str, source
 
 
 def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:
-    """How rows of one schema are told apart by a key."""
+    """Identity of a key index: how a key assigns rows of one schema."""
     return digest("index/1", schema=schema_id(schema), key=key, timezone=timezone, line=SPARK_LINE)
 
 
@@ -147,7 +147,7 @@ def index_key(index: bytes, content: Content) -> bytes:
 def part_logic(
     code: bytes, params: Parameters, spark: SparkSettings, semantics: int, others: Mapping[str, bytes]
 ) -> bytes:
-    """Logic of partial results over one part of an input; `others` are what it reads of other inputs."""
+    """Logic of partial results over one part of an input; `others` are the slots that it reads of other inputs."""
     return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
 
 

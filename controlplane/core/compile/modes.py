@@ -94,7 +94,8 @@ def _by(slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tup
 def _by_types(
     body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: Inputs
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by the key whatever its types are. Of several, a key might have another text in each."""
+    """One input is read by the key whatever its types are. With several inputs, a key might have another text in
+    each."""
     sides = [slot for slot in by_key if slot.mode == "by"]
     if len(sides) == 1:
         return tuple(by_key), ()

@@ -63,7 +63,7 @@ def _located(component: Component, problem: Problem) -> Problem:
 
 
 def of_use(component: Component, problem: Problem) -> Problem:
-    """Of a component that takes parts from elsewhere, such as a template, a problem there names the component."""
+    """Where a component takes parts from elsewhere, such as a template, a problem there names the component."""
     if component.use is None:
         return problem
     place = Position(problem.file, problem.line, problem.column)

@@ -1,4 +1,4 @@
-"""The nodes that are planned: what each is, what it reads and how, and what identifies it."""
+"""The nodes of a plan: their kinds, inputs with modes, and identities."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from dataplane.contract.schemas import Schema, select_columns
 class Slot:
     """One input of a transform. `reason` says why it has its mode, in words.
 
-    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: the
-    query says of many keys at once what it says of each, so that they may be computed together. `cure`: what to write
-    so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types, once
-    they are known, are those of the others; nothing is computed before.
+    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: over
+    many keys at once the query gives the same as over each, so that they may be computed together. `cure`: what to
+    write so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types,
+    once they are known, are those of the others; nothing is computed before.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Source:
     checks: tuple[Check, ...] = ()
     earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
     output: str = ""  # of its tasks
-    feed: FeedAddress | None = None  # what is read where it is no place but a feed: nothing is listed or parsed
+    feed: FeedAddress | None = None  # the feed to read, in place of a location: nothing is listed or parsed
 
     @property
     def positional(self) -> bool:
@@ -154,7 +154,7 @@ class Transform:
 
     @property
     def code_logic(self) -> bytes:
-        """Of the code that runs, whatever its results are named by."""
+        """The logic of the code that runs, also where its results are named by another one."""
         return self.own or self.task_logic
 
     def with_reason(self, schema: Schema | None) -> Schema | None:
@@ -195,7 +195,7 @@ class Sink:
     source: str
     path: str
     identity: bytes
-    keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors that tell rows by them
+    keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors with keyed rows
     branch: str = ""  # whose copy it is, where it was redirected there
     since: int = 0  # orders of writes begin here: after those of an earlier branch of that name
     by_columns: bool = False  # whether partition keys are plain values of columns, of the dataset or of one it follows

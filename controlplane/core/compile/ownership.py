@@ -1,4 +1,4 @@
-"""Which datasets of a branch are its own: what was edited there, or reads something that was. Pure.
+"""Which datasets a branch owns: those edited there, and those that read such a dataset. Pure.
 
 All others are main's: they have the same rows, by the same work, under the same checks.
 """
@@ -28,8 +28,8 @@ def own(
 
 
 def decided(desired: Desired, owned: Collection[str], off: Container[str] = ()) -> frozenset[str]:
-    """Those of a branch's own that anything is decided about there: write components are off, unless they were
-    redirected. `off`: those that are off nevertheless."""
+    """The branch's own datasets that are decided about there: write components are off, unless they were redirected.
+    `off`: those that are off nevertheless."""
     return frozenset(d for d in owned if d not in off and not is_off(desired.nodes[d]))
 
 
@@ -45,7 +45,7 @@ def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
 
 def ends_hold(before: Node | None, after: Node | None) -> bool:
     """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did not compile: then
-    nothing can be said."""
+    the effect of the edit is unknown."""
     if before is None or isinstance(before, Sink):
         return False
     if after is None or isinstance(after, Sink):

@@ -9,7 +9,7 @@ from dataplane.contract.results import TaskError
 
 
 def place_of_error(node: Node, error: TaskError) -> tuple[str | None, int | None, int | None]:
-    """(file, line, column), each None where the error does not tell it and the blueprint does not, either."""
+    """(file, line, column), each None where neither the error nor the blueprint has it."""
     line, column, body = error["line"], error["column"], node.component.body
     at = checks.place_of(node.component, error["file"], line, column)
     if at is not None:

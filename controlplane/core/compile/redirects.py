@@ -1,8 +1,9 @@
 """Write components of a branch that write to another place than main's. Pure.
 
 A redirect names the place alone: a path, a table or a topic. Server, credentials and format are those of the component.
-A place that is not told apart for certain from one that another component reads or writes is not written to: names of
-tables and topics are compared whatever the server is, and a folder within another component's folder is that one's.
+A redirect must not write to a place that another component may read or write. Unless two places are certain to differ,
+they count as the same: names of tables and topics are compared whatever the server is, and a folder within another
+component's folder belongs to that component.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
 
 def taken(desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]) -> dict[str, str]:
     """Redirected write components of a branch whose place is not theirs alone, with the reason why they are off.
-    `others`: all branches. Of two branches with one place it is that of the older one."""
+    `others`: all branches. If two branches have one place, it belongs to the older one."""
     moved = [node for node in desired.nodes.values() if isinstance(node, Sink) and node.branch]
     if not moved or branch is None:
         return {}
@@ -126,7 +127,8 @@ def _text(write: Write) -> str:
 
 
 def _places(desired: Desired) -> Iterator[tuple[str, Place]]:
-    """All that is read or written, by component. A redirected one is told apart from itself elsewhere by its branch."""
+    """All that is read or written, by component. A redirected one has its branch in its name, which separates it from
+    the same component elsewhere."""
     for dataset, node in desired.nodes.items():
         if isinstance(node, Source):
             if place := _read_place(node):

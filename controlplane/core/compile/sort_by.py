@@ -13,7 +13,7 @@ _UNORDERED = ("map", "variant")
 
 
 def sort_fault(component: Component, schema: Schema, *, case_sensitive: bool) -> str | None:
-    """Why rows with this schema cannot be sorted as asked; None if they can."""
+    """Why rows with this schema cannot be sorted by `sort_by`; None if they can."""
     kinds = {f["name"]: f["type"] for f in schema["fields"]}
     for column in component.sort_by:
         name = named(schema, column, case_sensitive=case_sensitive)
@@ -35,7 +35,7 @@ def _unordered(kind: Type) -> str | None:
 
 
 def sorting(component: Component, schema: Schema | None, *, case_sensitive: bool) -> list[str] | None:
-    """The columns that rows are sorted by, as the schema spells them; None where no order is asked for."""
+    """The columns that rows are sorted by, as the schema spells them; None without `sort_by`."""
     if not component.sort_by:
         return None
     spelled = (named(schema, c, case_sensitive=case_sensitive) if schema else c for c in component.sort_by)

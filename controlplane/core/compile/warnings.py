@@ -1,4 +1,5 @@
-"""What is no error in a blueprint and yet worth knowing before it runs: code whose results may change by themselves."""
+"""Notices: not errors in a blueprint, yet worth knowing before it runs. Now: code whose results may change by
+themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _DECLARE = "declare `volatile: true | daily | hourly`"
 
 
 def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
-    """Of Python transforms (all, or those named) that do not say that they are volatile, in order of place."""
+    """Notices about Python transforms (all, or those named) that are not declared volatile, in order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in chosen if isinstance(node, Transform) and not node.component.volatile)
     return tuple(sorted({notice for node in nodes for notice in _of(node)}))

@@ -36,7 +36,7 @@ class Difference:
 
 
 def difference(expected: Sequence[Row], actual: Sequence[Row], *, tolerance: float, is_ordered: bool) -> Difference:
-    """Of rows with the same columns. Floats are equal within the tolerance, as `is_near` says."""
+    """The difference of rows with the same columns. Floats are equal within the tolerance, as `is_near` says."""
     missing, unexpected = _unmatched(expected, actual, tolerance)
     if not missing and not unexpected:
         return Difference(moved=_first_moved(expected, actual, tolerance) if is_ordered else None)
@@ -63,7 +63,7 @@ def is_near(expected: Json, actual: Json, tolerance: float) -> bool:
 
 
 def _unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
-    """What is left of both once equal rows are taken away, in their own order."""
+    """Both sides without their equal rows, in their own order."""
     counts = Counter(map(_bytes, actual))
     missing = []
     for row in expected:
@@ -103,7 +103,7 @@ def _first_moved(expected: Sequence[Row], actual: Sequence[Row], tolerance: floa
 
 
 def _key(expected: Sequence[Row], actual: Sequence[Row]) -> tuple[int, ...]:
-    """The columns that tell rows apart on both sides: a single one, or else the first ones; empty if none do."""
+    """The columns that identify rows on both sides: a single one, or else the first ones; empty if none do."""
     width = len(expected[0]) if expected else 0
     candidates = [(i,) for i in range(width)] + [tuple(range(n)) for n in range(2, width)]
     for columns in candidates:

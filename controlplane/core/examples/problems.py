@@ -1,4 +1,4 @@
-"""What is wrong with tests, as far as it can be told without running them.
+"""Faults of tests that can be found without running them.
 
 A stored blueprint runs whatever its tests say, so these are problems of `validate` and of `test` only. Does not belong
 here: the form of tests, which every blueprint has to keep to.
@@ -23,7 +23,7 @@ from dataplane.contract.zones import UnknownZone, zone
 
 
 def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
-    """Of the tests of all components, or of those named, in order of place."""
+    """Problems of the tests of all components, or of those named, in order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in chosen if isinstance(node, Transform) and not node.output)
     tables = Columns(desired.nodes)

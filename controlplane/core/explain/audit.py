@@ -25,7 +25,7 @@ class Audit:
         return next((change.actor for change in stored if change.after == number), "")
 
     def forced(self, dataset: str, by: float) -> Change | None:
-        """The last wish before this time that all of the dataset is made anew."""
+        """The last request before this time to compute all of the dataset again."""
         wishes = self._of("refresh", _names(dataset))
         return next((change for change in wishes if change.at <= by and _is_forcing(change)), None)
 

@@ -3,8 +3,8 @@
     pending    the plan has work on the dataset: what differs between its state and what there is now
     settled    it went from one state to another one: what differs between these two
 
-An input is explained by the same two: by what is pending of it, else by the step that the dataset saw of it. Inputs
-that did not change are left out, or told as unchanged.
+An input is explained in the same two ways: by its pending changes, else by the step that the dataset saw of it. Inputs
+that did not change are left out, or marked as unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CauseNode:
 
 @dataclass(slots=True)
 class Explaining:
-    """What is known of a branch. `shows_all`: unchanged inputs, too."""
+    """The facts about a branch. `shows_all`: unchanged inputs, too."""
 
     world: Snapshot
     desired: Desired
@@ -170,7 +170,7 @@ class Explaining:
     def _settled_source(
         self, node: Source, cause_node: CauseNode, step: Step, own: str, partitions: Partitions
     ) -> CauseNode:
-        """Its keys are those of its listings, which are not kept as long as what was made of them."""
+        """Its keys are those of its listings, which are dropped earlier than the states made from them."""
         if step.older is None and not step.is_first:
             return _leaf(cause_node, own)
         is_remade = bool(own)
@@ -210,7 +210,7 @@ class Explaining:
         yield self.settled(node, step, partitions)
 
     def _is_cause(self, step: Step, before: Consumed | None, partitions: Partitions) -> bool:
-        """What was there before a dataset first read it is no cause of that."""
+        """An input generation older than the dataset's first read is not a cause."""
         if before is None and not step.is_first:
             return False
         if partitions is None or step.older is None:
@@ -249,7 +249,7 @@ def _leaf(cause_node: CauseNode, sentence: str) -> CauseNode:
 
 
 def _with_inputs(cause_node: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False) -> CauseNode:
-    """With the inputs that changed. A cause of its own comes first; what had never been there needs no other one."""
+    """With the inputs that changed. A cause of its own comes first; a new dataset needs no other one."""
     changed = [node for node in above if node.cause is not None]
     if is_new:
         return replace(cause_node, sentence=own, roots=(own,), inputs=tuple(above))

@@ -1,7 +1,7 @@
 """States of several datasets that were made of the same sources. Pure.
 
 A cut says of each source which version a state reflects (and of each salt, which stands under the name of its maker).
-Versions have no order of their own: the states of the source tell which came first.
+Versions have no order of their own: the order of the source's states decides which came first.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def agree(states: Iterable[State]) -> bool:
 
 
 def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | None]:
-    """The newest states that agree: who has a source in a newer version than another one steps back. None where a
-    dataset had no data of these versions. Where a source came back to a version that it had before, newer ones
-    may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
+    """The newest states that agree: a dataset that reflects a newer version of a source than another one steps back.
+    None where a dataset had no data of these versions. Where a source came back to a version that it had before, newer
+    ones may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
     names, past = list(datasets), _Past(states)
     chosen: dict[str, State | None] = dict.fromkeys(names)
     there = names

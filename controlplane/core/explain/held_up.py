@@ -36,7 +36,7 @@ def _by_commands(dataset: str, sentence: str, *commands: str, at: float | None =
 def held_up(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
 ) -> HeldUp | None:
-    """Of a dataset that is paused, held, blocked, waiting or failed, or that reads one which is paused or held; None of
+    """Why a dataset is paused, held, blocked, waiting or failed, or reads one that is paused or held; None for
     others."""
     decision = decisions[dataset]
     match decision.status:
@@ -57,7 +57,7 @@ def held_up(
 def _stopped_above(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
 ) -> HeldUp | None:
-    """The nearest dataset upstream that is paused or held: what comes after it follows nothing new."""
+    """The nearest dataset upstream that is paused or held: the datasets after it get nothing new."""
     for name in islice(upstream(desired, dataset), LOOKED_AT):
         if name in decisions and decisions[name].status == "paused":
             return _paused(desired.nodes[name], audit, paused)

@@ -1,4 +1,4 @@
-"""What is upstream of a dataset, the source objects behind it, and why a fold reached a partition."""
+"""The upstream of a dataset, the source objects behind it, and why a fold reached a partition."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | No
 
 
 def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: State, partition: str) -> bool:
-    """True also where that is not known any more."""
+    """True also where that is no longer known."""
     if not newer.inputs or not older.inputs:
         return True
     each = [s.name for s in node.slots if s.mode == "each" and s.name in older.inputs]

@@ -23,7 +23,7 @@ class Link:
 
 @dataclass(slots=True)
 class Links:
-    """The first `most` of what is found, nearest first; `more`: how many there are beside them."""
+    """The first `most` links, nearest first; `more`: how many there are beside them."""
 
     most: int
     links: list[Link] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Links:
 
 
 def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> Links:
-    """What these columns are made of, and what decides on the rows on the way there."""
+    """The columns that these are made of, and those that decide on the rows on the way there."""
     desired, links = lineages.desired, Links(most)
     columns_of: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
     for name in reversed(desired.order):
@@ -89,7 +89,7 @@ def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns
 
 
 def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> list[Link]:
-    """With what follows within a fold, whose columns may come of each other."""
+    """With the links within a fold, whose columns may come of each other."""
     own = touched.setdefault(lineage.dataset, set())
     while True:
         links = list(_touched(lineage, touched))

@@ -2,7 +2,7 @@
 
 the analysis is remembered with its lineage   -> Spark's
 SQL                                           -> sqlglot's, under the columns that inputs have
-else                                          -> each column comes of all columns of all inputs, which is said
+else                                          -> each column comes of all columns of all inputs, with a note
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _REASON: Final = f"{REASON}: what a row failed may be any of its columns"
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A column that is read, and what it takes part in. `column`: EVERY where those of the dataset are not known."""
+    """A column that is read, and the steps in which it takes part. `column`: EVERY where those of the dataset are not
+    known."""
 
     dataset: str
     column: str
@@ -60,7 +61,7 @@ class NodeLineage:
 
 @dataclass(slots=True)
 class Lineages:
-    """Of the components of some dataflows, each found once."""
+    """Lineages of the components of some dataflows, each computed once."""
 
     desired: Desired
     facts: KnownFacts
@@ -72,7 +73,7 @@ class Lineages:
         self.schemas = Schemas(self.desired, self.facts)
 
     def prepare(self, datasets: Iterable[str]) -> None:
-        """Have the columns of these and of all that they read at hand, inputs first, and what was remembered."""
+        """Load the columns of these datasets and of all that they read, inputs first, and their remembered analyses."""
         needed = set(datasets)
         needed |= self.desired.graph.upstream(needed)
         keys: list[bytes] = []
@@ -86,7 +87,7 @@ class Lineages:
         self._memos = self.facts.answers(tuple(keys)) if keys else {}
 
     def of(self, dataset: str) -> NodeLineage:
-        """Of a dataset that was prepared."""
+        """The lineage of a prepared dataset."""
         if dataset not in self._lineages:
             self._lineages[dataset] = self._of(self.desired.nodes[dataset])
         return self._lineages[dataset]
@@ -97,7 +98,7 @@ class Lineages:
         return () if schema is None else column_names(schema)
 
     def _key(self, node: Transform) -> bytes | None:
-        """Of the analysis; None where the columns of an input are not known."""
+        """The memo key of the analysis; None where the columns of an input are not known."""
         reads = {name: read.schema for name, read in self.schemas.reads(node).items()}
         schemas = {name: schema for name, schema in reads.items() if schema is not None}
         return ids.analysis_key(node.code_logic, schemas) if len(schemas) == len(reads) else None
@@ -167,7 +168,7 @@ class Lineages:
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """From what code calls an input to the dataset, and from all columns to each."""
+    """From the code's name of an input to the dataset, and from all columns to each."""
 
     datasets: Mapping[str, str]
     reads: Mapping[str, Schema | None]

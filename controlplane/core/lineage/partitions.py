@@ -28,7 +28,7 @@ Kept: TypeAlias = Callable[[str, bytes], State | None]  # the state in which a d
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Partitions of a dataset at one root. `state`: None where it is not kept any more, or none is needed."""
+    """Partitions of a dataset at one root. `state`: None where it is no longer kept, or none is needed."""
 
     dataset: str
     mode: Way
@@ -152,7 +152,7 @@ def downstream(
 def readers(
     desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, entry: tree.Entry
 ) -> Iterator[Parts]:
-    """The partitions of those present states that were made from this partition directly, as it is in `entry`."""
+    """The partitions of present states that were made directly from this partition, as it is in `entry`."""
     held: dict[str, Keys] = {dataset: frozenset((entry.key,))}
     for name, state in states.items():
         node = desired.nodes.get(name)
@@ -188,7 +188,7 @@ def _holding(
 
 
 def _keys_in(nodes: tree.NodeStore, pairs: bytes, partitions: frozenset[str]) -> set[str]:
-    """The output's keys of which rows are in these partitions: all pairs are looked at."""
+    """The output's keys that have rows in these partitions: reads all pairs."""
     output_keys: set[str] = set()
     for entry in tree.scan(nodes, pairs):
         key, _, partition = entry.key.partition(" ")

@@ -50,5 +50,5 @@ def _table(url: str, table: str) -> tuple[str, str]:
 
 
 def _known(namespace: str, server: str) -> str:
-    """A server that a secret names is not told: the reference tells nothing that other programs know."""
+    """A server that a secret names is left out: the reference means nothing to other programs."""
     return UNKNOWN if not server or "secret:" in server else namespace

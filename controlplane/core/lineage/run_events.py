@@ -1,7 +1,7 @@
 """OpenLineage's events of runs: a state was committed, a copy was written to, a task was given up. Pure.
 
-A run is told by a START and its end, at one time: what is told is that data moved, not how long it took. Ids follow
-from what happened, so that an event that is told again is the same one.
+A run has a START and an end at one time: the events report that data moved, not how long it took. Ids follow from the
+reported change, so an event that is sent again is the same one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dataplane.contract.schemas import Field, Schema, Type
 
 SPEC: Final = "https://openlineage.io/spec"
 EVENT: Final = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-OWN: Final = f"{PRODUCER}/HeadgateStateRunFacet.json"  # docs/lineage.md says what is in it
+OWN: Final = f"{PRODUCER}/HeadgateStateRunFacet.json"  # docs/lineage.md lists its fields
 MOST_TEXT: Final = 100_000  # characters of a query; of a message, a hundredth
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9._~@-]+(:[0-9]+)?(/[A-Za-z0-9._~/-]*)?")
 _VERSIONS: Final = {
@@ -63,7 +63,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component in a branch, and what its run read. `node`: None where the code of then is not known any more;
+    """A component in a branch, and what its run read. `node`: None where the code of then is no longer known;
     `lineage`: None where its columns cannot be determined."""
 
     namespace: str  # of the installation
@@ -97,7 +97,7 @@ def committed(component: Component, state: State) -> list[RunEvent]:
 
 
 def written(component: Component, event: int, partitions: int, at: float) -> list[RunEvent]:
-    """Partitions of a copy were written, which an event of ours told."""
+    """Events of a write to a copy, which one of our own events reported."""
     run = {"headgate_state": _own(component, {"partitions": partitions})}
     id = _run_id(component, "written", event=event)
     return _events(component, "COMPLETE", id, run, at, _ours(component, component.dataset, {}))
@@ -116,7 +116,7 @@ def failed(component: Component, base: int, message: str, at: float) -> list[Run
 
 
 def failed_run(component: Component, base: int) -> str:
-    """The id of the run that `failed` tells of."""
+    """The id of the run that `failed` reports."""
     return _run_id(component, "failed", base=base)
 
 
@@ -176,8 +176,8 @@ def _ownership(facet_name: str, node: Node) -> dict[str, Mapping[str, object]]:
 
 
 def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
-    """The blueprint's file, where it was told with its folder. Our revision of it is the version: a file need not be
-    in a repository."""
+    """The blueprint's file, if its folder is known. Our revision of it is the version: a file need not be in a
+    repository."""
     file = node.component.place.file
     if not file.startswith("/"):
         return {}
@@ -245,7 +245,7 @@ def _ours(component: Component, dataset: str, facets: Mapping[str, Mapping[str, 
 
 
 def outside(namespace: str, name: str) -> OpenLineageDataset:
-    """What is not ours. A namespace that is no URI has no address to tell."""
+    """A dataset that is not ours. A namespace that is no URI has no address."""
     is_uri = _URI.fullmatch(namespace) is not None
     facets = {"dataSource": _source(namespace.partition(":")[0], namespace)} if is_uri else {}
     return {"namespace": namespace, "name": name, "facets": facets}

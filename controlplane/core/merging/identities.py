@@ -22,7 +22,7 @@ def assigned(
     new: Callable[[], str],
 ) -> dict[str, str]:
     """Uids by name. `live`: of the revision before; `earlier`: of all that there ever were; `renames`: new names to old
-    ones; `brought`: those that a merge has told. No two components have the same."""
+    ones; `brought`: those that a merge assigned. No two components have the same."""
     components = list(names)
     uids = {name: brought.get(name) or live.get(name, "") for name in components}
     for name in components:
@@ -43,7 +43,7 @@ def is_raised(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
 
 
 def newest(*sides: Mapping[str, str]) -> dict[str, str]:
-    """Uids by what they are without their edition, each in the newest that a side has."""
+    """Uids by their part without edition, each in the newest edition that a side has."""
     uids = sorted((uid for side in sides for uid in side.values()), key=edition_of)
     return {without_edition(uid): uid for uid in uids}
 

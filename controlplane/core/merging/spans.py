@@ -1,7 +1,8 @@
-"""The text of a blueprint in parts: what is before its components, each component with its keys, and what is after.
+"""The text of a blueprint in parts: the text before its components, each component with its keys, and the text after
+them.
 
-A part keeps its comments and its layout, so that parts put together again are the same text; beside it is what it
-says without them.
+A part keeps its comments and its layout, so that parts put together again are the same text; beside it is its meaning
+without them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Meaning: TypeAlias = tuple[object, ...]  # a tree of tuples and texts
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Lines that belong together. `meaning`: what they say, and the texts of the Python files that they name."""
+    """Lines that belong together. `meaning`: their content without layout, and the texts of the Python files that they
+    name."""
 
     text: str
     meaning: Meaning
@@ -31,7 +33,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One component: comments and its name, what is between that and its first key, its keys, and blank lines.
+    """One component: comments and its name, the text between that and its first key, its keys, and blank lines.
 
     `line` and `column` count from 1. `indent` is how far to the right its keys stand, or -1 for WHOLE_BODY.
     """
@@ -120,7 +122,7 @@ def _components(root: Entries | None) -> tuple[tuple[Scalar, Node], ...]:
 
 
 def _around(root: Entries) -> tuple[Meaning, Meaning]:
-    """What is said before the components, and after them."""
+    """The meaning of the text before the components, and after them."""
     names = [key.text for key, _ in root.entries]
     at = names.index("components")
     return _of_entries(root.entries[:at]), _of_entries(root.entries[at + 1 :])
@@ -234,7 +236,7 @@ def _meaning(node: Node) -> Meaning:
 
 
 def _of_entries(entries: Iterable[tuple[Scalar, Node]]) -> Meaning:
-    """In their order: that of columns is told by it."""
+    """In their order, which is significant for columns."""
     return tuple((key.text, _meaning(node)) for key, node in entries)
 
 

@@ -1,7 +1,8 @@
 """Three-way merge of one dataflow: what one side changed since the base is taken, what both changed is a conflict.
 
-Components are told apart by their uids, so that a rename is no deletion. The name and each key of a component merge by
-themselves, but for what makes its rows: that is one unit, since half of two queries is nobody's query. Pure.
+Components are identified by their uids, so that a rename is no deletion. The name and each key of a component merge by
+themselves. The keys that make its rows are one unit, since half of each of two queries is a query that neither side
+wrote. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from controlplane.core.merging.spans import Part, Unit
 
 Side: TypeAlias = Literal["ours", "theirs"]
 ConflictKind: TypeAlias = Literal["both_edited", "edit_delete", "both_added", "name_taken", "not_mergeable"]
-WHOLE = ""  # in place of a component's name: the text as a whole, or what is around the components
+WHOLE = ""  # in place of a component's name: the text as a whole, or the text around the components
 LOGIC = "logic"  # in place of a key: all keys but the following
 ALONE = frozenset(
     {"description", "owner", "tags", "paused", "priority", "retention", "resources", "publish", "freshness", "tests"}
@@ -49,8 +50,8 @@ def merge(base: Components, ours: Components, theirs: Components, take: Mapping[
 
 
 def pick(base: Unit | None, ours: Unit | None, theirs: Unit | None) -> Side | None:
-    """The side that has the merged version; None if both changed it. Comments and layout decide only where what is
-    said does not differ."""
+    """The side that has the merged version; None if both changed it. Comments and layout decide only where the meaning
+    is the same."""
     if _is_same(ours, theirs) or _is_same(theirs, base):
         return "ours"
     if _is_same(ours, base):
@@ -129,7 +130,7 @@ class _Merge:
         return ours if side == "ours" else theirs
 
     def _settled(self, uid: str, kind: ConflictKind, base: Part | None, ours: Part | None, theirs: Part | None) -> Side:
-        """The side that was told to win. Otherwise there is a conflict, and ours stays for the time being."""
+        """The side chosen to win. Otherwise there is a conflict, and ours stays for the time being."""
         names = [part.name for part in (ours, theirs, base) if part is not None]
         for name in names:
             if name in self._take:
@@ -147,7 +148,7 @@ class _Merge:
                 self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
 
     def _pair(self, first: str, second: str, name: str) -> tuple[Part | None, Part | None]:
-        """Who has the name in ours, and who in theirs."""
+        """The component with the name in ours, and the one in theirs."""
         mine = [self._ours[uid] for uid in (first, second) if uid in self._ours and self._ours[uid].name == name]
         their = [self._theirs[uid] for uid in (first, second) if uid in self._theirs and self._theirs[uid].name == name]
         return (mine[0] if mine else None), (their[0] if their else None)

@@ -1,4 +1,4 @@
-"""Who may call, and what calls were answered."""
+"""Tokens and rights of callers, and answers to their calls."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time, in milliseconds since 1970: answers tell times to the millisecond, so a time that was told finds what it
-    was told of."""
+    """A time, in milliseconds since 1970: answers have times to the millisecond, so a time copied from an answer finds
+    the state it belongs to."""
 
     milliseconds: int
 
@@ -45,7 +45,7 @@ class Moment:
 
     @property
     def end(self) -> float:
-        """Seconds since 1970: what was committed before it was there at this moment."""
+        """Seconds since 1970: a state committed before this was there at this moment."""
         return (self.milliseconds + 1) / 1000
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """`NAME`, `NAME@GENERATION` or `NAME@TIME`. Raises BadAddress. Whether there is such a name is not looked at."""
+    """`NAME`, `NAME@GENERATION` or `NAME@TIME`. Raises BadAddress. The name need not exist."""
     name, at, point_text = text.partition("@")
     if not at:
         return Address(name)
@@ -80,7 +80,7 @@ def parse(text: str) -> Address:
 
 
 def named(name: str, generation: int | None = None, at: str | datetime | None = None) -> Address:
-    """A name that may be an address, with what is said beside it. Raises BadAddress."""
+    """A name that may be an address, with a generation or time given beside it. Raises BadAddress."""
     address = parse(name)
     parts = [part for part in (address.point, generation, at) if part is not None]
     if len(parts) > 1:

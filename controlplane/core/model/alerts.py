@@ -12,21 +12,22 @@ from dataplane.contract.results import TaskError
 Condition: TypeAlias = Literal["failed", "late", "old", "blocked", "accept-deletes"]
 Occasion: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes", "recovered"]
 OCCASIONS: tuple[Occasion, ...] = ("failed", "late", "blocked", "accept-deletes", "recovered")
-OCCASION_OF: Mapping[Condition, Occasion] = {  # as which it is told
+OCCASION_OF: Mapping[Condition, Occasion] = {  # under which it is reported
     "failed": "failed",
     "late": "late",  # its listing is behind
     "old": "late",  # its newest data is older than `freshness` allows
     "blocked": "blocked",
     "accept-deletes": "accept-deletes",
 }
-AFTER_S = 600.0  # for which a dataset is late or blocked before it is told, by default
+AFTER_S = 600.0  # for which a dataset is late or blocked before it is reported, by default
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where to tell, of what. `settings`: what its kind needs, as it is written; secrets by reference.
+    """Where to send alerts, and for which occasions. `settings`: what its kind needs, as it is written; secrets by
+    reference.
 
-    `after_s` holds for `late` and `blocked`: others are told at once.
+    `after_s` holds for `late` and `blocked`: others are sent at once.
     """
 
     to: ChannelKind
@@ -36,7 +37,7 @@ class Channel:
 
     @property
     def place(self) -> str:
-        """As people are told of it: never the value of a secret."""
+        """As messages for people show it: never the value of a secret."""
         settings = dict(self.settings)
         shown = settings.get("url") or settings.get("address") or settings.get("command") or ""
         return shown if isinstance(shown, str) else " ".join(shown)
@@ -44,7 +45,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition of a dataset. `told`: ids of the channels that know of it; `ended`: since when it is over."""
+    """A condition of a dataset. `told`: ids of the channels that got it; `ended`: since when it is over."""
 
     branch: str
     dataset: str
@@ -60,7 +61,7 @@ class Alert:
 
     @property
     def occasion(self) -> Occasion:
-        """As which it is told."""
+        """The occasion under which it is reported."""
         return OCCASION_OF[self.condition]
 
 
@@ -68,7 +69,7 @@ class Alert:
 class Message:
     """News for one channel about one dataflow, until it is acknowledged. `tries` have failed so far.
 
-    `task`: what is sending it at present.
+    `task`: the task that is sending it at present.
     """
 
     id: str

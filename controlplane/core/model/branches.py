@@ -16,7 +16,7 @@ class Branch:
 
     `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`: places that its write
     components write to, by component; all others are off. `pinned`: it sees main as it was when it was made or last
-    updated; any other one follows main. `publish`: what it has of its own is also there as Delta tables.
+    updated; any other one follows main. `publish`: its own datasets are also there as Delta tables.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Names of what can change under a plan besides datasets, whose names mark themselves."""
+"""Names of the facts that can change under a plan besides datasets, whose names mark themselves."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def listing_of(mark: str) -> bytes | None:
 
 
 def is_wish(mark: str) -> bool:
-    """What is to be computed is another thing now."""
+    """Whether the mark changes the wanted results."""
     return mark in (PAUSES, HOLDS) or mark in ANEW or flow_of(mark) is not None

@@ -18,7 +18,7 @@ class Example(TypedDict):
 
 
 class CheckFinding(TypedDict):
-    """What one expectation found in some rows. Drivers tell examples as texts, sums have their partitions besides."""
+    """What one expectation found in some rows. Drivers send examples as texts; sums also have their partitions."""
 
     rows: int
     failing: int

@@ -18,10 +18,10 @@ Fault: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` tells if it has a JVM.
+    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` determines if it has a JVM.
 
-    `reason` says why it ended, or what it waits for. The `fault` is what its attempts ended of; it and
-    the `size` are not stored.
+    `reason` is that of its end, or of its waiting. The `fault` is what its attempts ended of; it and the `size` are not
+    stored.
     """
 
     id: str

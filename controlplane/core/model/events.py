@@ -1,4 +1,4 @@
-"""What has happened, as users are told of it."""
+"""Events as users see them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from controlplane.core.model.states import State
 
-NO_BRANCH = ""  # of what concerns the whole installation: it is told in every branch
+NO_BRANCH = ""  # for events of the whole installation: they are shown in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
-COMMITTED = "dataset.committed"  # the kind of event that tells a new state: `committed_body`
+COMMITTED = "dataset.committed"  # the kind of event for a new state: `committed_body`
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Event:
 
 
 def committed_body(state: State) -> dict[str, object]:
-    """What the event of a commit tells of the state. `seq` finds it again."""
+    """The part of a state that the event of its commit has. `seq` finds it again."""
     return {
         "seq": state.seq,
         "generation": state.generation,
@@ -46,7 +46,7 @@ def claimed(
 
 
 def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
-    """The tasks that each branch demands. Those that no branch demands any more stand under NO_BRANCH."""
+    """The tasks that each branch demands. Those without a demand stand under NO_BRANCH."""
     tasks_of: dict[str, list[bytes]] = {}
     for task in tasks:
         for branch in demanding.get(task, (NO_BRANCH,)):

@@ -21,7 +21,7 @@ class Hold:
 
     @property
     def sentence(self) -> str:
-        """What is held, by whom, since when and why."""
+        """The hold as text: generation, actor, time and reason."""
         since = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         words = f"held at generation {self.generation} by {self.actor} since {since}"
         return f"{words}: {self.reason}" if self.reason else words

@@ -62,7 +62,7 @@ StoredJob: TypeAlias = (
 
 @final
 class NoSpec(TypedDict):
-    """Of a task whose job says everything: analyse, connect, notify, a check of a whole dataset. It is empty."""
+    """The spec of a task whose job is complete: analyse, connect, notify, a check of a whole dataset. It is empty."""
 
     nothing: NotRequired[None]  # never there; without it, mypy takes every other spec for one of these
 
@@ -88,7 +88,7 @@ class ParseSpec(TypedDict):
 
 
 class FollowingSpec(TypedDict):
-    """A task after one of a fold. `ids`: what it reads besides the partition before it, by slot (hex)."""
+    """A task after one of a fold. `ids`: the slots that it reads besides the partition before it (hex)."""
 
     partition: str
     slots: dict[str, list[str]]
@@ -98,7 +98,8 @@ class FollowingSpec(TypedDict):
 
 @final
 class FragmentsSpec(TypedDict):
-    """Of tasks that read fragments: transform, index, check, pack. `slots`: ids of fragments (hex) by input."""
+    """The spec of tasks that read fragments: transform, index, check, pack. `slots`: ids of fragments (hex) by
+    input."""
 
     slots: dict[str, list[str]]
     into: NotRequired[int]  # pack: the number of files
@@ -121,7 +122,7 @@ class WriteWholeSpec(TypedDict):
 
     root: str
     generation: int
-    changes: int  # partitions in which it differs from what is there
+    changes: int  # partitions in which it differs from the present output
 
 
 Spec: TypeAlias = NoSpec | ListSpec | InferSpec | ParseSpec | FragmentsSpec | WriteSpec | WriteWholeSpec

@@ -1,4 +1,4 @@
-"""Who does what only one process is to do: leases with an epoch, by the clock of the database.
+"""Leases for work of a single process: with an epoch, by the clock of the database.
 
 A lease saves work that two would do; nothing rests on it alone: a holder that was deposed unawares (it was paused, or
 cut off) finds its epoch gone in the transaction that it wants to commit.

@@ -1,4 +1,4 @@
-"""Memos: answers that are remembered under the key of the question. The key tells which kind a memo is of."""
+"""Memos: answers that are remembered under the key of the question. The key determines the kind of a memo."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Memos: TypeAlias = Mapping[bytes, Memo]
 
 
 def schema_in(memo: Memo) -> Schema | None:
-    """Of an inference or analysis; None where the analysis could not tell it."""
+    """The schema in the memo of an inference or analysis; None where the analysis found none."""
     return cast("SchemaAnswer", memo)["schema"]
 
 
 def lineage_in(memo: Memo) -> ColumnLineage | None:
-    """Of an analysis; None where it was made before analyses told it, or could not tell it."""
+    """The lineage in the memo of an analysis; None where the analysis found none, or is older than this field."""
     return cast("SchemaAnswer", memo).get("lineage")
 
 
 def known_schema_in(memo: Memo) -> Schema:
-    """Of an inference, or of the analysis of a query: both can always tell it."""
+    """The schema in the memo of an inference, or of the analysis of a query: both always have one."""
     schema = schema_in(memo)
     assert schema is not None
     return schema
 
 
 def misread_in(memo: Memo) -> list[Misread]:
-    """Of a look at footers: what an earlier version may have misread."""
+    """From the memo of a footers task: columns that an earlier version may have misread."""
     return cast("FootersAnswer", memo)["misread"]
 
 
 def contents_in(memo: Memo) -> list[tuple[str, Content]]:
-    """Of an index: the content of the rows with each key."""
+    """From the memo of an index task: the content of the rows with each key."""
     return [(key, Content(*content)) for key, content in cast("IndexAnswer", memo)["keys"].items()]
 
 
 def check_answer_in(memo: Memo) -> CheckFinding:
-    """Of a check, over one partition or many."""
+    """The answer of a check, over one partition or many."""
     return cast("CheckFinding", memo)
 
 
@@ -61,10 +61,10 @@ def run_in(memo: Memo) -> list[bytes]:
 
 
 def results_in(memo: Memo) -> Mapping[str, CheckResult]:
-    """Of the checks of one generation, by name."""
+    """The results of the checks of one generation, by name."""
     return cast("Mapping[str, CheckResult]", memo)
 
 
 def connection_in(memo: Memo) -> ConnectionFound:
-    """Of a try of a place."""
+    """The result of a connection test."""
     return cast("ConnectionFound", memo)

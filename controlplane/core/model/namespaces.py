@@ -1,7 +1,7 @@
-"""Namespaces: parts of one installation that share nothing with each other, and ids that tell to which one they belong.
+"""Namespaces: parts of one installation that share nothing with each other, and ids that name their namespace.
 
-The id of a token, a key or a driver of another namespace than `default` ends with the namespace, so that who has an id
-knows where to look. It opens nothing: what is looked up there has to fit as before.
+The id of a token, a key or a driver of another namespace than `default` ends with the namespace, so that the id leads
+there. It grants nothing: the id has to match there as before.
 """
 
 from __future__ import annotations

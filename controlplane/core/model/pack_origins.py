@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The leaf that a pack was asked for, one fragment in it, and when. Other leaves of the same rows have the same
+    """The leaf that a pack was requested for, one fragment in it, and when. Other leaves of the same rows have the same
     pack: each of them holds `member`."""
 
     pack: bytes

@@ -23,7 +23,7 @@ from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
 FEWEST = 16  # fragments in a pack
-FILE_BYTES = 64 << 20  # of members in one file of a pack; statistics of a file tell readers what it lacks, so
+FILE_BYTES = 64 << 20  # of members in one file of a pack; readers skip files by their statistics, so
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
 QUIET_S = 600.0  # after which a dataset's leaves count as stable although nothing was committed since
 PRIORITY = -1_000_000  # whatever else is to be done comes first
@@ -42,7 +42,7 @@ class Pack:
 
 
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
-    """Of one leaf: one for each schema that enough of its small fragments have."""
+    """The packs of one leaf: one for each schema that enough of its small fragments have."""
     groups: dict[int, list[Fragment]] = {}  # by the schema as an object: stores give one for equal ones
     for entry in entries:
         fragment = fragments[entry.fragment]
@@ -69,8 +69,8 @@ def _pack(members: Sequence[Fragment]) -> Pack:
 def laid_out(
     entries: Iterable[Entry], packs: Iterable[Pack], fragments: Mapping[bytes, Fragment]
 ) -> Iterator[Fragment]:
-    """The rows of a leaf's entries: packs that are there, and fragments that are in none of those, one as often as
-    partitions have it."""
+    """The rows of a leaf's entries: existing packs, and fragments that are in none of these, one as often as partitions
+    have it."""
     there = [pack for pack in packs if pack.id in fragments]
     packed = frozenset(chain.from_iterable(pack.members for pack in there))
     yield from (fragments[pack.id] for pack in there)

@@ -12,8 +12,8 @@ from dataplane.contract.kinds import Kind
 Outcome: TypeAlias = Literal["done", "failed", "retried"]
 """What became of an attempt: all of its tasks are done; one failed; or none failed and one goes back to the queue."""
 
-COST_ATTEMPTS = 200  # the newest ones of a dataset, by which its cost is told
-SLOW_TIMES, SLOW_MORE_S, SLOW_KNOWN = 2.0, 10.0, 3  # what is called slow: see `is_slow`
+COST_ATTEMPTS = 200  # the newest ones of a dataset, which its cost is estimated from
+SLOW_TIMES, SLOW_MORE_S, SLOW_KNOWN = 2.0, 10.0, 3  # bounds of a slow attempt: see `is_slow`
 COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds whose cost a plan asks for
 
 
@@ -21,7 +21,7 @@ COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds 
 class PastAttempt:
     """An attempt that is over, as one branch sees it. One whose tasks several branches demand is there for each.
 
-    `tasks` counts what was claimed, `done` what was taken in: with tasks of a fold that were not claimed.
+    `tasks` counts claimed tasks, `done` accepted results, including those of a fold's tasks that were not claimed.
     None: it is not known, as of a driver that ended without a report.
     """
 
@@ -78,14 +78,14 @@ def share(seconds: float, done: int, rows: int, bytes_written: int) -> Share:
 
 
 def is_measured(attempt: PastAttempt) -> bool:
-    """Whether it says what a task costs."""
+    """Whether it measures the cost of a task."""
     if attempt.kind not in COMPUTING or attempt.outcome != "done":
         return False
     return attempt.seconds is not None and attempt.done > 0
 
 
 def cost(shares: Iterable[Share]) -> Cost:
-    """Of at least one share."""
+    """The median cost of at least one share; seconds also as 10th and 90th percentile."""
     measured = list(shares)
     seconds = sorted(measure.seconds for measure in measured)
     return Cost(

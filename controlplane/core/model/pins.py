@@ -27,8 +27,8 @@ class Widening:
 class ColumnHistory:
     """What the files that were seen since a schema was last inferred had, beyond the types of its columns.
 
-    `places`: of each column and nested field, also of those without a value, the first file in the order of names and
-    the place in it. `empty`: columns of text that no file has a value of; they are STRING until one has.
+    `places`: for each column and nested field, also those without a value, the first file in the order of names and the
+    place in it. `empty`: columns of text that no file has a value of; they are STRING until one has.
     """
 
     places: Mapping[str, tuple[str, int]]

@@ -25,7 +25,7 @@ class Publication:
 
 
 def unknown_table(branch: str, dataset: str) -> Publication:
-    """What is known of a table before it is first written, and once nobody is to have it any more."""
+    """The publication of a table before its first write, and once it is to go."""
     return Publication(branch, dataset, generation=0, root=EMPTY_ROOT, schema=b"", version=-1)
 
 
@@ -34,10 +34,10 @@ NO_WISH = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How far an external copy has followed its dataset. `root` is a tree: partition key -> what was last synced.
+    """How far an external copy has followed its dataset. `root` is a tree: partition key -> content at the last sync.
 
-    `order` counts the wishes for it, and is what writers fence by: generations go down where a copy is made of another
-    dataset. It is the generation, as long as nothing but that changes.
+    `order` grows with each change of the wanted content, and fences writers: generations go down where a copy is made
+    of another dataset. It is the generation, as long as nothing but that changes.
     """
 
     branch: str
@@ -47,7 +47,7 @@ class Target:
     generation: int
     error: TaskError | None = None
     order: int = 0
-    wish: bytes = NO_WISH  # a digest of what is written under this order
+    wish: bytes = NO_WISH  # a digest of the content written under this order
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Final
 
 MAIN = "main"  # the branch that is always there
 
-# A component has the defaults of the edition of the language in which it was made; its uid names the edition. What is
-# there keeps its rows so, whatever later editions do.
+# A component has the defaults of the edition of the language in which it was made; its uid names the
+# edition. So existing components keep their rows, whatever later editions do.
 FOLDERS: Final = 2  # folders `key=value` of files are columns
 NEWEST_EDITION: Final = FOLDERS
 _EDITION = "+"  # before its number, from the second on
@@ -20,7 +20,7 @@ def edition_of(uid: str) -> int:
 
 
 def without_edition(uid: str) -> str:
-    """What a component is told by, whatever its edition."""
+    """The part of a uid that identifies the component in every edition."""
     return uid.partition(_EDITION)[0]
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one pool. One more is worth while for each `tasks_each` tasks that wait or run."""
+    """Limits of one pool. One more is worth while for each `tasks_each` tasks that wait or run."""
 
     minimum: int
     maximum: int
@@ -54,13 +54,13 @@ class Level:
 
 
 def surplus(idle: Sequence[T], running: int, target: int) -> Sequence[T]:
-    """Whom to end, so that `target` of those `running` remain: the last of the idle ones, never a busy one."""
+    """The drivers to end, so that `target` of those `running` remain: the last of the idle ones, never a busy one."""
     return idle[max(0, target - (running - len(idle))) :]
 
 
 def fair(targets: Mapping[str, int], room: int, order: Sequence[str]) -> dict[str, int]:
-    """How many of `room` each gets of what it wants: nobody has two more than another one who wants more than it has.
-    What cannot be split goes to the first ones in `order`."""
+    """Each one's share of `room`, at most its target: no share exceeds by two or more that of another whose target is
+    not met. What cannot be split goes to the first ones in `order`."""
     got = dict.fromkeys(order, 0)
     left = room
     while left > 0 and (short := [name for name in order if got[name] < targets[name]]):

@@ -13,7 +13,7 @@ SHARE_NAME: Final = re.compile(NAME, re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`id` tells it from another one that has the same name later."""
+    """`id` distinguishes it from a later share of the same name."""
 
     name: str
     id: str

@@ -57,7 +57,7 @@ class Listing:
 
     @property
     def look(self) -> PlanLook | None:
-        """Of a listing that belongs to a plan."""
+        """The plan that this listing belongs to; None for a shared listing."""
         return (self.held or {}).get("look")
 
 

@@ -52,9 +52,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class PartialState:
-    """A dataset that is being built in windows: `root` holds what is done for these inputs; the rest are its holes.
+    """A dataset that is being built in windows: `root` holds the finished partitions for these inputs; the rest are its
+    holes.
 
-    `lineage` and `cut` say what it will be once done; `inputs` are the roots (perhaps half-built, too) consumed so far.
+    `lineage` and `cut` are those of the finished state; `inputs` are the roots (perhaps half-built, too) consumed so
+    far.
     """
 
     branch: str

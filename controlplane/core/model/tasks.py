@@ -48,7 +48,8 @@ By: TypeAlias = Literal["executed", "adopted"]
 class Trace:
     """The fact that a task gave these fragments, by the names of outputs (`contract.output_results`).
 
-    `seq` grows with every trace in the namespace; `by` tells whether the work was executed or adopted from a manifest.
+    `seq` grows with every trace in the namespace; `by` records whether the work was executed or adopted from a
+    manifest.
     """
 
     task: bytes
@@ -61,7 +62,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One unit of work, keyed by what it computes. `job` is the digest of the JSON that it shares with its batch."""
+    """One unit of work, keyed by its logic and inputs. `job` is the digest of the JSON that it shares with its
+    batch."""
 
     key: bytes
     kind: Kind
@@ -88,7 +90,7 @@ class Demand(NamedTuple):
     priority: int
 
     def covers(self, task: Task) -> bool:
-        """Whether it needs no larger driver, and is no more urgent, than what was asked for before."""
+        """Whether `task` needs no larger driver, and is no more urgent, than this one."""
         return SIZES.index(task.size) <= SIZES.index(self.size) and task.priority <= self.priority
 
 
@@ -96,7 +98,7 @@ class Demand(NamedTuple):
 class Attempt:
     """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds.
 
-    `partition` is the first of those that its tasks are of, `queued_at` when the oldest of them was queued.
+    `partition` is the first one of its tasks, `queued_at` when the oldest of them was queued.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Rules of trust: whose identity tokens open this installation, and what they may do here."""
+"""Rules of trust: which identity tokens this installation accepts, and the roles that they get."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Use: TypeAlias = Literal["login", "exchange"]
 
 @dataclass(frozen=True, slots=True)
 class TrustRule:
-    """Tokens of this issuer and audience whose claims fit get these roles. `id` tells it from another one that has the
-    same name later.
+    """Tokens of this issuer and audience whose claims fit get these roles. `id` distinguishes it from a later rule of
+    the same name.
 
     `claims`: by name the patterns, one of which the claim has to fit. All named claims have to. `audience` is empty for
-    `login`, where it is the service's own client. `ttl_s`: how long what it opens lives at most.
+    `login`, where it is the service's own client. `ttl_s`: the longest life of a token or session that it opens.
     """
 
     name: str

@@ -82,9 +82,9 @@ def plan(
 ) -> Plan:
     """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan.
 
-    Of a dataset with more than `exact` partitions to look at, `window` tasks are asked for at a time; 0 only counts
-    them. An aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged
-    at once. `standing`: decisions about nodes outside the scope that still hold.
+    With more than `exact` partitions to check, a dataset requests `window` tasks at a time; 0 only counts them. An
+    aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged at once.
+    `standing`: decisions about nodes outside the scope that still hold.
     """
     planning = Planning(desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     planning.decisions.update(standing or {})
@@ -138,8 +138,8 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
 def _run_first(
     planning: Planning, node: Source | Transform, finishing: Finishing, deciding: Deciding[Decision]
 ) -> Deciding[Decision]:
-    """What is left to do for the run under way; if there is no such run, or it is given up, what the newest inputs
-    need. Rows become a generation only if the checks of the dataset hold."""
+    """The remaining work of the run under way; if there is no such run, or it is given up, the work that the newest
+    inputs need. Rows become a generation only if the checks of the dataset hold."""
     run = yield from finishing
     if isinstance(run, Decision):
         gated = yield from checks.gate_on_checks(planning, node, run)

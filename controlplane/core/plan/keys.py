@@ -28,7 +28,7 @@ class Keys:
 
     @property
     def name(self) -> object:
-        """Equal for equal sets of keys that are told in the same way."""
+        """Equal for equal sets of keys in the same form."""
         return self.listed, tuple(sorted(self.trees))
 
     def read(self, nodes: NodeStore, start: str = "") -> Iterator[str]:
@@ -49,7 +49,7 @@ def _missing_keys(nodes: NodeStore, root: bytes, have: bytes, start: str) -> Ite
 
 
 def listed(keys: Iterable[str]) -> Keys:
-    """Of sorted keys."""
+    """A value of sorted keys."""
     names = tuple(keys)
     return Keys(names, {}, len(names))
 
@@ -81,7 +81,7 @@ def union(parts: Iterable[Keys]) -> Keys:
 
 
 def minus(part: Keys, other: Keys) -> Keys:
-    """What is in `part` alone. Exact where all are listed, or both speak of the same trees."""
+    """The keys that are in `part` alone. Exact where all are listed, or both speak of the same trees."""
     other_keys = set(other.listed)
     names = tuple(key for key in part.listed if key not in other_keys)
     trees = {id: pair for id, pair in part.trees.items() if id not in other.trees}

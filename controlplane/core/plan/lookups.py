@@ -82,7 +82,7 @@ def partitions(listing: bytes, keys: Sequence[str]) -> Deciding[Mapping[str, Sou
 
 
 def settled(states: Sequence[tuple[str, int]]) -> Deciding[Mapping[tuple[str, int], State]]:
-    """States that datasets were in, by (dataset, `seq`); the answer may hold those that others asked for."""
+    """Former states of datasets, by (dataset, `seq`); the answer may hold states that other decisions requested."""
     answer: Mapping[tuple[str, int], State] = yield Ask("settled", states)
     return answer
 
@@ -94,22 +94,22 @@ class _Unanswered:
     reason: Exception
 
 
-Answer: TypeAlias = Any  # what was asked for, or _Unanswered
+Answer: TypeAlias = Any  # the requested value, or _Unanswered
 
 
 # --- answering ------------------------------------------------------------------------------------
 
 
 def prefetch(roots: Iterable[bytes], world: Snapshot) -> None:
-    """Have the nodes of these roots at hand. One that is damaged is told to the decision that needs it."""
+    """Have the nodes of these roots at hand. A damaged node is reported to the decision that needs it."""
     with suppress(CorruptNode):
         tree.warm(world.nodes, [(root, ()) for root in roots])
 
 
 def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> dict[str, Decision]:
-    """Run all of them in step; what they ask for at the same time is looked up together.
+    """Run all of them in step; their simultaneous look-ups are combined.
 
-    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only what befalls the
+    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only a failure of the
     database (OSError) ends all of them.
     """
     running, decided = dict(deciding), {}
@@ -146,7 +146,7 @@ def _answers(asks: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
 
 
 def _together_or_apart(what: What, about: Mapping[str, Any], world: Snapshot) -> dict[str, Answer]:
-    """One look-up for all; where it fails, one for each, so that only the one that made it fail is told."""
+    """One look-up for all; where it fails, one for each, so that only the decision that caused the failure gets it."""
     try:
         return dict(zip(about, _ANSWERING[what](world, list(about.values())), strict=True))
     except OSError:
@@ -183,7 +183,7 @@ def _missing_keys(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) ->
 
 
 def _split(answers: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
-    """The answers of all pairs, by the decision that asked for them."""
+    """The answers of all pairs, by the decision that requested them."""
     rest = iter(answers)
     return [[next(rest) for _ in ask] for ask in asks]
 

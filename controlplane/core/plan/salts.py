@@ -31,7 +31,7 @@ class Salt:
 
     @property
     def encoded(self) -> bytes:
-        """As a cut holds it; empty if there is nothing to tell."""
+        """As a cut holds it; empty for the default salt."""
         if self == Salt():
             return b""
         return f"{self.period} {self.force}{' pinned' * self.is_pinned}".encode()
@@ -66,7 +66,7 @@ def of(planning: Planning, node: Source | Transform) -> SaltOf:
 
 
 def of_output(planning: Planning, node: Source | Transform) -> bytes | None:
-    """The salt of a whole output. None also for what is frozen for good: its logic is its own."""
+    """The salt of a whole output. None also for a dataset that is frozen for good: its logic is its own."""
     salt = _salt(planning, node).encoded
     if not salt:
         return None
@@ -85,7 +85,7 @@ def cut(planning: Planning, node: Source | Transform) -> dict[str, bytes]:
 
 
 def is_of(planning: Planning, node: Source | Transform, used: State | PartialState | UnfinishedRun) -> bool:
-    """What was made is of the present salt; or of the code that the present one is pinned to."""
+    """Whether a result has the present salt, or that of the code to which the present one is pinned."""
     now, then = _salt(planning, node), _of_state(node, used)
     if then == now:
         return True
@@ -119,7 +119,7 @@ def _input_salts(planning: Planning, inputs: Sequence[tuple[str, State | Partial
 
 
 def cause(planning: Planning, node: Source | Transform, state: State) -> Cause | None:
-    """Why what there is has to be made anew; None if its salt is no reason."""
+    """Why the present output has to be computed again; None if its salt is no reason."""
     if is_of(planning, node, state):
         return None
     now, then = _salt(planning, node), _of_state(node, state)
@@ -160,7 +160,7 @@ def in_words(planning: Planning, node: Source | Transform, state: State | None) 
 # --- turning --------------------------------------------------------------------------------------
 
 
-PeriodKind: TypeAlias = tuple[str, str]  # how often results are made anew, and in which time zone
+PeriodKind: TypeAlias = tuple[str, str]  # how often results are computed again, and in which time zone
 
 
 def kinds(desired: Desired) -> frozenset[PeriodKind]:

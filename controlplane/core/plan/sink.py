@@ -1,4 +1,4 @@
-"""Deciding about write components: the diff between what was last synced and the dataset's root is the work.
+"""Deciding about write components: the diff between the last synced root and the dataset's root is the work.
 
     no state of the dataset yet             -> blocked, or stale: waits for it
       | newest state
@@ -10,7 +10,7 @@
       |
                                             -> up to date
 
-Where the copy stands is a `Target`: a tree of what it has. Partitions that a task is about to write are voided in it
+The progress of the copy is a `Target`: a tree of its content. Partitions that a task is about to write are voided in it
 first. The writer may fall silent, and then it is not known what the copy has of them.
 """
 
@@ -73,7 +73,7 @@ def _synced(planning: Planning, node: Sink) -> Decision:
 
 
 def _waits(planning: Planning, node: Sink) -> Decision:
-    """For what its dataset comes to: at most each of the partitions that may change there is written."""
+    """Waits for its dataset's result: at most each of the partitions that may change there is written."""
     reason = f"if rows of {node.source} differ"
     above = planning.decisions.get(node.source)
     keys = above.pending if above is not None and above.pending is not None else Keys()
@@ -242,7 +242,7 @@ def _job(node: Sink, state: State) -> WriteJob:
 
 
 def _owner(node: Sink) -> str:
-    """The uid tells apart components of one name in two installations; a branch, its copy from main's."""
+    """The uid distinguishes components of one name in two installations; a branch, its copy from main's."""
     return " ".join(filter(None, (node.dataset, node.uid, node.branch)))
 
 

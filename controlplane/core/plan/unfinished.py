@@ -1,4 +1,4 @@
-"""Runs under way: a run finishes on the inputs that it began with, before newer inputs are looked at.
+"""Runs under way: a run finishes on the inputs that it began with, before newer inputs are considered.
 
 Otherwise a dataset that takes longer to compute than its inputs take to change would never be committed.
 
@@ -7,7 +7,7 @@ Otherwise a dataset that takes longer to compute than its inputs take to change 
     under way ------ continue_run: Commit ----------------> no run
     under way ------ GIVEN_UP, then replace_run ----------> no run, or the run of the newest inputs
 
-A run is given up if its code or salt changed, if one of its tasks failed, if what it reads is gone, and if the newest
+A run is given up if its code or salt changed, if one of its tasks failed, if its inputs are gone, or if the newest
 inputs need no work.
 """
 
@@ -62,7 +62,7 @@ def with_run(
     states: Mapping[str, int],
     cut: Mapping[str, bytes],
 ) -> Decision:
-    """The decision; if it requests tasks, with the run that says what they read."""
+    """The decision; if it requests tasks, with the run that records their inputs."""
     step = decision.step
     if not isinstance(step, Compute):
         return decision
@@ -71,7 +71,7 @@ def with_run(
 
 
 def continue_run(decision: Decision) -> Decision | GivenUp:
-    """What is left to do for the run under way, of which this was decided."""
+    """The remaining work of the run under way, given the decision about it."""
     # A failed task would hold the newest inputs back for as long as it is not retried.
     if decision.error is not None:
         return GIVEN_UP
@@ -92,7 +92,7 @@ def _until_later(decision: Decision) -> Decision:
 
 
 def replace_run(decision: Decision) -> Decision:
-    """What is decided on the newest inputs, where the run under way is given up."""
+    """The decision on the newest inputs, where the run under way is given up."""
     step = decision.step
     if isinstance(step, Compute) and step.begun is not None:
         return decision  # the run that it begins takes the place of the other one

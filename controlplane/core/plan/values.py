@@ -30,7 +30,7 @@ SEVERITY: tuple[Status, ...] = (
     "up_to_date", "paused", "held", "building", "stale", "waiting", "blocked", "failed",
 )  # fmt: skip
 KEPT_KEYS = 100_000  # of equal sets of keys, at a time
-EXACT = 1_000  # partitions up to which each is looked at before anything is said
+EXACT = 1_000  # partitions up to which each is checked before a decision
 FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
 RECENT = 8  # states of an input in which a consistent combination is looked for
 ROW_COST = 100  # bytes that a row counts for when claims are sized
@@ -87,8 +87,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Ask for these tasks; `job` is what they share. Of many, these are the first; `building` is what is done so far,
-    with `entered` the tasks of the partitions that came to it. They are of the run that reads what `begun` says."""
+    """Ask for these tasks; they share `job`. If there are many, these are the first; `building` holds the finished part
+    so far, with `entered` the tasks of the partitions that came to it. They belong to the run that reads the inputs in
+    `begun`."""
 
     tasks: tuple[Task, ...]
     job: StoredJob
@@ -99,7 +100,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """A schema has to be inferred or analysed before anything else can be said; its memo key is the task's key."""
+    """A schema has to be inferred or analysed before anything else can be decided; its memo key is the task's key."""
 
     task: Task
     job: StoredJob
@@ -107,8 +108,8 @@ class Learn:
 
 @dataclass(frozen=True, slots=True)
 class RunChecks:
-    """What is expected of rows has to be looked at: ask for these check tasks, and remember what follows from others'
-    answers already."""
+    """The expectations on some rows have no answer yet: request these check tasks, and remember the answers that follow
+    from others already."""
 
     tasks: tuple[Task, ...]
     jobs: Mapping[bytes, StoredJob]
@@ -129,7 +130,7 @@ Step: TypeAlias = Keep | Commit | Compute | Learn | RunChecks | Sync
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done about one dataset or target, and how it stands."""
+    """The step for one dataset or target, and its status."""
 
     dataset: str
     status: Status
@@ -140,7 +141,7 @@ class Decision:
     error: TaskError | None = None
     pending: Keys | None = None  # the partitions that may still change
     checks: tuple[CheckResult, ...] = ()  # results of its expectations on the rows that it is about
-    gives_up: bool = False  # the run under way, for good: what is asked for takes its place
+    gives_up: bool = False  # the run under way, for good: the requested work takes its place
     is_off: bool = False  # an export of a branch that writes nowhere: no part of the branch's state
 
 
@@ -180,7 +181,7 @@ def worst(decisions: Iterable[Decision]) -> Status:
 
 
 class Snapshot(Protocol):
-    """Facts that planning reads, of one consistent snapshot. What many components ask for is asked for together."""
+    """Facts that planning reads, of one consistent snapshot. Look-ups of many components are combined into one."""
 
     @property
     def nodes(self) -> NodeStore:
@@ -212,7 +213,7 @@ class Snapshot(Protocol):
         """Those that hold in this branch, by dataset."""
 
     def forced(self, dataset: str) -> int:
-        """A number that grows whenever its results are to be made anew; 0 if never."""
+        """A number that grows whenever its results are to be computed again; 0 if never."""
 
 
 @dataclass(slots=True)
@@ -230,7 +231,7 @@ class Planning:
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
-    behind_holds: frozenset[str] = frozenset()  # what is held, and all that follows from it
+    behind_holds: frozenset[str] = frozenset()  # held datasets, and all downstream of them
 
     def state(self, dataset: str) -> State | None:
         """The dataset's state as it will be once the decisions so far are carried out."""
@@ -239,7 +240,7 @@ class Planning:
         return self.states[dataset]
 
     def building(self, dataset: str) -> PartialState | None:
-        """What is half-built, as it will be once the decisions so far are carried out."""
+        """The half-built output, as it will be once the decisions so far are carried out."""
         decision = self.decisions.get(dataset)
         step = decision.step if decision else None
         if isinstance(step, Compute) and step.building is not None:
@@ -296,7 +297,7 @@ INTERNAL = "internal-error"  # the condition of what Headgate itself could not d
 
 
 def broken(dataset: str, error: Exception) -> Decision:
-    """Looking at a dataset raised, so nothing can be said of it. It is decided again with its next change, or sweep."""
+    """Planning of a dataset raised, so its status is unknown. It is decided again with its next change, or sweep."""
     message = f"Headgate could not plan this dataset: {error_text(error)}"[:LONGEST_INTERNAL]
     trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
     return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, message), "detail": trace})

@@ -1,4 +1,4 @@
-"""From partitions to tasks: what memory has enters the root, the rest has to be computed, many of them in windows.
+"""From partitions to tasks: results in memory enter the root, the rest has to be computed, many of them in windows.
 
 What source and transform share.
 """
@@ -26,7 +26,7 @@ UNDER_WAY = ("queued", "running")
 
 TasksOf = Callable[[Sequence[str]], Deciding[dict[str, Task]]]
 Hits: TypeAlias = dict[str, tuple[bytes, Trace]]  # partition -> its task and trace
-Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]  # what has no trace of its own
+Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]  # for tasks without an own trace
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Window:
         return replace(self, missing=missing)
 
     def lack(self, missing: Mapping[str, Task]) -> Deciding[None]:
-        """Note tasks that memory does not have, and how they stand if they were asked for."""
+        """Record tasks that memory does not have, and their state if they are queued."""
         keys = [task.key for task in missing.values()]
         queued = yield from lookups.tasks(keys)
         self.missing.update(missing)
@@ -74,7 +74,7 @@ class Window:
 
     @property
     def unclaimed(self) -> dict[str, Task]:
-        """What is missing and is not on the queue: its tasks failed, or were not asked for."""
+        """The missing tasks that are not on the queue: they failed, or were not requested."""
         under_way = {task.key for task in self.queued.values() if task.state in UNDER_WAY}
         return {key: task for key, task in self.missing.items() if task.key not in under_way}
 
@@ -127,7 +127,7 @@ def _look(window: Window, tasks: Mapping[str, Task], elsewhere: Elsewhere | None
 
 
 def limit(planning: Planning, count: int) -> int:
-    """How many tasks may be open at a time where `count` partitions have to be looked at."""
+    """How many tasks may be open at a time where `count` partitions have to be checked."""
     if count > planning.exact:
         return planning.window
     return planning.exact + 1

@@ -135,7 +135,7 @@ def _arguments(main: str, function: ast.FunctionDef) -> tuple[tuple[str, ...], f
 
 @dataclass(frozen=True, slots=True)
 class _Close:
-    """The end of a node or list on the stack of what is still to be told."""
+    """The end of a node or list on the stack of parts still to be encoded."""
 
 
 def _facts(tree: ast.AST) -> Iterator[object]:

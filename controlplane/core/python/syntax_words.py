@@ -1,4 +1,4 @@
-"""What Python code that cannot be parsed is told: a sentence and a remedy for the mistakes that people make.
+"""Messages for Python code that cannot be parsed: a sentence and a remedy for the mistakes that people make.
 
 Python's own explanation is quoted for the others.
 """

@@ -1,6 +1,6 @@
 """What in the modules of a Python transform may give another result over the same inputs.
 
-Closed tables, told from imports, names and attributes; a name that is hidden on purpose stays hidden. Flagging too
+Closed tables, matched by imports, names and attributes; a name that is hidden on purpose stays hidden. Flagging too
 much costs reuse, flagging too little costs truth.
 """
 
@@ -209,7 +209,7 @@ def _import_problem(module: str, modules: set[str] | frozenset[str]) -> str:
 
 
 def _origins(tree: ast.Module) -> dict[str, str]:
-    """Local name -> what it was imported as; for `import *` the functions of Spark that matter here."""
+    """Local name -> the imported name; for `import *` the functions of Spark that matter here."""
     out: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -246,7 +246,7 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
 
 
 def _origin(node: ast.expr, origins: Mapping[str, str]) -> str:
-    """The dotted name that an expression stands for, as far as imports tell; empty if they do not."""
+    """The dotted name that an expression stands for by its imports; empty if they do not determine it."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -1,1 +1,2 @@
-"""What is asked of a dataset's records: columns, a condition on rows, and which files it leaves out. Pure."""
+"""A reader's request for a dataset's records: columns, a condition on rows, and the files that the condition rules out.
+Pure."""

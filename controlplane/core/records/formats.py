@@ -36,7 +36,7 @@ def compression_fault(format: Format, compression: Compression | None) -> str | 
 
 
 def coding_of(accept_encoding: str | None) -> Coding:
-    """The best coding that a client takes of those that there are: zstd before gzip where it likes both alike."""
+    """The best coding that a client accepts: zstd before gzip at equal weights."""
     weights = dict(map(_weight, (accept_encoding or "").lower().split(",")))
     best: Coding = ""
     weight = 0.0

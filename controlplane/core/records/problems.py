@@ -1,4 +1,4 @@
-"""What is wrong with a condition, as an error with its place."""
+"""The fault of a condition, as an error with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and partitions that hold no row of which a condition is true, by what is known of them without opening them.
+"""Files and partitions without a row that fits a condition, by facts that are known without opening them.
 
 A bound that is not known for certain leaves a file in: a wrong one would lose rows.
 """
@@ -20,7 +20,7 @@ from dataplane.contract.schemas import Schema, Type
 
 Bound: TypeAlias = int | float | Decimal | str | bool | date | datetime
 _INTEGERS: Final = ("byte", "short", "integer", "long")
-BUCKET: Final = "bucket"  # in place of a granule: the text is a number that tells nothing of the value
+BUCKET: Final = "bucket"  # in place of a granule: the text is a number unrelated to the value
 _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _TURNED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
@@ -29,7 +29,7 @@ _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one column in some rows. `low` and `high` hold all values that are not NULL; None: not known.
+    """Bounds of one column in some rows. `low` and `high` hold all values that are not NULL; None: not known.
     `may_be_null`, `may_have_value`: False only where it is certain."""
 
     low: Bound | None = None
@@ -40,7 +40,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """What one part of partition keys tells of rows: the text that it has there, the column, and its granule."""
+    """One part of partition keys: its name there, the column whose values it holds, and its granule."""
 
     name: str
     column: str
@@ -53,7 +53,7 @@ Known: TypeAlias = Callable[[str], Bounds]
 
 
 def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) -> bool:
-    """Whether a row may be there of which the condition (`negated`: its contrary) is true."""
+    """Whether there may be a row for which the condition (`negated`: its contrary) is true."""
     match condition:
         case Call("not", (inner,)):
             return may_match(inner, bounds_of, negated=not negated)
@@ -135,7 +135,7 @@ def _plain(value: Value) -> Bound | None:
     return value.text
 
 
-# --- what a file's statistics tell
+# --- bounds from a file's statistics
 
 
 def of_file(entry: FileEntry, schema: Schema) -> Known:
@@ -167,7 +167,7 @@ def _types(schema: Schema) -> dict[str, Type]:
 
 
 def _bound(value: object, kind: Type | None) -> Bound | None:
-    """None where a file that was written under another type tells something else."""
+    """None where a file that was written under another type has another kind of value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind in _INTEGERS:
         return value if isinstance(value, int) and is_number else None
@@ -191,11 +191,11 @@ def _text_bound(text: str, kind: Type | None) -> Bound | None:
     return None
 
 
-# --- what a partition's key tells
+# --- bounds from a partition's key
 
 
 def of_key(key: str, parts: Sequence[KeyPart], schema: Schema) -> Known:
-    """By the texts of columns in a key. A key of another form tells nothing."""
+    """By the texts of columns in a key. A key of another form gives no bounds."""
     segments = key.split("/")
     names = [encode_segment(part.name) for part in parts]
     if [segment.partition("=")[0] for segment in segments] != names:

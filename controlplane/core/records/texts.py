@@ -36,7 +36,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def date_text(text: str) -> str | None:
-    """None for what is no date such as 2013-02-28."""
+    """None unless the text is a date such as 2013-02-28."""
     try:
         return date.fromisoformat(text).isoformat() if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else None
     except ValueError:
@@ -44,7 +44,7 @@ def date_text(text: str) -> str | None:
 
 
 def instant_text(text: str) -> str | None:
-    """A time with its zone, in UTC; None for what is none."""
+    """A time with its zone, in UTC; None unless the text is one."""
     moment = _time(text, has_zone=True)
     if moment is None:
         return None
@@ -55,7 +55,7 @@ def instant_text(text: str) -> str | None:
 
 
 def local_text(text: str) -> str | None:
-    """A time, or the beginning of a day, without a zone; None for what is none."""
+    """A time, or the beginning of a day, without a zone; None unless the text is one."""
     moment = _time(text, has_zone=False)
     return None if moment is None else moment.isoformat(timespec="microseconds")
 

@@ -1,4 +1,4 @@
-"""Operands of a condition with their types: which column a name means, what may be compared with what.
+"""Operands of a condition with their types: which column a name means, and which types can be compared.
 
 A literal becomes a value of the type that it is compared with, exactly, or is refused at its place. Does not belong
 here: the grammar (`where`).
@@ -142,7 +142,7 @@ def _time(text: str, kind: str, written: str, start: int) -> str:
 
 
 def truth(text: str, operand: Operand) -> Condition:
-    """What is true or false of a row."""
+    """The condition in a boolean operand."""
     if operand.type != "boolean" or operand.literal is not None:
         words = "a value" if operand.literal is not None else _words(operand.type)
         raise bad_condition(text, operand.start, f"{words} alone is no condition", "compare it with something")

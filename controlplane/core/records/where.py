@@ -4,7 +4,7 @@
     time_hour >= TIMESTAMP '2013-02-01T00:00Z' OR lower(carrier) IN ('ua', 'aa')
     NOT (dest LIKE 'S%' OR tail IS NULL)
 
-What is not written down here is refused, at its place; so no text of a user's reaches an engine.
+Other syntax is refused, at its place; so no text of a user's reaches an engine.
 """
 
 from __future__ import annotations

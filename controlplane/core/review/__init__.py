@@ -1,4 +1,4 @@
-"""What an edit of blueprints changes for those who read the data, before anything is computed.
+"""The effect of an edit of blueprints on readers of the data, before anything is computed.
 
 A review compares the nodes before an edit with those after it: texts, logic, columns, and what breaks. Pure. Does not
 belong here: which tasks will run (plan), where facts come from (operations.planning.review).

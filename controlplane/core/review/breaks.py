@@ -1,4 +1,4 @@
-"""What does not work any more after an edit: the edit itself, readers, targets, checks; each with its place.
+"""Breakage by an edit: the edit itself, readers, targets, checks; each with its place.
 
 Where Spark has analysed a reader under the new columns, its answer counts. Else each mention of a column that is gone
 counts, as sqlglot resolves it.
@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, str] = {
 
 
 def of_node(node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Iterator[Break]:
-    """What is wrong with one node. `changes`: how the columns of datasets differ, of those that do."""
+    """The breaks of one node. `changes`: how the columns of datasets differ, only for those that do."""
     match node:
         case Transform():
             yield from _of_transform(node, schemas, changes, is_edited=is_edited)
@@ -84,7 +84,7 @@ def _of_key(node: Transform, schema: Schema) -> Iterator[Break]:
 
 
 def _mentions(node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
-    """Mentions of columns that its inputs do not have any more, or have with a type of another kind."""
+    """Mentions of columns that its inputs no longer have, or have with a type of another kind."""
     touched = [slot for slot in node.slots if slot.dataset in changes]
     if node.query is None or not touched or schemas.earlier is None:
         return
@@ -148,7 +148,7 @@ def _family(ddl: str) -> str:
 
 
 def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
-    """What is expected of columns that the dataset itself does not have any more."""
+    """Checks of columns that the dataset itself no longer has."""
     removed = changes[node.dataset].removed if node.dataset in changes else ()
     if node.output:
         return

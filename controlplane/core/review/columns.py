@@ -16,7 +16,7 @@ NO_CHANGES = ColumnChanges()
 
 
 def compare(before: Schema, after: Schema, *, case_sensitive: bool = False) -> ColumnChanges:
-    """Columns are the same by name. A type that cannot be told is no other type."""
+    """Columns are the same by name. An unknown type equals every type."""
     had, has = _folded(before, case_sensitive), _folded(after, case_sensitive)
     added = tuple(name for key, (name, _) in has.items() if key not in had)
     removed = tuple(name for key, (name, _) in had.items() if key not in has)
@@ -63,7 +63,7 @@ def as_ddl(schema: Schema) -> dict[str, str]:
 
 
 def from_ddl(columns: Mapping[str, str]) -> Schema:
-    """A type that our schemas do not have cannot be told."""
+    """A type that our schemas do not have is unknown."""
     return struct((name, _type(kind)) for name, kind in columns.items())
 
 

@@ -25,19 +25,19 @@ NO_SCHEMA = KnownSchema(None, "unknown")
 
 
 def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str = "") -> Review:
-    """What differs, and what breaks by it, in all dataflows that these nodes are of. `unanswered`: why answers of
-    Spark's are missing, where it was asked."""
+    """The differences, and the breaks that they cause, in all dataflows that these nodes are of. `unanswered`: why
+    requested answers of Spark are missing."""
     earlier = Schemas(before, facts)
     later = Schemas(after, facts, earlier, unanswered)
     changed = _changed_columns(before, after, earlier, later)
     broken = _breaks(before, after, later, changed)
-    wishes = tuple(later.wishes.values())  # of what is edited, and what that reads: the rest needs no Spark
+    wishes = tuple(later.wishes.values())  # of edited components and their inputs: the rest needs no Spark
     reviewed = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
     return Review(tuple(change for change in reviewed if change is not None), wishes)
 
 
 def _names(before: Desired, after: Desired) -> Iterator[str]:
-    """Of components, in the order of what reads what; those that are gone come last."""
+    """Names of components, inputs first; deleted ones come last."""
     yield from (dataset for dataset in after.order if not _is_second(after.nodes[dataset]))
     yield from (
         dataset for dataset in before.order if dataset not in after.nodes and not _is_second(before.nodes[dataset])
@@ -45,7 +45,7 @@ def _names(before: Desired, after: Desired) -> Iterator[str]:
 
 
 def _is_second(node: Node) -> bool:
-    """A second output of tasks is told with the first."""
+    """A second output of tasks is reported with the first."""
     return not isinstance(node, Sink) and bool(node.output)
 
 
@@ -59,7 +59,7 @@ def _is_touched(before: Node | None, after: Node) -> bool:
 
 
 def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: Schemas) -> dict[str, ColumnChanges]:
-    """How the columns of datasets differ, of those that do."""
+    """How the columns of datasets differ, only for those that do."""
     changes_of: dict[str, ColumnChanges] = {}
     for dataset in after.order:
         node, old = after.nodes[dataset], before.nodes.get(dataset)

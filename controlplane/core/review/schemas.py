@@ -4,11 +4,11 @@ a state of the same lineage     -> its schema, which Spark gave
   |
 a source: pinned or declared    -> that, with the columns that are appended to it
   |
-a transform: Spark was asked    -> its answer is remembered
-  | it was not: a wish
+a transform: Spark analysed it  -> its answer is remembered
+  | it did not: a request
 the same code over the same     -> the schema of the state
   |
-SQL                             -> what sqlglot says
+SQL                             -> the answer of sqlglot
   |
                                 -> unknown
 """
@@ -38,7 +38,7 @@ ANALYSES_FIRST = 1_000  # the priority of questions that a person waits for
 
 @dataclass(slots=True)
 class Schemas:
-    """Of the nodes before an edit, or after it; then `earlier` are those before."""
+    """The schemas of the nodes before an edit, or after it; then `earlier` are those before."""
 
     desired: Desired
     facts: KnownFacts
@@ -50,7 +50,7 @@ class Schemas:
     _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
 
     def of(self, dataset: str) -> KnownSchema:
-        """Inputs have to be asked for first, which `Desired.order` does."""
+        """Inputs have to be looked up first, which the order of `Desired.order` ensures."""
         if dataset not in self._schemas:
             self._schemas[dataset] = self._schema_of(dataset)
         return self._schemas[dataset]
@@ -89,7 +89,7 @@ class Schemas:
         return self._by_sqlglot(node, reads)
 
     def _by_spark(self, node: Transform, state: State | None, reads: Mapping[str, Schema]) -> KnownSchema | None:
-        """What Spark has said, or would say."""
+        """Spark's answer if there is one; else the request for it is recorded."""
         node = key_types.decided(node, reads)
         if state is not None and _is_made_by(state, node, reads):
             return KnownSchema(state.schema, "spark")
@@ -106,7 +106,7 @@ class Schemas:
         return None
 
     def _failed(self, node: Transform, error: TaskError) -> KnownSchema | None:
-        """What is wrong with the code is told of it; what is wrong elsewhere leaves it to sqlglot."""
+        """A fault of the code is reported with it; a fault elsewhere leaves the schema to sqlglot."""
         if error["kind"] == "user":
             self.errors[node.dataset] = error
             return KnownSchema(None, "unknown", "Spark refuses it")
@@ -139,7 +139,7 @@ class Schemas:
         return struct(corrected)
 
     def _before(self, dataset: str) -> tuple[dict[str, Type], dict[str, tuple[str, Type]]] | None:
-        """What sqlglot says of the query before the edit, and what Spark said; both by folded name."""
+        """sqlglot's answer for the query before the edit, and Spark's; both by folded name."""
         earlier = self.earlier
         node = earlier.desired.nodes.get(dataset) if earlier else None
         if earlier is None or not isinstance(node, Transform) or node.query is None:
@@ -165,7 +165,7 @@ def _is_made_by(state: State, node: Transform, reads: Mapping[str, Schema]) -> b
 
 
 def _why_inexact(reads: Mapping[str, KnownSchema]) -> str:
-    """What follows from columns that Spark has not told is not told by Spark either."""
+    """Why the output's columns are not Spark's: those of an input are not; empty otherwise."""
     return next((read.why for read in reads.values() if read.origin == "sqlglot" and read.why), "")
 
 
@@ -184,7 +184,7 @@ def _wish(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> Wish:
 
 
 def _inferred(node: Transform, reads: Mapping[str, KnownSchema]) -> Schema | None:
-    """Of a query, by sqlglot."""
+    """The schema of a query, by sqlglot."""
     assert node.query is not None
     inputs = {name: as_ddl(read.schema) for name, read in reads.items() if read.schema is not None}
     inferred = node.query.output_types(inputs)

@@ -55,7 +55,7 @@ def _block(text: str, first: int) -> str:
 
 @lru_cache(maxsize=16)
 def _lines(text: str) -> tuple[str, ...]:
-    """Of a blueprint, for each of its components."""
+    """The lines of a blueprint, for each of its components."""
     return tuple(text.splitlines())
 
 

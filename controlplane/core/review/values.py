@@ -29,7 +29,8 @@ EXACT: tuple[SchemaOrigin, ...] = ("spark", "declared")
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """The columns of a dataset, and who says so; `why` not Spark, where it was asked or cannot be determined."""
+    """The columns of a dataset, and who says so; `why` it is not from Spark, where that was requested or cannot be
+    determined."""
 
     schema: Schema | None
     origin: SchemaOrigin
@@ -69,7 +70,7 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Break:
-    """What does not work any more. `by`: the dataset whose change breaks it; `component` is what breaks."""
+    """One thing that an edit breaks. `by`: the dataset whose change breaks it; `component` is what breaks."""
 
     by: str
     component: str
@@ -102,7 +103,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All changes, in the order of the dataflow. `wishes`: what Spark would have to be asked to know more."""
+    """All changes, in the order of the dataflow. `wishes`: the questions to Spark that would give more."""
 
     changes: tuple[Change, ...]
     wishes: tuple[Wish, ...]
@@ -116,7 +117,7 @@ NOTHING_CHANGED = Review((), ())
 
 
 class KnownFacts(Protocol):
-    """What is stored, of one snapshot."""
+    """The stored facts, of one snapshot."""
 
     def state(self, dataset: str) -> State | None: ...
     def pinned(self, dataset: str) -> Pin | None: ...

@@ -50,7 +50,7 @@ class Table:
 
 
 def ref(text: str) -> Ref | None:
-    """None for what is no ref."""
+    """None for a text that is no ref."""
     match = _REF.fullmatch(text)
     if match is None:
         return None
@@ -64,7 +64,7 @@ def ref(text: str) -> Ref | None:
 
 
 def table(ref_text: str, dataflow: str, dataset: str) -> Table | None:
-    """None for what is no address of a dataset. A ref with a time has no generations."""
+    """None for texts that are no address of a dataset. A ref with a time has no generations."""
     place, match = ref(ref_text), _DATASET.fullmatch(dataset)
     if place is None or match is None or not dataflow:
         return None

@@ -1,6 +1,6 @@
 """The Delta log of one state: version 0 of a table that never changes, whose files lie beside it. Pure.
 
-It is a function of the state, made when it is asked for, and never stored.
+It is a function of the state, made on demand, and never stored.
 """
 
 from __future__ import annotations

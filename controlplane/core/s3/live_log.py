@@ -1,9 +1,9 @@
 """The Delta log of a dataset in a branch, which moves: each generation is a version of its number. Pure.
 
     00000000000000000000.json             a table without rows
-    00000000000000000001.json             generation 1, and so on: what differs from the generation before
+    00000000000000000001.json             generation 1, and so on: the difference from the generation before
     00000000000000000020.checkpoint...    where the log begins, once there are more: all of generation 20
-    _last_checkpoint                      tells where it begins
+    _last_checkpoint                      the number at which it begins
 
 A reader that has a version finds the next one under the next number. The beginning moves on by whole steps, so that a
 reader which has found it goes on with the same files for a while, and so that few checkpoints are made. Does not belong

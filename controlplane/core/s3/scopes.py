@@ -39,7 +39,7 @@ class Scope:
 
 
 def parse(text: str) -> Scope:
-    """Raises BadScope. Whether there are such names is not looked at: they may come later."""
+    """Raises BadScope. The names need not exist: they may come later."""
     if not _SCOPE.fullmatch(text):
         like = "a branch, dataflow and dataset such as main, main/shop, main/shop/orders or */shop"
         raise BadScope(f"{text[:100]!r} is no scope; write {like}")

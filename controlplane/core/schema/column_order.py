@@ -1,6 +1,6 @@
 """The order of columns: by the first file, in the order of names, that has a column, and its place in that file.
 
-So it does not count when a file came. Places of fields in structs are told by NESTED paths, as listings tell them.
+So it does not count when a file came. Places of fields in structs go by NESTED paths, as in listings.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataplane.contract.schemas import Schema, Type
 
 Place: TypeAlias = tuple[str, int]  # the name of a file, and the place of the column in it
 Places: TypeAlias = Mapping[str, Place]
-_LAST: Final = "\U0010ffff"  # after all names: of columns that no listing told
+_LAST: Final = "\U0010ffff"  # after all names: for columns in no listing
 
 
 def first_places(objects: Iterable[SourceObject]) -> dict[str, Place]:
-    """Of each column, and each field in it, that a listing told: the least place."""
+    """The least place of each column, and of each field in it, that a listing has."""
     names: dict[tuple[str, ...], str] = {}
     for source_object in objects:
         columns = tuple(source_object["columns"] or ())

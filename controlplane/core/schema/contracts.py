@@ -19,8 +19,8 @@ def breaches(contract: Schema, actual: Schema) -> tuple[str, ...]:
 
 
 def broken_promises(contract: Schema, changed: Schema) -> tuple[str, ...]:
-    """What a changed contract would take from those who rely on the present one, a sentence for each column; empty if
-    it promises no less."""
+    """The promises to readers that a changed contract would break, a sentence for each column; empty if it promises no
+    less."""
     return tuple(_broken_promises(contract, changed))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a `schema:` text, and at which word: a reader of `name TYPE, ...` for the sake of its mistakes."""
+"""Faults of a `schema:` text, and the word at fault: a reader of `name TYPE, ...` for the sake of its mistakes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CLOSING: Final = {"<": ">", "(": ")"}
 
 @dataclass(frozen=True, slots=True)
 class DdlFault:
-    """What is wrong at an offset of the text."""
+    """A fault at an offset of the text."""
 
     offset: int
     message: str
@@ -206,7 +206,7 @@ class _Reader:
             self._note(opening, message, f"{word}({MOST_DIGITS}, 2)", is_certain=True)
 
     def _unkept_size(self, word: str, digits: list[str], opening: int) -> None:
-        """Of a type that has none here."""
+        """Report the size of a type that has none here."""
         size = f"{word}({', '.join(digits)})"
         kind = "STRING" if word in _TEXTS else word
         is_length = word in _TEXTS and len(digits) == 1 and bool(self.path)

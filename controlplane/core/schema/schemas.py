@@ -125,7 +125,7 @@ def append_columns(schema: Schema, names: Iterable[str], typed: Schema) -> Schem
 
 
 def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) -> list[str]:
-    """The columns of one source object under a schema: all where it cannot tell, by position for headerless CSV.
+    """The columns of one source object under a schema: all where they are unknown, by position for headerless CSV.
     Without the fields within them."""
     names = [f["name"] for f in schema["fields"]]
     if columns is None:

@@ -36,8 +36,8 @@ def _is_within(old: Type, new: Type) -> bool:
 
 
 def with_values(inferred: Schema, format: str) -> tuple[Schema, frozenset[str]]:
-    """Without the columns that no file has a value of; those of CSV, which may be told by their places, are STRING, and
-    named."""
+    """Without the columns that no file has a value of; such columns of CSV, which may be identified by their places,
+    are STRING, and named."""
     kinds = {name: without_nothing(kind) for name, kind in types(inferred).items()}
     empty = frozenset(name for name, kind in kinds.items() if kind == NOTHING)
     if format != "csv":
@@ -52,7 +52,7 @@ def can_stay(old: Schema, new: Schema) -> bool:
 
 
 def own_paths(schema: Schema) -> list[str]:
-    """Columns and fields in them, as a listing tells those of an object."""
+    """Columns and fields in them, in the form of an object's listing."""
     return [path for name, kind in types(schema).items() for path in (name, *_paths(kind, name))]
 
 
@@ -67,14 +67,14 @@ def _paths(kind: Type, path: str) -> Iterator[str]:
 
 
 def _in_lists(kind: Type) -> Type:
-    """Lists count as what they hold."""
+    """Lists count as their elements."""
     while not isinstance(kind, str) and kind["type"] == "array":
         kind = kind["elementType"]
     return kind
 
 
 def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
-    """Of the nested fields among an object's own columns those that the schema lacks. What is no struct in the schema
+    """The nested fields among an object's own columns that the schema lacks. A column that is no struct in the schema
     takes whatever is in it."""
     kinds = types(schema)
     return tuple(dict.fromkeys(c for c in columns if NESTED in c and _is_lacking(kinds, c.split(NESTED))))

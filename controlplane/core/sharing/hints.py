@@ -30,7 +30,8 @@ _NUMBERS: Final = ("int", "long", "float", "double")
 
 
 def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition | None:
-    """What is certain of all rows that the client keeps; None where nothing is. `tree`: JSON, or empty."""
+    """The condition that certainly holds for all rows that the client keeps; None if none is certain. `tree`: JSON,
+    or empty."""
     conditions = [_parsed(text, schema) for text in texts]
     if tree:
         conditions.append(_parsed(_of_tree(tree), schema))
@@ -55,7 +56,7 @@ def _of_tree(tree: str) -> str | None:
 
 
 def _condition(node: object, depth: int) -> str | None:
-    """As SQL. Of parts that all hold, those that are not known are left out."""
+    """As SQL. Unknown parts of a conjunction are left out."""
     if not isinstance(node, dict) or depth > DEEPEST:
         return None
     operator, children = node.get("op"), node.get("children", [])

@@ -28,7 +28,7 @@ LOCAL_TIMES: Final = "timestampntz"
 
 @dataclass(frozen=True, slots=True)
 class TableHead:
-    """What is said of a table before its files. `version`: that its schema is told of."""
+    """The description of a table before its files. `version`: the one whose schema is shown."""
 
     id: str
     name: str

@@ -50,7 +50,7 @@ class Capabilities:
 
 
 def capabilities_of(header: str) -> Capabilities:
-    """As in `responseformat=delta,parquet;readerfeatures=timestampntz`; what is not known is left out."""
+    """As in `responseformat=delta,parquet;readerfeatures=timestampntz`; unknown ones are left out."""
     settings: dict[str, frozenset[str]] = {}
     for part in header.lower().split(";"):
         name, _, values = part.partition("=")
@@ -62,8 +62,8 @@ def capabilities_of(header: str) -> Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """The newest version where neither is said. `limit`: rows that are enough. `texts`, `tree`: hints about rows that
-    are kept (`hints`). All three may be ignored."""
+    """The newest version where neither `version` nor `at` is given. `limit`: rows that are enough. `texts`, `tree`:
+    hints about rows that are kept (`hints`). All three may be ignored."""
 
     version: int | None = None
     at: Moment | None = None
@@ -90,7 +90,7 @@ def snapshot_of(body: bytes) -> WantedSnapshot:
 
 
 def _hinted(snapshot: WantedSnapshot, body: Mapping[str, object]) -> WantedSnapshot:
-    """A limit counts rows that are kept, of which hints tell that not all of a file are: then it limits nothing."""
+    """A limit counts kept rows, and hints mean that not all rows of a file are kept: then it limits nothing."""
     texts, tree = body.get("predicateHints"), body.get("jsonPredicateHints")
     if not texts and not tree:
         return snapshot
@@ -99,7 +99,7 @@ def _hinted(snapshot: WantedSnapshot, body: Mapping[str, object]) -> WantedSnaps
 
 
 def head_of(query: Mapping[str, str]) -> WantedSnapshot:
-    """Of a request for metadata. Raises BadRequest."""
+    """The snapshot of a request for metadata. Raises BadRequest."""
     return _snapshot(_number(query, "version"), _time("timestamp", query.get("timestamp")))
 
 
@@ -111,7 +111,7 @@ def _snapshot(version: int | None, at: Moment | None, limit: int | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class WantedChanges:
-    """From a version or a time on, up to one, both included; to the newest version where nothing is said."""
+    """From a version or a time on, up to one, both included; to the newest version without `last`."""
 
     first: int | Moment
     last: int | Moment | None
@@ -140,7 +140,7 @@ def starting_time_of(query: Mapping[str, str]) -> Moment | None:
 
 @dataclass(frozen=True, slots=True)
 class WantedPage:
-    """Of a listing: what comes behind `after` in the order of names."""
+    """A page of a listing: the names behind `after` in their order."""
 
     limit: int
     after: str
@@ -158,7 +158,7 @@ def page_of(query: Mapping[str, str]) -> WantedPage:
 
 
 def token_of(name: str) -> str:
-    """Of the page behind this name."""
+    """The token of the page behind this name."""
     return urlsafe_b64encode(name.encode()).decode("ascii")
 
 

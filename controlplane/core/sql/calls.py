@@ -1,4 +1,4 @@
-"""Which functions each scope calls, told from the text, and whether the parser's tree agrees with the text.
+"""Which functions each scope calls, by the text, and whether the parser's tree agrees with the text.
 
 A proof over the tree holds only if the tree is what Spark will read. So each call is looked up by its place in the
 text, and clauses that make rows depend on each other are counted in both.

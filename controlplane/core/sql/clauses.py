@@ -55,7 +55,7 @@ def clauses_of(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> Clauses:
 
 
 def _select(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> int:
-    """The word SELECT before what is selected."""
+    """The word SELECT before the list of the scope."""
     at = next((i for i, x in enumerate(lexemes) if x.token.start >= scope.offset), 0)
     level = 0
     for i in range(at, -1, -1):

@@ -5,7 +5,7 @@
     UNION                      -> column by column
     LATERAL VIEW, explode      -> all that the function is given
 
-What cannot be told is said to come of all columns of all inputs, with the reason.
+A column of unknown origin comes of all columns of all inputs, with the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # with an optimizer that few commands need
 Values: TypeAlias = Mapping[str, Value]  # of the columns of a relation in order, by their lower case
 
 UNTOLD: Final = "sqlglot cannot tell where {} comes from: all columns of all inputs are named for it"
-_MOST_TOLD: Final = 3  # names of what cannot be told
+_MOST_TOLD: Final = 3  # names of unresolved columns in a message
 USING: Final = "RIGHT JOIN with USING: a column that both sides have is said to come of both"
 _DECIDING: Final[Mapping[str, Indirect]] = {
     "where": "FILTER", "having": "FILTER", "qualify": "FILTER", "group": "GROUP_BY", "order": "SORT", "sort": "SORT",
@@ -129,14 +129,15 @@ class _Walk:
         return dict(zip(sides[0], columns, strict=True))
 
     def _of_function(self, scope: Scope, tree: exp.Expr) -> Values:
-        """Of a function in FROM: a name is given to all that it takes. A query in its place has columns."""
+        """The values of a function in FROM: a name stands for all that the function takes. A query in its place has
+        columns."""
         if scope.subquery_scopes:
             return self.of(scope.subquery_scopes[0])
         made = merged(self._column(scope, column) for column in tree.find_all(exp.Column)).through("TRANSFORMATION")
         return _Any(made)
 
     def _of_select(self, scope: Scope, tree: exp.Select) -> Values:
-        for _, source in scope.selected_sources.values():  # what is joined decides, whether a column is read or not
+        for _, source in scope.selected_sources.values():  # a join decides on rows, also without a column read
             if not isinstance(source, exp.Table):
                 self.of(source)
         columns: dict[str, Value] = {}
@@ -296,7 +297,7 @@ class _Any(dict[str, Value]):
 
 
 def _names(item: exp.Expr, at: int) -> list[str]:
-    """Of an item of the SELECT list: a generator may have several."""
+    """Names of an item of the SELECT list: a generator may have several."""
     if isinstance(item, exp.Aliases):
         return [alias.name.lower() for alias in item.expressions]
     return [item.alias_or_name.lower() or f"_col_{at}"]

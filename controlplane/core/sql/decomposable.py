@@ -17,7 +17,7 @@ from controlplane.core.sql.calls import Calls, FunctionCall, Unproven, is_aggreg
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 from controlplane.core.sql.volatile import VolatileCall
 
-# Merged by themselves, or (avg) made of what is.
+# Merged by themselves, or (avg) made of such aggregates.
 MERGED: Final = frozenset(
     {
         *("avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "count_if", "every"),
@@ -44,7 +44,7 @@ class Decomposition:
 
 
 def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...], name: str) -> Decomposition:
-    """Of this input. Raises Unproven with what is in the way."""
+    """Decompose by this input. Raises Unproven with the obstacle."""
     folded = name.lower()
     if volatile:
         raise Unproven(f"{volatile[0].construct} may give another result each time", query.offset)
@@ -52,7 +52,7 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...],
     scopes = [s for s in scopes if any(_reads(source.relation, folded) for source in s.sources)]
     if not scopes:
         raise Unproven("no scope with aggregates reads it", query.offset)
-    scope = scopes[-1]  # the innermost: what is around it runs on its groups
+    scope = scopes[-1]  # the innermost: the scopes around it run on its groups
     if other := _reader_besides(query, scope, folded, set()):
         raise Unproven(f"{name} is read outside of the scope that aggregates", other.offset)
     _check_parts(scope, _GROUP_PARTS)

@@ -1,4 +1,4 @@
-"""What is equal in the rows of a join or a filter, and what follows for the parts of a key.
+"""Equal expressions in the rows of a join or a filter, and their consequences for the parts of a key.
 
 A part is a set of expressions that are equal in each row that matters; see keyed.
 """

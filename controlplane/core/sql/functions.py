@@ -1,4 +1,4 @@
-"""Names of Spark's functions by what they do to rows. Frozen: digests and partition modes rest on these tables.
+"""Names of Spark's functions by their effect on rows. Frozen: digests and partition modes rest on these tables.
 
 A name that is missing here is never taken for row-wise and never case-folded, which costs a recomputation and
 nothing else.

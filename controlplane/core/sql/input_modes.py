@@ -36,7 +36,7 @@ class KeyPart:
 class InputKey:
     """What a part of the key is in the rows of an input. `expression` is for people; `column` is empty if it is more.
 
-    That the values have the same text on every side is for who knows the types.
+    The caller, which knows the types, has to ensure that the values have the same text on every side.
     """
 
     part: KeyPart
@@ -59,7 +59,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is proven about one input. `keys` are there for `by`; `merge` for `all`, or `unmerged` says why not."""
+    """The proven mode of one input. `keys` are there for `by`; `merge` for `all`, or `unmerged` says why not."""
 
     mode: Literal["each", "by", "all"]
     reason: str
@@ -69,7 +69,7 @@ class Verdict:
 
     @property
     def planned(self) -> Mode:
-        """What is carried out of it today: partitions of `each` inputs, everything else whole."""
+        """The mode in which it is read today: partitions of `each` inputs, everything else whole."""
         words = self.reason if self.mode != "by" else f"`all`: it could be read {self.reason}"
         if self.merge is not None:
             aggregates = ", ".join(self.merge.aggregates) or "groups"
@@ -106,7 +106,7 @@ class Analysis:
         return {name: by_key.get(name) or self._all(relation, calls, name, by_key[""]) for name in names}
 
     def outputs(self, columns: KnownNames) -> tuple[str, ...] | None:
-        """Names of the output's columns in order; empty where an expression has none; None if it cannot be told."""
+        """Names of the output's columns in order; empty where an expression has none; None if they are unknown."""
         if self.tree is None:
             return None
         try:

@@ -174,7 +174,7 @@ class _ScopeProof:
     # --- groups and windows ---
 
     def _check_groups(self) -> None:
-        """Spark accepts in the output only what is made of the grouping expressions, so the key is."""
+        """Spark accepts in the output only expressions over the grouping expressions, so the key is one."""
         aggregates = self.proof.calls.aggregates(self.scope)
         if not is_aggregated(self.scope, aggregates):
             return
@@ -191,7 +191,7 @@ class _ScopeProof:
             raise Unproven("GROUP BY with totals", self.scope.offset)
 
     def _under_windows(self, key: Key) -> Key:
-        """What is left of the key is what every window is partitioned by."""
+        """Restrict the key to the expressions that every window is partitioned by."""
         for window in windows(self.scope):
             by = self._partition(window)
             offset = min((n.meta["start"] for n in window.walk() if "start" in n.meta), default=self.scope.offset)
@@ -324,10 +324,10 @@ class _ScopeProof:
         own = tuple(frozenset(m for m in part if {c.table for c in m.find_all(exp.Column)} <= tables) for part in key)
         return _complete(own, what, self.scope.sources[at].relation.offset)
 
-    # --- what is equal ---
+    # --- equal expressions ---
 
     def _equalities(self, at: int, join: exp.Join) -> Pairs:
-        """Of left and right, from ON and USING."""
+        """Pairs of equal expressions, left and right, from ON and USING."""
         on = join.args.get("on")
         pairs = self._pairs(on, [*(i for i in visible_sources(self.scope) if i < at), at]) if on else ()
         ordered = (pair if self._is_right(pair[1], at) else (pair[1], pair[0]) for pair in pairs)
@@ -356,7 +356,7 @@ class _ScopeProof:
         return column(name, str(having[0])) if len(having) == 1 else None
 
     def _unmerged(self, at: int, key: Key, *, left: bool, right: bool) -> Key:
-        """With what USING made of two columns of this join as that of the side that has it."""
+        """With a column that USING merged from two of this join as the column of the side that has it."""
         out = []
         for part in key:
             members = set(part)

@@ -1,4 +1,4 @@
-"""How an aggregate is computed in parts, and merged from them to exactly what it would have been as a whole.
+"""How an aggregate is computed in parts, and merged from them to exactly the result over the whole.
 
 Integers, decimals and all that has an order come out equal. Doubles are added in the order of their values, so that the
 same parts always give the same sum; it may differ in its last digits from that of a query over everything, which Spark
@@ -20,19 +20,20 @@ _THEMSELVES: Final = frozenset({"min", "max", "bool_and", "bool_or", "every", "s
 _NARROW: Final = frozenset({"byte", "short", "integer"})  # Spark adds doubles for averages: these never overflow a long
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _WIDEST: Final = 38  # digits of a decimal
-_SUM_GROWS: Final = 10  # digits by which the type of a sum is wider than that of what is added
+_SUM_GROWS: Final = 10  # digits by which the type of a sum is wider than that of its argument
 _AVG_GROWS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """`columns` of a part: their names, and what is selected as them. Types are named as in Spark's JSON schemas."""
+    """`columns` of a part: their names, and the expressions selected as them. Types are named as in Spark's JSON
+    schemas."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
 
     def merged(self, types: Mapping[str, str], offset: int) -> str:
-        """Of the parts of one group. Raises Unproven for types that are not merged exactly."""
+        """The result over the parts of one group. Raises Unproven for types that are not merged exactly."""
         first = self.columns[0][0]
         if self.name in _THEMSELVES:
             return f"{self.name}({first})"
@@ -51,8 +52,8 @@ class Partial:
         return self.name in _SUMS
 
     def combined(self, types: Mapping[str, str], offset: int) -> Iterator[tuple[str, str]]:
-        """Of some of the parts of one group, as a part again: columns and what is selected as them. Raises Unproven
-        for sums that depend on the order in which parts meet."""
+        """Some of the parts of one group, combined to a part again: columns and the expressions selected as them.
+        Raises Unproven for sums that depend on the order in which parts meet."""
         first, *others = (name for name, _ in self.columns)
         if self.name in _THEMSELVES:
             yield first, f"{self.name}({first})"
@@ -67,7 +68,8 @@ class Partial:
 
 
 def partial_of(name: str, argument: str, condition: str, number: int, offset: int) -> Partial:
-    """Of a call with this argument, and FILTER (...) as `condition`. Raises Unproven for a function with no parts."""
+    """The parts of a call with this argument, and FILTER (...) as `condition`. Raises Unproven for a function with no
+    parts."""
     column = f"_p{number}"
     if name in ("avg", "mean"):
         made = {column: "sum", f"{column}n": "count", f"{column}m": "max"}  # the last one for its type: the argument's

@@ -68,7 +68,7 @@ class Shape:
 
     @property
     def driver(self) -> TableRef | None:
-        """Of the only scope."""
+        """The driving table of the only scope."""
         return self.scopes[0].driver if len(self.scopes) == 1 else None
 
     def mode(self, refs: tuple[TableRef, ...], name: str) -> Mode:

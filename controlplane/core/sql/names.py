@@ -1,7 +1,8 @@
-"""Which source a column comes from, and what an output column is made of, as far as text and known schemas tell.
+"""Which source a column comes from, and which columns an output column is made of, as far as text and known schemas
+determine it.
 
 Inside of a scope a column is known by the number of its source; `MERGED` stands for what USING made of two. None always
-means: it cannot be told.
+means unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class KnownNames:
         return name if self.case_sensitive or not name.isascii() else name.lower()
 
     def outputs(self, relation: Relation) -> Outputs:
-        """Names of a relation's columns in order; empty where only Spark can tell. None: not even how many."""
+        """Names of a relation's columns in order; empty where only Spark knows them. None: not even how many."""
         if relation not in self._outputs:
             self._outputs[relation] = self._computed(relation)
         return self._outputs[relation]
@@ -163,7 +164,7 @@ class Inside:
         return self._among(name, star_sources(self.scope, stars[0]))
 
     def aliases(self, before: int | None = None) -> frozenset[str]:
-        """Of the SELECT list, up to an item: later ones may name them."""
+        """Aliases of the SELECT list, up to an item: later ones may name them."""
         items = self.scope.select.expressions[:before]
         return frozenset(self.columns.fold(i.alias) for i in items if isinstance(i, exp.Alias))
 

@@ -1,4 +1,4 @@
-"""The columns of a query's result, each with its place in the text, as far as text and known schemas tell."""
+"""The columns of a query's result, each with its place in the text, as far as text and known schemas determine them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OutputColumns:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """None where one of them cannot be told."""
+        """None where one of them is unknown."""
         names = tuple(column.name for column in self.columns)
         return names if self.is_whole and all(names) else None
 
@@ -58,7 +58,7 @@ def output_columns(text: str, relation: Relation, inputs: KnownNames) -> OutputC
 
 
 def _leading(relation: Relation) -> QueryScope | None:
-    """The SELECT that names the columns: the first of those that are put together."""
+    """The SELECT that names the columns: the first branch of a set operation."""
     while not isinstance(relation, QueryScope):
         match relation:
             case Union(sides=(first, _)):
@@ -71,7 +71,7 @@ def _leading(relation: Relation) -> QueryScope | None:
 
 
 def _names(scope: QueryScope, item: exp.Expr, inputs: KnownNames) -> tuple[str, ...] | None:
-    """What an item of the SELECT list is called; None where it cannot be told."""
+    """What an item of the SELECT list is called; None where it is unknown."""
     if isinstance(item, exp.Aliases):
         return tuple(alias.name for alias in item.expressions)
     if not item.is_star:
@@ -122,7 +122,7 @@ def _offset(item: exp.Expr, scope: QueryScope) -> int:
 def mentioned_columns(tree: exp.Expr) -> Iterator[tuple[str, int, bool]]:
     """Columns that an expression names: name, offset, and whether it is all of the name.
 
-    Of `a.b` it is `a`, which may be a struct or a table. Parameters of lambdas are left out.
+    For `a.b` it is `a`, which may be a struct or a table. Parameters of lambdas are left out.
     """
     bound = {p.name for function in tree.find_all(exp.Lambda) for p in function.expressions}
     for column in tree.find_all(exp.Column):

@@ -23,7 +23,7 @@ class Predicate:
     _query: Query
 
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
-        """Which of these columns it names; None: all of them, or it cannot be told."""
+        """Which of these columns it names; None: all of them, or unknown."""
         return self._query.named_columns(names)
 
     def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:

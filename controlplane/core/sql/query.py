@@ -1,4 +1,4 @@
-"""One query: its identity, what it reads, how it may be split, and how its text may be edited."""
+"""One query: its identity, its inputs, how it may be split, and how its text may be edited."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Query:
     _verdicts: Mapping[str, Verdict]
 
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
-        """Which of an input's columns the query names; None: all of them, or it cannot be told."""
+        """Which of an input's columns the query names; None: all of them, or unknown."""
         return columns.named_columns(self._lexemes, self.references, names) if self.parsed else None
 
     def verdicts(
@@ -62,9 +62,9 @@ class Query:
         *,
         case_sensitive: bool = False,
     ) -> Mapping[str, Verdict]:
-        """What is proven about each input, by its name in the text.
+        """The proven mode of each input, by its name in the text.
 
-        `columns` are those of inputs whose schemas are known: where a column comes from cannot always be told without.
+        `columns` are those of inputs whose schemas are known: without them, the origin of a column may be unknown.
         """
         wished = tuple(partition_by)
         if not wished:
@@ -74,7 +74,8 @@ class Query:
     def outputs(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> tuple[str, ...] | None:
-        """The names of the output's columns, empty where Spark makes one up; None where the text does not tell."""
+        """The names of the output's columns, empty where Spark makes one up; None where the text does not determine
+        them."""
         return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
 
     def output_columns(
@@ -100,12 +101,12 @@ class Query:
         return Analysis(self.text, self._lexemes, tree, self.references, self.volatile, self._shape)
 
     def column_uses(self, inputs: resolution.InputTypes) -> tuple[ColumnUse, ...]:
-        """Where it names columns of these inputs, as far as sqlglot can tell."""
+        """Where it names columns of these inputs, as far as sqlglot resolves them."""
         tree = _parse(self.text, self._lexemes)
         return () if tree is None else resolution.column_uses(self.text, tree, self.references, inputs)
 
     def output_types(self, inputs: resolution.InputTypes) -> resolution.OutputTypes | None:
-        """The output's columns with their types under these inputs, as far as sqlglot can tell."""
+        """The output's columns with their types under these inputs, as far as sqlglot resolves them."""
         tree = _parse(self.text, self._lexemes)
         if tree is None:
             return None
@@ -117,7 +118,7 @@ class Query:
         return types
 
     def lineage(self, inputs: resolution.InputTypes, columns: Sequence[str] = ()) -> ColumnLineage | None:
-        """What each output column is made of, over these inputs, as far as sqlglot can tell; None: it cannot.
+        """The lineage of each output column, over these inputs, as far as sqlglot resolves it; None: it cannot.
         `columns`: how the output's are called in fact, in order."""
         tree = _parse(self.text, self._lexemes)
         return None if tree is None else column_lineage.of_query(tree, self.references, inputs, columns)
@@ -132,7 +133,7 @@ class Query:
         return self._shape.mode(self.references, name)
 
     def split(self, name: str) -> Split:
-        """The query taken apart by parts of this input. Raises Unproven with what is in the way."""
+        """The query taken apart by parts of this input. Raises Unproven with the obstacle."""
         tree = _parse(self.text, self._lexemes)
         if tree is None or self.volatile:
             raise Unproven("what only Spark can read" if tree is None else self.volatile[0].construct, 0)

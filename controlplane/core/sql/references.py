@@ -1,6 +1,6 @@
 """Which tables a query names, where, and under which alias.
 
-The parser says what is a table and what is a common table expression.
+The parser distinguishes tables and common table expressions.
 """
 
 from __future__ import annotations

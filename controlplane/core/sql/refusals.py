@@ -1,4 +1,4 @@
-"""What a query may not hold, told from its tokens alone, with the words that a user is told."""
+"""Refused constructs of a query, by its tokens alone, with the messages for users."""
 
 from __future__ import annotations
 

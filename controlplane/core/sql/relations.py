@@ -61,7 +61,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Other:
-    """Something that is not taken apart, and what it was made of: `what` names it."""
+    """A relation that is not taken apart, and its parts: `what` names it."""
 
     what: str
     parts: tuple[Relation, ...]
@@ -194,7 +194,7 @@ class _Builder:
         return Other(what, tuple(parts), _reads(parts), _offset(node))
 
     def _other(self, what: str, node: exp.Expr, names: Names) -> Other:
-        """Reads all that it holds, by the names that can be told from here."""
+        """Reads all that it holds, by the names that are visible here."""
         tables = [t for t in node.find_all(exp.Table) if t is not node]
         parts = tuple(self._named(t, names) for t in tables)
         return Other(what, parts, _reads(parts), _offset(node))
@@ -211,7 +211,7 @@ def _reads(relations: Iterator[Relation] | list[Relation] | tuple[Relation, ...]
 
 
 def _offset(node: exp.Expr) -> int:
-    """Near where the node begins: the first place that the parser kept of it, in a SELECT of what is selected."""
+    """Near where the node begins: the first place that the parser kept of it; for a SELECT, of its list."""
     within = node.expressions if isinstance(node, exp.Select) else []
     places = [n.meta["start"] for part in within or [node] for n in part.walk() if "start" in n.meta]
     return min(places, default=_offset(node.args["from_"]) if within and node.args.get("from_") else 0)

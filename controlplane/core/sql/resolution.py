@@ -1,7 +1,7 @@
 """A query with its columns resolved under known columns: where it uses those of an input, and the types that it gives.
 
-The answer is sqlglot's: it knows most of Spark's rules and not all. None always means: it cannot be told. Does not
-belong here: what follows for a reader (review), and anything that an identity or a mode is made of.
+The answer is sqlglot's: it knows most of Spark's rules and not all. None always means unknown. Does not belong here:
+the consequences for a reader (review), and anything that an identity or a mode is made of.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def column_uses(text: str, tree: exp.Expr, refs: tuple[TableRef, ...], inputs: I
 
 
 def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> OutputTypes | None:
-    """The output's columns in order: name and type as DDL, UNKNOWN for a type that cannot be told. Names are in lower
-    case. None as well where Spark makes up a name."""
+    """The output's columns in order: name and type as DDL, UNKNOWN for an unknown type. Names are in lower case. None
+    as well where Spark makes up a name."""
     from sqlglot.optimizer.annotate_types import annotate_types  # with an optimizer that few commands need
 
     resolved = resolved_tree(tree, refs, inputs)

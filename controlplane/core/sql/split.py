@@ -1,9 +1,9 @@
 """A query with an aggregate that may be merged, as two: one over each part of an input, and one over what these gave.
 
-Both are edits of the user's text, so that Spark's positions lead back to it. The first selects the values of the
-groups and partial aggregates; the second is the whole query, with the scope that aggregates reading those instead.
-What is proven of the query (decomposable) does not depend on whether it can be taken apart here: where the text leaves
-a doubt, it cannot.
+Both are edits of the user's text, so that Spark's positions lead back to it. The first selects the values of the groups
+and partial aggregates; the second is the whole query, with the scope that aggregates reading those instead. The proof
+about the query (decomposable) does not depend on whether it can be taken apart here: where the text leaves a doubt, it
+cannot.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ALIASES: Final = ("order", "sort", "having", "qualify")  # clauses that may nam
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Edits of the text. `labelled`: the first query over many parts at once, told apart by a column; None where that
-    cannot be carried through."""
+    """Edits of the text. `labelled`: the first query over many parts at once, distinguished by a column; None where
+    that cannot be carried through."""
 
     partial: tuple[Edit, ...]
     labelled: tuple[Edit, ...] | None
@@ -55,7 +55,7 @@ class Split:
 
     def between(self, types: Mapping[str, str]) -> tuple[str, str]:
         """A query over some parts, of which as much can be made as of these: their groups merged. And the same over
-        several lots of parts at once, told apart by a column. Raises Unproven where it matters which parts meet
+        several lots of parts at once, distinguished by a column. Raises Unproven where it matters which parts meet
         first."""
         groups = [f"_g{i}" for i in range(self._groups)]
         partials = {partial.columns: (start, partial) for start, _, partial in self._calls}
@@ -76,7 +76,7 @@ class Split:
 
 
 def split(text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr, refs: tuple[TableRef, ...], name: str) -> Split:
-    """By parts of the input `name`. Raises Unproven with what is in the way."""
+    """By parts of the input `name`. Raises Unproven with the obstacle."""
     calls = Calls(lexemes, tree)
     relation = relation_of(tree, refs)
     scope = decompose(relation, calls, (), name).scope
@@ -155,8 +155,9 @@ class _Splitter:
         return isinstance(group, exp.Group) and bool(group.args.get("all"))
 
     def _by_all(self) -> Iterator[tuple[str, exp.Column | None, tuple[str, ...]]]:
-        """What is selected without aggregates. ALL is a column where there is one of that name: a query is then right
-        as it is read here only if it selects another column beside aggregates, and would be wrong as read there."""
+        """The selected expressions without aggregates. ALL is a column where there is one of that name: a query is
+        then right as it is read here only if it selects another column beside aggregates, and would be wrong as read
+        there."""
         words = chain.from_iterable(self.lexemes[start:end] for start, end in self.at.items)
         plain = [at for at, item in enumerate(self.scope.select.expressions) if not self._has_aggregate(at)]
         selected = [self.scope.select.expressions[at].unalias() for at in plain]
@@ -312,7 +313,7 @@ class _Splitter:
         return tuple(sorted([*head, *edits, *self._cut(f"SELECT {columns} ", self._grouping(label))]))
 
     def _label(self, scope: QueryScope, depth: int) -> Iterator[str | Edit]:
-        """What the scope calls the relation that reads the input; then what carries the label up to it."""
+        """The scope's name for the relation that reads the input; then the edits that carry the label up to it."""
         source = next(s for s in scope.sources if any(r.name.lower() == self.name for r in s.relation.reads))
         name = f"`{source.name.replace('`', '``')}`"
         if depth == 0:

@@ -1,4 +1,4 @@
-"""What a query that cannot be parsed is told: our words for the parser's complaints, and the word at fault."""
+"""Messages for a query that cannot be parsed: our words for the parser's complaints, and the word at fault."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The partition tree: an ordered map key -> (fragment, content) as immutable nodes addressed by digest.
 
 A Merkle tree in which a hash of the keys alone decides where nodes end (`shape`). So equal maps have equal roots,
-whatever their history, and maps that differ little share nearly all nodes. Every function takes a `NodeStore` and
-reads nodes in batches; what is large is streamed. Over a `NodeCache` a node is read and decoded once; `warm` reads
-ahead for many trees at a time. Keys are any text without lone surrogates, ordered by code point, which is the order of
-their UTF-8 bytes. A node that is missing, or whose bytes are not what they should be, raises `CorruptNode`.
+whatever their history, and maps that differ little share nearly all nodes. Every function takes a `NodeStore` and reads
+nodes in batches; large results are streamed. Over a `NodeCache` a node is read and decoded once; `warm` reads ahead for
+many trees at a time. Keys are any text without lone surrogates, ordered by code point, which is the order of their
+UTF-8 bytes. A missing node, or one with wrong bytes, raises `CorruptNode`.
 
-Nothing here knows what a partition is used for, where nodes are kept, or when they may be deleted.
+Nothing here depends on the use of a partition, on where nodes are kept, or on when they may be deleted.
 """
 
 from controlplane.core.tree.audit import audit, spread

@@ -16,7 +16,7 @@ Found: TypeAlias = tuple[Entry, ...] | CorruptNode
 
 
 def spread(nodes: NodeStore, roots: Iterable[bytes], digests: set[bytes]) -> None:
-    """Add the digests of all nodes of these trees to `digests`. What is in it has all that is below it there, too.
+    """Add the digests of all nodes of these trees to `digests`. A node in `digests` has all nodes below it there, too.
 
     Reads the roots and the inner nodes that are not there, of many trees at a time. Raises CorruptNode, and leaves
     `digests` half done then.
@@ -25,7 +25,8 @@ def spread(nodes: NodeStore, roots: Iterable[bytes], digests: set[bytes]) -> Non
 
 
 def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -> None:
-    """Of nodes that may be inner ones. Depth first by windows, so that memory stays bounded."""
+    """Adds the digests of nodes that may be inner ones, and of those below. Depth first by windows, so that memory
+    stays bounded."""
     fresh = (digest for digest in digests if digest not in collected)
     while window := set(islice(fresh, WINDOW)):
         blobs = nodes.get_nodes(list(window))
@@ -44,10 +45,10 @@ def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -
 
 
 def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found]:
-    """Check the tree as `verify` does, but for what is in `identities`, and add the rest of it to `identities`.
+    """Check the tree as `verify` does, but for nodes in `identities`, and add the rest of it to `identities`.
 
-    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read.
-    `identities` is to be handed from tree to tree; it grows by a number for each node.
+    Yields the entries of each leaf, and each wrong node as the error that it is; below one nothing is read.
+    `identities` is to be passed from tree to tree; it grows by a number for each node.
     """
     if root != EMPTY_ROOT:
         yield from _audit(nodes, [root_ref(root)], identities)
@@ -69,7 +70,7 @@ def _audit(nodes: NodeStore, refs: Iterable[Ref], identities: set[int]) -> Itera
 
 
 def _identity(ref: Ref) -> int:
-    """Of a node and of all that its parent says of it."""
+    """Hash of a node and of all fields that its parent has about it."""
     return hash((ref.digest, ref.level, ref.last, ref.summary))
 
 

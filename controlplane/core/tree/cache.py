@@ -1,7 +1,7 @@
 """Decoded nodes kept in memory, so that a node is read, hashed and parsed once, however often it is walked over.
 
-A node never changes, so nothing is ever invalidated: what is forgotten is only read again. A cached node may outlive
-the stored one, and is found through any store that the cache is laid over; so a cache is for one set of trees.
+A node never changes, so nothing is ever invalidated: a dropped node is only read again. A cached node may outlive the
+stored one, and is found through any store that the cache is laid over; so a cache is for one set of trees.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controlplane.core.tree.values import NodeStore
 
 class NodeCache:
     """The nodes used last, for any number of threads. Their bytes, encoded, are bounded; decoded they are about twice
-    as large. `reads` counts the nodes that were asked of the stores below."""
+    as large. `reads` counts the nodes that were requested from the stores below."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -25,7 +25,7 @@ class NodeCache:
         self._lock = Lock()
 
     def over(self, nodes: NodeStore) -> CachedNodes:
-        """These nodes, read and written through the cache. What is not in it is read in one call per batch."""
+        """These nodes, read and written through the cache. Nodes that it lacks are read in one call per batch."""
         return CachedNodes(self, nodes)
 
     def find(self, digests: Iterable[bytes]) -> dict[bytes, Node]:

@@ -54,12 +54,12 @@ class Columns(NamedTuple):
         return Columns(self.keys[start:stop], self.ids[start * ID : stop * ID], self.rest[start * size : stop * size])
 
     def entry(self, i: int) -> Entry:
-        """Of a row of a leaf."""
+        """The entry in a row of a leaf."""
         content = Content(*_CONTENT.unpack_from(self.rest, i * _CONTENT.size))
         return Entry(self.keys[i], self.ids[i * ID : (i + 1) * ID], content)
 
     def entries(self) -> Iterator[Entry]:
-        """Of rows of a leaf."""
+        """The entries in the rows of a leaf."""
         contents = map(Content._make, _CONTENT.iter_unpack(self.rest))
         return map(Entry, self.keys, chain.from_iterable(_ID.iter_unpack(self.ids)), contents)
 
@@ -74,7 +74,7 @@ class Row(NamedTuple):
     rest: bytes
 
 
-@dataclass(frozen=True)  # no slots: what was verified once is kept with the node
+@dataclass(frozen=True)  # no slots: results of verification are kept with the node
 class Node:
     """A decoded node. Its own bytes were checked; `verify` also checks what the summary says of the rows."""
 
@@ -99,7 +99,7 @@ class Node:
         return self.columns.rest[i * _SUMMARY.size : (i + 1) * _SUMMARY.size]
 
     def row_totals(self, i: int) -> Totals:
-        """Of a child of an inner node."""
+        """The totals of a child of an inner node."""
         _, partitions, *sums = _SUMMARY.unpack_from(self.columns.rest, i * _SUMMARY.size)
         return Totals(partitions, Content(*sums))
 
@@ -107,7 +107,7 @@ class Node:
         return chain.from_iterable(_ID.iter_unpack(self.columns.ids))
 
     def keys_digests(self) -> Iterator[bytes]:
-        """Of the children of an inner node."""
+        """The digests of the keys below each child of an inner node."""
         return (self.columns.rest[i : i + ID] for i in range(0, len(self.columns.rest), _SUMMARY.size))
 
     def blob(self) -> bytes:

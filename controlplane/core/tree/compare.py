@@ -4,7 +4,7 @@ Many pairs are walked at once, so that a thousand small differences cost a few b
 each level a window of nodes is read at a time, in key order, and what belongs to later keys waits. A node that both
 trees have may still be read where its like comes much later on the other side; that costs time only.
 
-What makes two nodes equal, and what is told of the rows of leaves that are not, is for a `Rule` to say.
+A `Rule` decides when two nodes are equal, and which changes the rows of differing leaves give.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _changes(
 def _settle(
     leaves: Sequence[tuple[Ref, Node]], carried: Rows, limit: str | None, rule: Rule[C]
 ) -> tuple[Iterator[C], Rows]:
-    """What differs below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
+    """The differences below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
     olds = {node.keys_digest: rule.rows(node) for ref, node in leaves if ref.side == 0}
     twins: list[Rows] = []
     news: list[Columns] = []

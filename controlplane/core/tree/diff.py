@@ -28,7 +28,7 @@ def diff_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW) 
 def diff_keys(
     nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW
 ) -> Iterator[KeyChange]:
-    """The keys >= start that one of the maps lacks, in order. What has equal keys on both sides is not read."""
+    """The keys >= start that one of the maps lacks, in order. Parts with equal keys on both sides are not read."""
     changes = compare(nodes, [(old, new)], _KEYS, window=window, start=start)
     return dropwhile(lambda change: change.key < start, (change for _, change in changes))
 

@@ -1,4 +1,4 @@
-"""Edit a tree: read the nodes that changes touch, cut their rows anew, and carry the differences up to a root.
+"""Edit a tree: read the nodes that changes touch, cut their rows again, and carry the differences up to a root.
 
 One rule serves all levels: a level is an ordered map from a node's last key to the node, and the edit of one level
 yields the changes of the next. Only where the key at which a node ended is removed, its neighbour is touched too.
@@ -93,9 +93,9 @@ def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Wr
 
 
 def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[Columns, list[int]]:
-    """The node's rows with the changes, and the positions of those after which a node of its level ends.
+    """The node's rows with the changes, and the positions of the rows after which a node of its level ends.
 
-    Of the keys that stay, only the last can be one at which a node ends.
+    Among the keys that stay, only the last can be one at which a node ends.
     """
     keys, final = node.keys, len(node.keys) - 1
     parts: list[Columns] = []

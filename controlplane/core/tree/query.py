@@ -45,13 +45,13 @@ def by_leaf(nodes: NodeStore, root: bytes) -> Iterator[tuple[bytes, tuple[Entry,
 
 
 def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
-    """Of all leaves, in key order. Reads none of them, except for one that is the root."""
+    """Digests of all leaves, in key order. Reads none of them, except for one that is the root."""
     for _, node in leaves(nodes, root, all_children, stop_level=1):
         yield from node.ids() if node.level else [node.digest]
 
 
 def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
-    """The last key of each leaf, in order, and what it has in all. Reads no leaf, except for one that is the root."""
+    """The last key of each leaf, in order, and the leaf's totals. Reads no leaf, except for one that is the root."""
     for _, node in leaves(nodes, root, all_children, stop_level=1):
         if node.level:
             yield from ((last, node.row_totals(i)) for i, last in enumerate(node.keys))
@@ -60,7 +60,7 @@ def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
 
 
 def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
-    """The entries of those of the keys that are there."""
+    """The entries of the present keys."""
     in_order = sorted(set(keys))
     entries: dict[str, Entry] = {}
     if in_order:
@@ -120,10 +120,10 @@ def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
 
 
 def reachable(nodes: NodeStore, root: bytes, visited: Container[bytes] = frozenset()) -> Iterator[bytes]:
-    """The digests of all nodes of the tree, each once, a node after what is above it; the empty tree has none.
+    """The digests of all nodes of the tree, each once, a node after its ancestors; the empty tree has none.
 
-    Leaves are not read. Below a node in `visited` nothing is read or told, nor the node itself: so the nodes of many
-    generations of one dataset cost no more than what differs.
+    Leaves are not read. A node in `visited` is skipped, with all below it: so the nodes of many generations of one
+    dataset cost no more than the differing ones.
     """
     if root == EMPTY_ROOT or root in visited:
         return

@@ -1,4 +1,5 @@
-"""A tree as some hundred ranges of its keys, from its upper nodes alone: what is below a node stands in its parent.
+"""A tree as some hundred ranges of its keys, from its upper nodes alone: a parent has the summary of all below each
+child.
 
 Nodes end where their keys say, so an equal range of two trees mostly is an equal node, and that is all that is looked
 at.
@@ -33,7 +34,7 @@ class Range(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """A node (or, at the lowest level, an entry), as the row of its parent tells of it."""
+    """A node (or, at the lowest level, an entry), as the row of its parent describes it."""
 
     after: str | None
     last: str
@@ -68,7 +69,7 @@ class _Side:
     root: Node | None = None
 
     def lower(self, nodes: NodeStore, bounds: _Bounds) -> None:
-        """In place of the nodes, what is below them."""
+        """Replace the nodes by their children."""
         refs = [item.ref for item in self.items if item.ref is not None]
         loaded = load(nodes, refs) if self.root is None else [self.root] * len(refs)
         self.root = None
@@ -86,9 +87,9 @@ def ranges(
     cells: int = 400,
     most_reads: int = MOST_READS,
 ) -> list[Range]:
-    """At most `cells` ranges in key order, as fine as can be told by `most_reads` nodes. `start` and `stop`: those with
-    keys greater than the one, and up to the other; a range that these cut is told whole. What `against` alone has
-    behind the last key is one more range, without partitions. Where one node has become two, both differ."""
+    """At most `cells` ranges in key order, as fine as `most_reads` nodes allow. `start` and `stop`: those with keys
+    greater than the one, and up to the other; a range that these cut is given in full. What `against` alone has behind
+    the last key is one more range, without partitions. Where one node has become two, both differ."""
     bounds = _Bounds(start, stop)
     new, old = _top(nodes, root, bounds), _top(nodes, against, bounds)
     left = most_reads - len({root, against} - {None, EMPTY_ROOT})
@@ -136,7 +137,7 @@ def _below(item: _Item, node: Node) -> Iterator[_Item]:
 
 
 def _share(new: _Side, old: _Side) -> None:
-    """What both have is marked in the new tree, and of no more interest in the old one."""
+    """Nodes of both trees are marked in the new one, and dropped from the old one."""
     if new.level != old.level:
         return
     shared = {item.place for item in new.items} & {item.place for item in old.items}

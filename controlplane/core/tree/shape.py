@@ -1,8 +1,8 @@
 """Where nodes end: a function of the key alone, the same for ever, because roots depend on it.
 
-Whether any node ends at a key is asked for every key, so that hash is a cheap one: CRC-32, modulo a prime, which
-breaks up its linearity (keys that differ in a few digits otherwise hit or miss together). How far up a boundary goes
-is asked for one key in 509, and is decided by a better hash.
+Every key is tested for a boundary, so that hash is a cheap one: CRC-32, modulo a prime, which breaks up its linearity
+(keys that differ in a few digits otherwise hit or miss together). How far up a boundary goes is computed for one key in
+509, with a better hash.
 """
 
 from __future__ import annotations

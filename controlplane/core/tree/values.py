@@ -53,7 +53,7 @@ class Totals(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a node tells about all below it. `keys` is equal for two maps iff they have equal sets of keys."""
+    """A node's summary of all below it. `keys` is equal for two maps iff they have equal sets of keys."""
 
     keys: bytes
     totals: Totals

@@ -1,6 +1,6 @@
 """From rows to nodes: cutting runs into nodes, stacking levels up to a root, writing in batches.
 
-What is common to building and editing. Nothing here reads a node.
+The common part of building and editing. Nothing here reads a node.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Run:
             self._open.append(columns.part(start, len(columns.keys)) if start else columns)
 
     def close(self) -> Iterator[tuple[str, Row]]:
-        """The node of what is left, if anything is."""
+        """The node of the remaining rows, if there are any."""
         if self._open:
             columns = join(self._open)
             self._open = []

@@ -1,4 +1,4 @@
-"""Alerts and messages in memory: the twin of `sql.alerts`. Does not belong here: when anything is told."""
+"""Alerts and messages in memory: the twin of `sql.alerts`. Does not belong here: when alerts are sent."""
 
 from __future__ import annotations
 

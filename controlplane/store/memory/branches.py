@@ -1,6 +1,6 @@
-"""Branches, and what is a branch's own on the other shelves.
+"""Branches, and the rows that belong to a branch in the other tables.
 
-Does not belong here: how what is not a branch's own is read (the transaction).
+Does not belong here: how rows shared with main are read (the transaction).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Feeds in memory: the twin of `sql.feeds`. Does not belong here: what is offered by one."""
+"""Feeds in memory: the twin of `sql.feeds`. Does not belong here: the content of a feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Attempts that are over, in memory: the twin of `sql.past_attempts`. Does not belong here: what is made of them."""
+"""Attempts that are over, in memory: the twin of `sql.past_attempts`. Does not belong here: the use of these
+records."""
 
 from __future__ import annotations
 

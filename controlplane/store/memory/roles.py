@@ -1,4 +1,4 @@
-"""Roles of namespaces in memory: the twin of `sql.roles`. Does not belong here: what they allow."""
+"""Roles of namespaces in memory: the twin of `sql.roles`. Does not belong here: the permissions that they grant."""
 
 from __future__ import annotations
 

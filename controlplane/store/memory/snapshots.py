@@ -1,6 +1,6 @@
-"""What main was when a branch was pinned: pointers that main has moved since keep what they were.
+"""Main as it was when a branch was pinned: pointers that main has moved since keep their former values.
 
-Does not belong here: what is never changed (states, revisions).
+Does not belong here: immutable rows (states, revisions).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class MemorySnapshots(MemoryQueue):
         self._new_moves: dict[tuple[str, str], object] = {}  # pointers of main, and what they were
 
     def _base(self, branch: str) -> int | None:
-        """Of a pinned branch: the last number of marks in main that it sees."""
+        """The last number of main's marks that a pinned branch sees."""
         return self._space.bases.get(branch)
 
     def _moved(self, pointer: str, branch: str) -> dict[str, Any]:
-        """Pointers of main that are not what this branch sees of them, with what it sees."""
+        """Pointers of main that differ from those that this branch sees, with the latter."""
         base = self._base(branch)
         if base is None:
             return {}
@@ -50,7 +50,7 @@ class MemorySnapshots(MemoryQueue):
         return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
 
     def _forget_moves(self) -> None:
-        """What no pinned branch sees any more."""
+        """Drop pointers that no pinned branch sees any longer."""
         first = min(self._space.bases.values(), default=NOW)
         for key in [key for key in self._space.replaced if key[2] <= first]:
             del self._space.replaced[key]
@@ -69,5 +69,5 @@ class MemorySnapshots(MemoryQueue):
             self._forget_moves()
 
     def _is_held(self, dataset: str, seq: int) -> bool:
-        """Whether a state is what a pinned branch sees of main."""
+        """Whether a pinned branch sees a state as main's."""
         return any(k[:2] == ("head", dataset) and value == seq for k, value in self._space.replaced.items())

@@ -92,7 +92,7 @@ class MemoryTx(
     MemoryRoles,
     MemoryNamespaces,
 ):
-    # --- blueprints and operators' wishes
+    # --- blueprints and operators' requests
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         own = self._of(self._space.dataflows, branch) if branch != MAIN else {}

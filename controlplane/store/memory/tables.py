@@ -44,7 +44,8 @@ Named: TypeAlias = tuple[str, str]  # branch, and the name of a dataflow, datase
 
 
 class CowDict(MutableMapping[K, V]):
-    """A dictionary of which a fork costs nothing until it is written to. Nobody writes to what was forked from."""
+    """A dictionary of which a fork costs nothing until it is written to. The dictionary that was forked is no longer
+    written to."""
 
     __slots__ = ("_is_open", "_is_own", "_items")
 

@@ -40,7 +40,7 @@ class MemoryCollected(MemorySnapshots):
         commits = sum(states[-1].seq for states in self._space.states.values())
         return commits + self._space.counters.get("marks", 0)
 
-    # --- what is in use
+    # --- references
 
     def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
         reading: Mapping[PointerKind, Callable[[], Iterator[Pointer]]] = {
@@ -162,7 +162,7 @@ class MemoryCollected(MemorySnapshots):
         gone = (t.id for t in ours if (t.expires is not None and t.expires < before) or t.subject in over)
         return _drop(self._space.tokens, gone, 2 * limit) + _drop(self._space.drivers, over)
 
-    # --- what is checked
+    # --- checks
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         return {id: Stored(f.status, f.content) for id, f in pick(self._space.fragments, fragments).items()}

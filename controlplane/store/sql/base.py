@@ -64,7 +64,7 @@ def dump_optional(value: object) -> str | None:
     return None if value is None else dump(value)
 
 
-def load_optional(text: str | None) -> Any:  # what was stored; the caller knows its type
+def load_optional(text: str | None) -> Any:  # the stored value; the caller knows its type
     return None if text is None else json.loads(text)
 
 
@@ -112,7 +112,7 @@ class Part:
         self._new_marks.update((branch, name) for name in names)
 
     def _lock_queue(self) -> None:
-        """Whoever changes what is asked for does so alone."""
+        """Transactions that change demands run one at a time."""
         self._claimed.clear()
         if not self._is_queue_locked:
             now = self._dialect.lock_queue(self._connection, self._namespace)
@@ -186,9 +186,9 @@ class Part:
         return iter(self._rows(statement)) if values is None else self._among(statement, column, values)
 
     def _paged(self, statement: Select[Any], *keys: Column[Any]) -> Iterator[Row[Any]]:
-        """The rows by page, in the order of these columns, which tell rows apart and are among those that are selected.
+        """The rows by page, in the order of these columns, which identify rows and are among the selected ones.
 
-        No cursor is left open on the server, however far somebody reads.
+        No cursor is left open on the server, however far the caller reads.
         """
         page = statement.order_by(*keys).limit(PAGE)
         rows = self._rows(page)
@@ -220,7 +220,8 @@ class Part:
         return self._change_by(delete_among(table, key, *equal), values, **_bound(equal))
 
     def _drop(self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int, **values: Any) -> int:
-        """At most `limit` of these rows, told apart by one column; how many went. `values`: parameters of `which`."""
+        """Delete at most `limit` of these rows, identified by one column; returns how many went. `values`: parameters
+        of `which`."""
         some = sql_select(key).where(self._mine(table), which).limit(limit)
         return self._change(delete(table).where(self._mine(table), key.in_(some)), **values)
 

@@ -1,4 +1,4 @@
-"""Blueprint revisions and what operators asked for, with who did it. Does not belong here: what has been computed."""
+"""Blueprint revisions and requests of operators, with who made them. Does not belong here: computed results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
     def _move(self, revision: Revision, last: int, live: bool) -> bool:
-        """Make this revision the newest, unless somebody else has moved it since it was read."""
+        """Make this revision the newest, unless another transaction has moved it since it was read."""
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         there = self._mine(db.dataflows, **of, last_number=last, is_live=live)
         if self._change(update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)) == 1:

@@ -1,6 +1,6 @@
-"""Branches: their rows, and what is a branch's own in the other tables.
+"""Branches: their rows, and the rows that belong to a branch in the other tables.
 
-Does not belong here: who may branch, comparing and merging; how what is not a branch's own is read (the other parts).
+Does not belong here: who may branch, comparing and merging; how rows shared with main are read (the other parts).
 """
 
 from __future__ import annotations

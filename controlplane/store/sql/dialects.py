@@ -22,7 +22,7 @@ BUSY_S = 30
 LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}  # of PostgreSQL
 IDLE = "idle_in_transaction_session_timeout"
 READER_LIMITS = LIMITS | {IDLE: "600s"}  # may look at thousands of files between two pages, and locks nothing
-WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # whoever leads next waits for the rows that a paused one has locked
+WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # the next leader waits for the rows that a paused one has locked
 FEW = 100  # rows
 _NUMBER = bind("number", type_=BigInteger)
 _LOCK = select(func.pg_advisory_xact_lock(_NUMBER))
@@ -49,11 +49,11 @@ class Dialect(Protocol):
         """Run an INSERT for all rows, in their order; how many it inserted or changed."""
 
     def lock_queue(self, connection: Connection, namespace: str) -> float | None:
-        """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims.
+        """Until the transaction ends, no other one changes this namespace's demands, or its tasks but by claims.
         Returns the time by the database's clock, where it comes along."""
 
     def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
-        """Until the transaction ends, nobody else holds this alone; if `alone`, nobody else holds it at all."""
+        """Until the transaction ends, no other one holds this alone; if `alone`, no other one holds it at all."""
 
 
 class Sqlite:
@@ -126,7 +126,7 @@ def sqlite_engines(url: URL) -> Engines:
 def _make_private(path: str | None) -> None:
     """A database that only its owner can read, from its first byte; the files beside it take its mode. One that is
     there is not opened: closing it would end the locks that this process has on it."""
-    with suppress(OSError):  # that SQLite will tell of
+    with suppress(OSError):  # SQLite will report the fault
         if path and not path.startswith((":", "file:")):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -151,8 +151,8 @@ def _begin(command: str) -> Callable[[Connection], None]:
 
 
 def _limited(limits: Mapping[str, str]) -> Callable[[Any, object], None]:
-    """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Unless
-    somebody chose other limits."""
+    """Timeouts by which the server releases the locks of this process when it is paused, or its machine is gone. Limits
+    that are already set stay."""
 
     def opened(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:

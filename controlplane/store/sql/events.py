@@ -1,4 +1,4 @@
-"""Events, drivers and tokens: what is noted as it comes. Does not belong here: decisions."""
+"""Events, drivers and tokens: rows that are recorded as they come. Does not belong here: decisions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
 class SqlEvents(Part):
-    """New events are written when the transaction ends, or somebody asks for them: a reader that remembers the last id
-    it saw never misses one that became visible later under a smaller id."""
+    """New events are written when the transaction ends or reads events: a reader that remembers the last id it saw
+    never misses one that became visible later under a smaller id."""
 
     _new_events: list[Event]
 

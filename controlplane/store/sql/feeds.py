@@ -1,4 +1,4 @@
-"""Feeds, and to whom they are granted. Does not belong here: what is offered by one."""
+"""Feeds and their grants. Does not belong here: the content of a feed."""
 
 from __future__ import annotations
 

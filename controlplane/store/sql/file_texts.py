@@ -15,7 +15,8 @@ _ONE = re.compile(r'\[\{"path":"([^"\\]*)","rows":[0-9]+,"size":([0-9]+),"stats"
 
 
 def stored_files(text: str) -> tuple[StoredFile, ...]:
-    """Paths and sizes. Of a single file, which most fragments have, statistics are not parsed: they take the most time.
+    """Paths and sizes. The statistics of a single file, which most fragments have, are not parsed: they take the most
+    time.
 
     Within a text of JSON a quotation mark is escaped, so that a second beginning is another file, or a column that is
     called `path`: then all is parsed.

@@ -65,7 +65,7 @@ class SqlListings(Part):
         return {row.digest: row.body for row in rows}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        """One that is there stays as it is; only if that was long ago, it is noted that somebody wants it again."""
+        """An existing node stays as it is; only if it was last put long ago, its time is renewed."""
         rows = [{"digest": digest, "at": self.now(), "body": body} for digest, body in nodes.items()]
         self._insert_rows(db.nodes, _put_nodes(self._dialect.insert), rows)
 

@@ -1,6 +1,6 @@
-"""Marks: which datasets something happened to, so that planning looks at those and at what is downstream of them.
+"""Marks: changed datasets, so that planning visits those and the ones downstream.
 
-Does not belong here: what has to be done about it.
+Does not belong here: the work that follows from a change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packs that are not needed any more. Does not belong here: which those are."""
+"""Packs that are no longer needed. Does not belong here: which those are."""
 
 from __future__ import annotations
 

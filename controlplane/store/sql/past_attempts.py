@@ -1,4 +1,4 @@
-"""Attempts that are over, and what they say of costs. Does not belong here: what is made of them."""
+"""Past attempts, and costs estimated from them. Does not belong here: the use of these records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One state of a dataset by its address: by generation, by time, the newest, the oldest.
 
-The primary key of states is walked from one end: the database reads as far as what is found, and sends one row.
-Does not belong here: several states at once (`states`), and what it means that there is none.
+The primary key of states is walked from one end: the database stops at the first match, and sends one row. Does not
+belong here: several states at once (`states`), and the consequence of a missing one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SqlPastStates(SqlStates):
         return self._first_state(branch, dataset, [], asc)
 
     def _first_state(self, branch: str, dataset: str, which: Sequence[Condition], order: Order) -> State | None:
-        """A branch's own states and those that it shares are looked at in one statement, each by the primary key."""
+        """One statement reads a branch's own states and those that it shares, each by the primary key."""
         states = self._select(db.states, branch=branch, dataset=dataset).where(*which)
         if branch != MAIN:
             shared = self._select(db.states, branch=MAIN, dataset=dataset).where(*which, *self._shared(branch, dataset))

@@ -1,7 +1,7 @@
 """Tasks, who demands them, and the attempts at them. Does not belong here: when a task is worth doing.
 
-Everything but claims changes tasks under the lock on the namespace's queue, so what was read stays true until it is
-written; claims take queued rows only, and skip those that somebody else is taking.
+All changes of tasks but claims hold the lock on the namespace's queue, so rows stay true from read to write; claims
+take queued rows only, and skip those that another claim is taking.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class SqlQueue(Part):
         return queued
 
     def _queue_again(self, asked: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]) -> int:
-        """Of tasks that are there: those that are done start again, others become as urgent and as large."""
+        """Update existing tasks: done ones, and running writes without a demand, start again; others become as urgent
+        and as large as requested. Returns how many start again."""
         states = self._states(asked)
         writes = [key for key, state in states.items() if state == "running" and asked[key].kind == "write"]
         again = [key for key, state in states.items() if state == "done"] + self._undemanded(writes)
@@ -156,7 +157,7 @@ class SqlQueue(Part):
         return [row.key for row in self._rows_by(_UNDEMANDED, keys)]
 
     def _requeue(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Tasks start again under what is asked now; their epochs go on."""
+        """Tasks start again with the new request's values; their epochs go on."""
         changed = [{"of_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
         self._update_many(db.tasks, "key", changed)
 
@@ -228,7 +229,7 @@ class SqlQueue(Part):
         return {task: tuple(sorted({row.branch for row in rows})) for task, rows in demands.items() if rows}
 
     def _demands_of(self, tasks: Iterable[bytes]) -> dict[bytes, list[Row[Any]]]:
-        """Read once under the lock on the queue, since nobody else changes them then."""
+        """Read once under the lock on the queue: no other transaction changes them then."""
         keys = list(dict.fromkeys(tasks))
         missing = [key for key in keys if key not in self._demanding]
         demands: dict[bytes, list[Row[Any]]] = {key: [] for key in missing}

@@ -1,4 +1,4 @@
-"""Reads of data. Does not belong here: changes, which the same audit tells."""
+"""Reads of data. Does not belong here: changes, which the same audit lists."""
 
 from __future__ import annotations
 

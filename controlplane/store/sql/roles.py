@@ -1,4 +1,4 @@
-"""Roles of namespaces. Does not belong here: what they allow."""
+"""Roles of namespaces. Does not belong here: the permissions that they grant."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What main was when a branch was pinned: pointers that main has moved since keep what they were, for as long as some
-pinned branch sees it.
+"""Main as it was when a branch was pinned: pointers that main has moved since keep their former values, for as long as
+some pinned branch sees them.
 
-Nothing is written for a pinned branch when it is made. Each later transaction that moves a pointer of main notes once
-what it was before. Both numbers are those of marks: they grow in the order in which transactions become visible, and
-who draws one sees the branches of all that drew one before. Does not belong here: rows that are never changed (states,
+Nothing is written for a pinned branch when it is made. Each later transaction that moves a pointer of main records its
+former value once. Both numbers are those of marks: they grow in the order in which transactions become visible, and who
+draws one sees the branches of all that drew one before. Does not belong here: rows that are never changed (states,
 revisions).
 """
 
@@ -37,7 +37,7 @@ _FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 class SqlSnapshots(Part):
     def _base(self, branch: str) -> int | None:
-        """Of a pinned branch: the last number of main's that it sees."""
+        """The last number of main's that a pinned branch sees."""
         if branch == MAIN:
             return None
         if branch not in self._bases:
@@ -46,7 +46,7 @@ class SqlSnapshots(Part):
         return self._bases[branch]
 
     def _moved(self, pointer: Pointer, branch: str, names: Iterable[str] | None = None) -> Mapping[str, JsonValue]:
-        """Pointers of main that are not what this branch sees of them, with what it sees; of these names, or all."""
+        """Pointers of main that differ from those that this branch sees, with the latter; of these names, or all."""
         base = self._base(branch)
         if base is None:
             return {}
@@ -98,7 +98,7 @@ class SqlSnapshots(Part):
         self._insert(db.replaced, rows)
 
     def _forget_moves(self) -> None:
-        """What no pinned branch sees any more."""
+        """Drop pointers that no pinned branch sees any longer."""
         first = self._run(_OLDEST_BASE).scalar()
         if first is None:
             self._delete(db.replaced)
@@ -107,7 +107,7 @@ class SqlSnapshots(Part):
 
 
 def is_held() -> ColumnElement[bool]:
-    """Whether a state is what a pinned branch sees of main."""
+    """Whether a pinned branch sees a state as main's."""
     state, row = db.states.c, db.replaced.c
     same = (row.namespace == state.namespace) & (row.kind == "head") & (row.name == state.dataset)
     held = select(row.value).where(same, row.seq == state.seq).correlate(db.states).exists()

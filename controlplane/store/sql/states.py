@@ -180,7 +180,7 @@ class SqlStates(SqlSnapshots):
         )
 
     def _is_at_main(self, state: State, expected_seq: int) -> bool:
-        """Whether what is expected of a branch's dataset is what main has."""
+        """Whether `expected_seq` is the state that a branch's dataset shares with main."""
         if state.branch == MAIN:
             return False
         moved = self._heads_moved(state.branch, [state.dataset])
@@ -429,7 +429,7 @@ def _target_row(target: Target) -> dict[str, Any]:
 
 
 def _pin_text(pin: Pin) -> str | None:
-    """What made types wider, and the history, if there is one."""
+    """The causes of wider types, and the history, if there is one."""
     widened = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in pin.widened]
     if pin.history is None:
         return dump(widened) if widened else None

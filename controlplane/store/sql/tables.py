@@ -60,7 +60,7 @@ def _branch_of_row() -> Column[str]:
 
 
 def _fork() -> Column[int]:
-    """Of a branch: the last number that is main's. All that is newer is its own."""
+    """The last number that a branch shares with main. All that is newer is its own."""
     return Column("fork", BigInteger, nullable=False, server_default="0")
 
 
@@ -68,7 +68,7 @@ def _table(name: str, *columns: Column[Any], clustered: bool = False) -> Table:
     return Table(name, metadata, _key("namespace"), *columns, sqlite_with_rowid=not clustered)
 
 
-# --- blueprints and operators' wishes -------------------------------------------------------------
+# --- blueprints and operators' requests -----------------------------------------------------------
 
 branches = _table(
     "branches",

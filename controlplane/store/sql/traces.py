@@ -56,8 +56,8 @@ _REFERENCED = union(
 
 
 class SqlTraces(Part):
-    """New traces are written when the transaction ends, or somebody asks for them: their numbers then grow in the order
-    in which transactions become visible, and the counter is held for a moment only."""
+    """New traces are written when the transaction ends or reads traces: their numbers then grow in the order in which
+    transactions become visible, and the counter is held for a moment only."""
 
     _new_traces: list[tuple[Sequence[Trace], Sequence[Fragment]]]
 
@@ -127,7 +127,7 @@ class SqlTraces(Part):
         return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(looks, task.key))
 
     def _write_traces(self) -> None:
-        """Before the transaction ends, since somebody asks for them."""
+        """Write them before the transaction ends, since it reads traces."""
         if self._new_traces:
             at_most = self._traces_at_most()
             self._store_traces(self._count("traces", at_most) if at_most else 0)
@@ -137,8 +137,8 @@ class SqlTraces(Part):
         return sum(len({trace.task for trace in traces}) for traces, _ in self._new_traces)
 
     def _store_traces(self, last: int) -> None:
-        """`last`: the counter of traces, which was raised for all of them; from then on nobody else writes traces.
-        Those that are no hits yet get the next numbers."""
+        """`last`: the counter of traces, which was raised for all of them; from then on no other transaction writes
+        traces. Those that are no hits yet get the next numbers."""
         first = last - self._traces_at_most() + 1
         for traces, fragments in self._new_traces:
             first += self._store_new_traces(firsts((trace.task, trace) for trace in traces), first)
@@ -155,7 +155,8 @@ class SqlTraces(Part):
         return len(new)
 
     def _replace_traces(self, traces: Sequence[Trace], first: int) -> Sequence[Trace]:
-        """Some are there, with numbers below `first`: those whose outputs are gone are replaced. What is new."""
+        """Some are there, with numbers below `first`: those whose outputs are gone are replaced. Returns those that
+        were written."""
         there = {task: rows for task, rows in self._outputs([t.task for t in traces]).items() if rows[0].seq < first}
         new = [trace for trace in traces if not _is_hit(there.get(trace.task))]
         self._delete_among(db.outputs, "task", [trace.task for trace in new if trace.task in there])
@@ -171,7 +172,7 @@ class SqlTraces(Part):
         return {task: _trace(rows) for task, rows in self._outputs(keys).items() if _is_hit(rows)}
 
     def _outputs(self, keys: Iterable[bytes]) -> dict[bytes, list[Row[Any]]]:
-        """Of each trace that is there: its outputs, or one row without."""
+        """The outputs of each existing trace, or one row without."""
         outputs: dict[bytes, list[Row[Any]]] = {}
         for row in self._rows_by(_WITH_OUTPUTS, keys):
             outputs.setdefault(row.task, []).append(row)

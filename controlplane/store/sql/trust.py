@@ -1,4 +1,4 @@
-"""Rules of trust. Does not belong here: whom they fit."""
+"""Rules of trust. Does not belong here: the match with a token's claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What collecting asks: who holds on to which tree, and what is old; and dropping it in pieces.
+"""Queries of the collection: which trees are referenced, which rows are old; and dropping them in pieces.
 
 Does not belong here: how long anything is kept (`operations.upkeep.collect`).
 """
@@ -45,7 +45,7 @@ class SqlUpkeep(Part):
         found = select(db.counters.c.value).where(self._mine(db.counters, name=name))
         return func.coalesce(found.scalar_subquery(), 0)
 
-    # --- what is in use
+    # --- references
 
     def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
         reading: Mapping[PointerKind, Callable[[], Iterator[Pointer]]] = {
@@ -114,7 +114,7 @@ class SqlUpkeep(Part):
         return tuple(row.digest for row in self._rows(page))
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
-        """Waits for nobody, so it cannot be in a deadlock with a transaction that puts several of these nodes."""
+        """Skips locked rows, so it cannot deadlock with a transaction that puts several of these nodes."""
         node = db.nodes.c
         old = select(node.digest).where(self._mine(db.nodes), one_of(node.digest))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
@@ -171,7 +171,7 @@ class SqlUpkeep(Part):
     # --- what piles up beside
 
     def drop_done(self, limit: int) -> int:
-        self._dialect.lock_queue(self._connection, self._namespace)  # nobody begins to want one of them meanwhile
+        self._dialect.lock_queue(self._connection, self._namespace)  # no new demand of one of them meanwhile
         task, demand, attempt, job = db.tasks.c, db.demands.c, db.attempts.c, db.jobs.c
         is_demanded = select(demand.task).where(self._mine(db.demands), demand.task == task.key).exists()
         is_held = select(attempt.id).where(self._mine(db.attempts), attempt.id == task.attempt).exists()
@@ -185,7 +185,7 @@ class SqlUpkeep(Part):
     def drop_answers(self, before: float, limit: int) -> int:
         return self._drop(db.answers, db.answers.c.key, db.answers.c.at < before, limit)
 
-    # --- what is checked
+    # --- checks
 
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         head = db.heads.c

@@ -1,4 +1,4 @@
-"""What was asked for by operators, the audit and events."""
+"""Answers about requests of operators, the audit and events."""
 
 from __future__ import annotations
 

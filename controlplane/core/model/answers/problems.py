@@ -1,4 +1,4 @@
-"""What is wrong, with its place."""
+"""Problems with their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run, which the command line tells."""
+"""One run, as the command line shows it."""
 
 from __future__ import annotations
 

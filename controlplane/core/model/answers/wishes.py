@@ -1,4 +1,4 @@
-"""What an operator's wish would do."""
+"""The foreseen effect of an operator's request."""
 
 from __future__ import annotations
 

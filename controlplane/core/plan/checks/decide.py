@@ -54,7 +54,7 @@ Answers: TypeAlias = dict[str, CheckFinding]  # by name of the check
 
 
 def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
-    """The decision, if what is expected of the rows that it commits, or lets stand, holds. Else what to do about it."""
+    """The decision, if the expectations hold on the rows that it commits, or lets stand. Else what to do about it."""
     if not node.checks:
         return decision
     if node.output:
@@ -71,7 +71,7 @@ def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decis
 
 
 def _second_output(node: Source | Transform, decision: Decision) -> Decision:
-    """Of rows that were taken out of a dataset: tasks and errors are those of that dataset."""
+    """For a dataset of quarantined rows: tasks and errors are those of the dataset that they come from."""
     items = tuple(replace(item, tasks=0) for item in decision.items)
     decision = replace(decision, items=items)
     if decision.status != "failed":
@@ -90,7 +90,7 @@ def _second_output(node: Source | Transform, decision: Decision) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that are looked at: those of `state`, which differ from those of `base`, if any, that were seen before."""
+    """Rows to check: those of `state`, which differ from those of `base`, if any, that were checked before."""
 
     planning: Planning
     node: Source | Transform
@@ -205,7 +205,7 @@ def _job(rows: _Rows, check: Check) -> StoredCheckJob:
 
 
 def _answers(rows: _Rows, memos: Memos, progress: _Progress) -> Deciding[Answers]:
-    """Of each check whose answer is known."""
+    """The answers of the checks that have one by now, by name."""
     answers: Answers = {}
     conditions: list[Check] = []
     for check in rows.checks:
@@ -241,7 +241,7 @@ def _unique_key(rows: _Rows, check: Check) -> bytes:
 
 
 def _of_all_rows(memos: Memos, key: bytes) -> CheckFinding | None:
-    """What is remembered of a whole state; None also if only some of its partitions are in it."""
+    """The remembered answer for a whole state; None also if only some of its partitions are in it."""
     answer = _answer_in(memos, key)
     if answer is not None and answer.get("after") is None:
         return answer
@@ -257,7 +257,7 @@ def _answer_in(memos: Memos, key: bytes) -> CheckFinding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A check whose answer for the rows at `root` is known: what the new rows differ in is looked at."""
+    """A check whose answer for the rows at `root` is known: the difference to the new rows is checked."""
 
     check: Check
     root: bytes
@@ -325,7 +325,7 @@ def _by_difference(rows: _Rows, differences: Sequence[_Difference], progress: _P
 def _moved(
     answer: CheckFinding, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
 ) -> CheckFinding:
-    """An answer without what was found in partitions as they were, and with what was found in them as they are."""
+    """An answer without the findings in partitions as they were, and with the findings in them as they are."""
     before: Parts = []
     after: Parts = []
     for change in changes:
@@ -384,7 +384,7 @@ def _further(
 
 
 def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> Parts:
-    """What was found in these partitions, by key; nothing in those without rows."""
+    """The findings in these partitions, by key; none for those without rows."""
     return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
 
 
@@ -405,7 +405,7 @@ def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
 
 
 def _part_keys(rows: _Rows, check: Check, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
-    """Under which it is remembered what the check found in a partition; only of those that have rows."""
+    """The memo keys of a check's findings by partition; only partitions with rows have one."""
     schema = rows.schema(check)
     keys: dict[tree.Entry, bytes] = {}
     for entry in entries:
@@ -432,7 +432,7 @@ def _ask_parts(
 
 
 def _waiting(rows: _Rows, progress: _Progress, decision: Decision) -> Deciding[Decision]:
-    """Not all has been seen yet: ask for what is missing."""
+    """Answers are incomplete: request the missing ones."""
     queued = yield from lookups.tasks(list(progress.tasks))
     own = [queued[key] for key in progress.tasks if key in queued]  # others of the same round were looked up with them
     failed = [task for task in own if task.state == "failed"]
@@ -473,7 +473,7 @@ def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision:
 
 
 def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos, decision: Decision) -> Decision:
-    """A check fails: nothing is committed, and readers keep what they have."""
+    """A check fails: nothing is committed, and readers keep the present rows."""
     standing = rows.base
     if standing is None and isinstance(decision.step, Keep):
         standing = rows.state
@@ -488,7 +488,7 @@ def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos,
 
 
 def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Decision:
-    """The decision, with what is to be remembered: answers, and the results of this generation."""
+    """The decision, with the memos to store: answers, and the results of this generation."""
     before = results_in(memos[rows.record]) if rows.record in memos else {}
     record = {**before, **{result["name"]: result for result in decision.checks}}
     if record != before:
@@ -501,7 +501,7 @@ def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Deci
 
 
 def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[CheckResult]:
-    """What was left out of the partitions that come with a new generation."""
+    """How many rows were left out of the partitions that come with a new generation."""
     step = decision.step
     if not isinstance(step, Commit):
         return []

@@ -14,7 +14,7 @@ NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 
 def plus(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]]) -> CheckFinding:
-    """With what was found in more partitions."""
+    """With the findings in more partitions."""
     total: CheckFinding = {**answer, "examples": list(answer["examples"])}
     for key, part in parts:
         total["rows"] += part["rows"]
@@ -29,7 +29,7 @@ def _example_in(partition: str, row: str | Example) -> Example:
 
 
 def without(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]) -> CheckFinding:
-    """Without what was found in some partitions, and without examples of those that changed."""
+    """Without the findings in some partitions, and without examples of those that changed."""
     removed = plus(NOTHING, parts)
     examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
     rows, failing = answer["rows"] - removed["rows"], answer["failing"] - removed["failing"]
@@ -61,7 +61,7 @@ def result(check: Check, answer: CheckFinding) -> CheckResult:
 
 
 def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> CheckResult:
-    """Rows left out of new partitions; None where that is not known any more."""
+    """Rows left out of new partitions; None where that is no longer known."""
     count = None if counts is None else sum(c.get(check.id.hex(), 0) for c in counts)
     return {
         "name": check.name,
@@ -80,7 +80,7 @@ def _example(row: str | Example) -> Example:
 
 
 def failure(check: Check, answer: CheckFinding) -> TaskError:
-    """The error of a dataset whose new rows are not what is expected."""
+    """The error of a dataset whose new rows fail an expectation."""
     return {
         "kind": "user",
         "condition": "expectation-failed",

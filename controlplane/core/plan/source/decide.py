@@ -60,7 +60,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
 
 
 def finish(planning: Planning, node: Source) -> Finishing:
-    """What there is to do for the run under way."""
+    """The remaining work of the run under way."""
     run, listing, state = (
         unfinished.current_run(planning, node),
         planning.world.listing(node.listing),
@@ -81,7 +81,7 @@ def finish(planning: Planning, node: Source) -> Finishing:
 
 
 def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
-    """What the run reads anew is in the newest listing as it was."""
+    """Whether the partitions that the run reads again are unchanged in the newest listing."""
     before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
     [later] = yield from lookups.diffs([(case.objects, newest)])
     others = [c.key for c in later if c.before is not None]
@@ -95,7 +95,7 @@ def _decided(case: ReadCase) -> Deciding[Decision]:
 
 
 def _with_listing(listing: Listing, decision: Decision) -> Decision:
-    """With what is wrong with the listing, unless another one was requested."""
+    """With the listing's error or hold, unless another listing was requested."""
     if listing.is_awaited:
         return decision
     if listing.error is not None:
@@ -121,7 +121,7 @@ def _unlisted(node: Source, listing: Listing | None) -> Decision:
 
 
 def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
-    """Nothing can be said of its partitions yet."""
+    """Its partitions are unknown so far."""
     item = Item(node.dataset, "compute", cause, certain=False, tasks=0, keys=Keys(), reason=reason)
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
@@ -162,8 +162,8 @@ def build_basis(objects: bytes, pin: Pin | None) -> dict[str, object]:
 
 
 def _may_adopt(node: Source, pin: Pin | None, schema: Schema) -> bool:
-    """Whether an output that is known says all that is to be pinned. Of inferred columns it does not: which files and
-    values they came of."""
+    """Whether an output that is known says all that is to be pinned. With inferred columns it does not: the files and
+    values that they came from are missing."""
     if node.output or (pin is not None and pin.history is None):
         return True
     fixed = node.declared or FIXED.get(node.read.format) or struct(())
@@ -311,7 +311,7 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
 def _rest(
     case: ReadCase, extent: ReadExtent, window: windows.Window, schema: Schema, wider: Schema
 ) -> Deciding[ReadExtent]:
-    """What is left to look at where types turned out to be wider than they were thought to be."""
+    """The partitions left to read where types turned out to be wider than expected."""
     if extent.count > case.planning.exact:
         extent = yield from _extent(case)  # its keys can be read only once
     elif can_stay(schema, wider):
@@ -321,7 +321,7 @@ def _rest(
 
 
 def _readable(case: ReadCase, extent: ReadExtent, schema: Schema) -> Deciding[ReadExtent]:
-    """What is to be looked at under a schema: everything, where what is there cannot stay under its types."""
+    """The extent to read under a schema: everything, where present rows cannot stay under its types."""
     if extent.written is None or can_stay(extent.written, schema):
         return extent
     return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_anew=True)
@@ -342,7 +342,7 @@ def _job(node: Source) -> ParseJob:
 
 
 def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
-    """With an error of our own in place of Spark's, which is told beside it."""
+    """With an error of our own in place of Spark's, which goes to the detail."""
     if complaint is None or decision.error is None:
         return decision
     detail = f"{decision.error['message']}\n{decision.error['detail']}"
@@ -411,7 +411,7 @@ class _Kinds:
         return _Own(columns, lacking, inferred, slots)
 
     def _inferred(self, node: Source, columns: Schema, folders: frozenset[str]) -> list[str]:
-        """Nothing under pins of versions before: there numbers are read as they were."""
+        """None under pins of earlier versions: numbers are read there as before."""
         if not self._is_checked or not connectors.is_files(node.read):
             return []
         declared = types(node.declared or struct(()))
@@ -448,7 +448,7 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
 def _checking(
     case: ReadCase, extent: ReadExtent, window: windows.Window, job: FootersJob, schema: Schema
 ) -> Deciding[Decision]:
-    """What an earlier version parsed has its footers looked at, before anything is computed."""
+    """The footers of an earlier version's results are checked before anything is computed."""
     decision = yield from _compute(case, extent, window, job, schema)
     items = tuple(replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items)
     return replace(decision, items=items, reason=decision.reason or UNCHECKED)

@@ -1,11 +1,11 @@
 """Results of versions that read files under the dataset's types, whatever types the files had.
 
-Such a result has the task key that the task had then. It is taken over once a worker has looked at the footers of its
-files, and found that Spark has read them right: nothing is computed. Else the task runs anew. A result whose
-footers were not looked at is no result, in no branch.
+Such a result has the task key that the task had then. It is adopted once a worker has read the footers of its files,
+and found that Spark has read them right: nothing is computed. Otherwise the task runs again. A result with unread
+footers is no result, in no branch.
 
     task has a trace            -> it is used, as ever
-    its earlier key has none    -> the task is asked for, as ever
+    its earlier key has none    -> the task is requested, as ever
     its earlier key has one     -> footers looked at?   no: a `footers` task   right: the trace   misread: the task
 """
 
@@ -29,7 +29,7 @@ UNCHECKED = "types not checked"
 
 
 class Earlier:
-    """Of one read component: the keys that its tasks had before."""
+    """Earlier results of one read component: the keys that its tasks had before."""
 
     def __init__(self, case: ReadCase) -> None:
         self.job = _job(case)
@@ -39,15 +39,15 @@ class Earlier:
     def note(
         self, logic: bytes, parts: Mapping[str, tuple[SourcePartition, Mapping[str, bytes]]], salt_of: salts.SaltOf
     ) -> None:
-        """The keys of these partitions' tasks under earlier logic, in place of those before. `parts`: with the slots
-        that they have besides their objects."""
+        """Set the keys of these partitions' tasks under earlier logic, in place of those before. `parts`: with the
+        slots that they have besides their objects."""
         self._keys = {
             key: task_key(logic, {"objects": part.source, **slots}, salt_of(part.key))
             for key, (part, slots) in parts.items()
         }
 
     def elsewhere(self, missing: Mapping[str, Task]) -> Deciding[tuple[Hits, dict[str, Task]]]:
-        """Earlier results that are right, and what is to be asked for: tasks, or looks at footers in their place."""
+        """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks in their place."""
         traces = yield from lookups.traces([self._keys[p] for p in missing])
         looks = {p: self._look(task) for p, task in missing.items() if self._keys[p] in traces}
         if not looks:
@@ -67,7 +67,7 @@ class Earlier:
         return hits, rest
 
     def unchecked(self, window: Window) -> Window | None:
-        """The part of a window whose footers are to be looked at first; None where there is none."""
+        """The part of a window whose footers are checked first; None where there is none."""
         looks = {p: task for p, task in window.missing.items() if task.kind == "footers"}
         return replace(window, missing=looks, queued=_of(window, looks)) if looks else None
 

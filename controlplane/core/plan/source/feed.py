@@ -1,7 +1,7 @@
-"""Deciding about read components of feeds: what is offered becomes the state as it is, and nothing is computed.
+"""Deciding about read components of feeds: the offered root becomes the state as it is, and nothing is computed.
 
-Partitions, fragments and columns are the producer's. What is known of the feed stands where other components have
-their listing; its root is that of the producer's tree (`operations.feeds.follow`).
+Partitions, fragments and columns are the producer's. The listing of such a component describes the feed; its root is
+that of the producer's tree (`operations.feeds.follow`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
         decision = yield from _adopted(planning, node, state, listing.root, consumed, schema)
     if listing.error is None:
         return decision
-    # What was offered before stays, and what is wrong is told.
+    # The root offered before stays, and the error is reported.
     if listing.error["condition"] == BREACH:
         return replace(decision, status="waiting", reason=listing.error["message"])
     return replace(decision, status="failed", reason="the feed cannot be followed", error=listing.error)
@@ -59,7 +59,7 @@ def _unknown(node: Source, listing: Listing | None) -> Decision:
 
 
 def _lost(planning: Planning, root: bytes) -> Deciding[list[str]]:
-    """The partitions of what is offered whose files are not there."""
+    """The partitions of the offered root whose files are missing."""
     entries = list(tree.scan(planning.world.nodes, root))
     there = yield from lookups.fragments([entry.fragment for entry in entries])
     return [entry.key for entry in entries if entry.fragment not in there or there[entry.fragment].status != "stored"]

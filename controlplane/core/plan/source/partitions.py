@@ -39,18 +39,18 @@ class ReadCase:
 
     @property
     def is_taken_back(self) -> bool:
-        """The schema is to be found anew."""
+        """Whether the schema has to be inferred again."""
         pin = self.planning.world.pinned(self.node.maker)
         return pin is not None and pin.is_taken_back and self.node.declared is None
 
     @property
     def root(self) -> bytes:
-        """Of the present output."""
+        """The root of the present output."""
         return self.state.root if self.state else tree.EMPTY_ROOT
 
     @property
     def is_full(self) -> bool:
-        """Nothing of what was built before counts."""
+        """Whether all partitions are computed, whatever was built before."""
         state = self.state
         if self.is_taken_back:
             return True
@@ -61,7 +61,7 @@ class ReadCase:
 
 @dataclass(frozen=True, slots=True)
 class ReadExtent:
-    """What is to be looked at: partitions on top of `base`, which holds what is right already."""
+    """The partitions to read on top of `base`, which holds those that are right already."""
 
     base: bytes
     count: int
@@ -71,7 +71,7 @@ class ReadExtent:
     parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
     described: Keys  # partitions whose columns have to be known before anything else
     written: Schema | None = None  # the columns under which `base` came about; None: it is empty
-    is_anew: bool = False  # all of it, since what was there cannot stay under the types of now
+    is_anew: bool = False  # all of it, since present rows cannot stay under the new types
 
 
 def every_part(case: ReadCase, extent: ReadExtent) -> Deciding[Mapping[str, SourcePartition]]:

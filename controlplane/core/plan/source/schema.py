@@ -1,7 +1,7 @@
 """The schema of a read component: pinned at the first read, and how it follows its source objects.
 
-What objects have that it lacks is known from the listing (columns, and fields of structs). That a type no longer fits
-is known once a file could not be read: the driver then tells the types that it finds there.
+What objects have that it lacks is known from the listing (columns, and fields of structs). A type that no longer fits
+shows once a file could not be read: the driver then reports the types in it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Fitting:
 
 
 def schema_of(case: ReadCase, present_pin: Pin | None, extent: ReadExtent) -> Deciding[Pin | Decision]:
-    """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
-    why there is none. It follows from the set of files that were seen, not from the order in which they came."""
+    """The dataset's schema (without metadata columns) with these partitions in it; or the decision to learn something
+    first, or the one that says why there is none. It follows from the set of files that were seen, not from the order
+    in which they came."""
     node = case.node
     pin = present_pin or (yield from _first(case, extent))
     if isinstance(pin, Decision):
@@ -94,8 +95,8 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
 
 
 def _ordered(case: ReadCase, pin: Pin, present_pin: Pin | None, kinds: Kinds) -> Deciding[Pin]:
-    """With the columns in the order of the files that were seen; under `sync`, of those that are there. Declared
-    columns come first, so that a source without others is not looked through."""
+    """With the columns in the order of the files that were seen; under `sync`, of the present ones. Declared columns
+    come first, so that a source without others is not looked through."""
     node, declared = case.node, types(case.node.declared or struct(()))
     listed = {_column(path) for some in kinds.values() for own in some for path in own or ()}
     if pin.history is None or node.positional or listed <= declared.keys():
@@ -136,8 +137,8 @@ def placed(node: Source, pin: Pin) -> Pin:
 
 
 def _inferred_kinds(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
-    """What Spark finds in objects whose columns a listing cannot tell. Nothing where a schema is declared, or nothing
-    can be found out: then reading them will say why."""
+    """Columns that Spark infers from objects whose listing has no columns. Nothing where a schema is declared, or
+    nothing can be found out: then reading them will say why."""
     node = case.node
     if node.declared or not _is_text(node) or not any(None in some for some in kinds.values()):
         return {}
@@ -243,7 +244,8 @@ def _needs_more(have: Type, kind: Type | None, *, is_text: bool) -> bool:
 def _grown(
     node: Source, schema: Schema, schemas: Mapping[str, Schema], texts: Texts
 ) -> tuple[Schema, Mapping[str, tuple[Conflict, ...]]]:
-    """With the least types that hold what is found in each partition; and what no type holds. Declared types stay."""
+    """The schema with the least types that hold the values of each partition; and the conflicts that no type holds.
+    Declared types stay."""
     kinds, fixed = types(schema), types(node.declared or struct(()))
     conflicts: dict[str, tuple[Conflict, ...]] = {}
     for partition, new in schemas.items():
@@ -279,10 +281,10 @@ def _is_text(node: Source) -> bool:
 
 
 def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
-    """Without undeclared columns that no object has any more. Without any object nothing is known."""
+    """Without undeclared columns that are in no object any longer. Without any object nothing is known."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
-    if not listing.all_columns or case.objects != listing.root:  # it tells the columns of the newest
+    if not listing.all_columns or case.objects != listing.root:  # it has the columns of the newest root
         parts = yield from all_parts(case)
         kinds = [columns_of(o) for part in parts.values() for o in part.objects]
     own = _own(node, kinds, schema)
@@ -290,7 +292,7 @@ def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
 
 
 def _kinds(case: ReadCase, extent: ReadExtent) -> Deciding[Kinds]:
-    """Of very many partitions only what the listing says."""
+    """For very many partitions, only the kinds in the listing."""
     if (extent.parts is None or extent.described != extent.partitions) and case.listing.all_columns:
         return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
     parts = yield from every_part(case, extent)  # where there are too many kinds, they are looked at one by one
@@ -308,7 +310,7 @@ def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) ->
 
 
 def _having(parts: Parts, names: frozenset[str]) -> Parts:
-    """Those whose objects have any of these, or cannot tell."""
+    """The partitions whose objects have any of these names, or unknown columns."""
     return {
         k: p for k, p in parts.items() if any(own is None or names & {*own} for own in map(columns_of, p.objects))
     } or parts
@@ -324,8 +326,8 @@ def _named(node: Source, schema: Schema, inferred: Schema) -> Schema:
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
-    """Two columns that differ in case only, where that tells no columns apart; or two fields of a struct: the tables
-    that hold them never tell these apart."""
+    """Two columns that differ in case only, where case does not distinguish columns; or two fields of a struct: the
+    tables that hold them never distinguish these."""
     paths: dict[tuple[str, str], str] = {}
     for path in widening.own_paths(schema):
         parent, _, name = path.rpartition(NESTED)
@@ -365,7 +367,7 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
 
 
 def _paths(kinds: Kinds) -> Own:
-    """The columns that objects tell, and fields in them."""
+    """The columns of objects as their listing has them, and fields in them."""
     return {key: [name for columns in some for name in columns or ()] for key, some in kinds.items()}
 
 

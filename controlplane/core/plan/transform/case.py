@@ -1,4 +1,4 @@
-"""A transform that has something to do, with what it reads; and what is said of it, whatever is decided."""
+"""A transform with something to do, and its inputs; and the values that every decision about it shares."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A transform that has something to do, with what it reads."""
+    """A transform with something to do, and its inputs."""
 
     planning: Planning
     node: Transform
     state: State | None
     inputs: tuple[Input, ...]
-    parts: Mapping[str, Consumed] = field(default_factory=dict)  # what is to be remembered of partial results
+    parts: Mapping[str, Consumed] = field(default_factory=dict)  # consumed partial results, to be remembered
 
     @property
     def parted(self) -> list[Input]:
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def root(self) -> bytes:
-        """Of the present output."""
+        """The root of the present output."""
         return self.state.root if self.state else tree.EMPTY_ROOT
 
 
@@ -76,7 +76,7 @@ def pin_fault(case: Case, schema: Schema | None) -> str | None:
 
 
 def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
-    """What is done so far for these inputs."""
+    """The finished part of the output for these inputs."""
     node = case.node
     return PartialState(
         case.planning.branch, node.dataset, node.lineage, inputs=consumed(case), root=root, schema=schema, cut=cut(case)
@@ -84,7 +84,7 @@ def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
 
 
 def cut(case: Case) -> dict[str, bytes]:
-    """What is reflected of sources, and the salts of results."""
+    """The source versions that the inputs reflect, and the salts of results."""
     return merged_cut(case.inputs) | salts.cut(case.planning, case.node)
 
 
@@ -158,7 +158,7 @@ NOT_LOOKED_UP = "less those that memory has: so many are not looked up for a pla
 
 
 def uncertain(item: Item, reason: str) -> Item:
-    """The same as an upper bound. `reason` says what is not known, unless something else was to be said."""
+    """The same as an upper bound. `reason` names the uncertainty, unless the item has a reason already."""
     return replace(item, certain=False, reason=item.reason or reason)
 
 

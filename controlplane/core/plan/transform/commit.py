@@ -39,7 +39,7 @@ def commit(
 
 
 def _not_given_again(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
-    """Partitions that are gone because the one task, of those that give many partitions, has not given them again."""
+    """Partitions to remove, as the one task that gives many partitions has not given them again."""
     if case.parted or not case.node.key:
         return ()
     [missing] = yield from lookups.missing_keys([(root, case.root)])

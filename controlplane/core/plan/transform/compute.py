@@ -2,9 +2,9 @@
 
 output_error, pin_fault   rows cannot have these columns     -> failed
   |
-extent_of                 which partitions to look at
+extent_of                 which partitions to check
   |
-limit                     nothing may be asked for           -> stale: only counted
+limit                     nothing may be requested           -> stale: only counted
   |
 look                      memory has all of them             -> Commit
   | some are missing
@@ -38,7 +38,7 @@ from dataplane.contract.schemas import Schema
 
 
 def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
-    """`schema` of the output, where the analysis could tell it. `build`: the key of the whole output, where all of the
+    """`schema` of the output, where the analysis found one. `build`: the key of the whole output, where all of the
     inputs are known."""
     error = _schema_error(case, schema)
     if error is not None:
@@ -101,7 +101,7 @@ def _missing(
     case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
-    # What was asked for is finished in the way that it was begun.
+    # Requested tasks are finished in the way that they were begun.
     is_asked = any(task.state != "done" for task in window.queued.values())
     if is_asked:
         return (yield from _compute(case, extent, window, job, schema))
@@ -118,7 +118,7 @@ def _missing(
 def _before_merging(
     parts: partials.PartialsFollowing, job: StoredTransformJob
 ) -> Deciding[Decision | StoredTransformJob]:
-    """What there is to do before the whole can be merged; else the job that merges it, or the plain `job`."""
+    """The work to do before the whole can be merged; else the job that merges it, or the plain `job`."""
     if not parts.is_whole:
         return (yield from _missing_parts(parts, job))
     schema = yield from partials.schema_of(parts)
@@ -142,7 +142,7 @@ def _compute(
     case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
 ) -> Deciding[Decision]:
     """Ask for the tasks that the window misses."""
-    # What is done so far is kept apart from the state until all is done: for the next window, and for readers `each`.
+    # Finished partitions are kept apart from the state until all are done: for the next window, and for readers `each`.
     building = None
     if extent.count > case.planning.exact or not case.is_whole:
         root = yield from windows.edited(case.planning, extent.base, window, ())

@@ -18,8 +18,8 @@
       | schema
     fold | compute   the partitions of the output   -> Compute, Commit, or failed
 
-A run under way walks down the same steps on the inputs that it began with (`finish`), before the newest inputs are
-looked at (`decide`).
+A run under way goes through the same steps on the inputs that it began with (`finish`), before the newest inputs are
+considered (`decide`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Offers: TypeAlias = tuple[State | PartialState, ...]  # one for each slot
 
 
 def finish(planning: Planning, node: Transform) -> Finishing:
-    """What is left to do for the run under way; None if there is none, or it reads the newest inputs."""
+    """The remaining work of the run under way; None if there is none, or it reads the newest inputs."""
     run = unfinished.current_run(planning, node)
     if run is None:
         return None
@@ -228,7 +228,7 @@ def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
 
 
 def _work_after(case: Case, build: bytes | None) -> Deciding[tuple[Item, ...]]:
-    """What there is to compute once the columns are known. The tasks are named without them, so they are certain."""
+    """The work once the columns are known. The tasks are named without them, so they are certain."""
     # How far an index is may change without a mark as long as only the analysis is asked for.
     is_by_key = any(i.slot.mode == "by" for i in case.inputs)
     if build is None or is_by_key or case.node.fold is not None:

@@ -1,4 +1,5 @@
-"""What of a transform's output is to be looked at: the partitions that may be others, on top of what is right already.
+"""Which partitions of a transform's output are to be checked: those that may have changed, on top of the ones that are
+right already.
 
 no input is read by partition      -> the whole output (_single)
   |
@@ -26,7 +27,7 @@ from controlplane.core.plan.transform.inputs import Input
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is to be looked at: partitions on top of `base`, which holds what is right already."""
+    """The partitions to check on top of `base`, which holds those that are right already."""
 
     base: bytes
     count: int
@@ -92,7 +93,7 @@ def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
 
 
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
-    """In what the inputs that are read by partition differ from those that were used."""
+    """The differences of the inputs that are read by partition from those that were used."""
     pairs = [(used.inputs[i.tree_name].root, i.root) for i in case.parted]
     changes = yield from lookups.diffs(pairs)
     return list(chain.from_iterable(changes))
@@ -143,7 +144,7 @@ def _holes(case: Case, base: bytes) -> Deciding[Extent]:
 
 
 def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
-    """Partitions of the present output that no input has any more."""
+    """Partitions of the present output that are in no input any longer."""
     # A partial input may not have them yet.
     if case.state is None or not case.is_whole:
         return ()
@@ -153,7 +154,7 @@ def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
 
 
 def still_right(case: Case) -> Deciding[bytes]:
-    """The outputs so far that hold for what is known of the inputs."""
+    """The outputs so far that hold for the known parts of the inputs."""
     used: State | PartialState | None = _continued(case)
     if used is None and case.state is not None and is_same_code(case, case.state):
         used = case.state

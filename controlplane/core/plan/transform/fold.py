@@ -1,7 +1,7 @@
 """Deciding about folds: which partition comes next, and which of those after it stay as they are.
 
 Partition k is made of what the inputs have under k and of the partition before it in the order of keys. So its task is
-known once the partition before it is known: a fold asks for one task at a time.
+known once the partition before it is known: a fold requests one task at a time.
 
 A walk goes along the keys and makes the new chain of partitions out of the old one (the present output):
 
@@ -11,11 +11,11 @@ A walk goes along the keys and makes the new chain of partitions out of the old 
       | task
     memory      has its result                           -> it enters the new chain, and on to the next key
       | no
-    frontier    the task is asked for                    -> the end for now: Compute
+    frontier    the task is requested                    -> the end for now: Compute
 
 Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it holds the new chain,
-from there on the old one. The next walk resumes there. A key after the frontier is looked at only if its inputs
-changed, or if the partition before it came out with other rows.
+from there on the old one. The next walk resumes there. A key after the frontier is visited only if its inputs changed,
+or if the partition before it came out with other rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ From: TypeAlias = tuple[bytes, str]  # a root, and the key from which on it is t
 
 
 def decide(case: Case, fold: Fold, schema: Schema | None, build: bytes) -> Deciding[Decision]:
-    """`schema` of the output, where the analysis could tell it. `build`: the key of the whole output."""
+    """`schema` of the output, where the analysis found one. `build`: the key of the whole output."""
     chain = yield from _chain(case, fold)
     root, start = yield from _start(chain)
     walk = yield from _walk(chain, root, start)
@@ -145,7 +145,8 @@ def _start(chain: _Chain) -> Deciding[From]:
 
 
 def _resume(chain: _Chain, building: PartialState) -> Deciding[From | None]:
-    """At the frontier; or before it, where inputs changed since. Then what was found after that key is undone."""
+    """At the frontier; or before it, where inputs changed since. Then partitions that were entered after that key are
+    undone."""
     frontier = _first_hole(chain.case, building)
     if frontier is None:
         return None
@@ -195,13 +196,13 @@ class _Place:
         return _Place(tree.after(key), entry, before or self.was)
 
     def past_removed(self, key: str, before: Entry | None) -> _Place:
-        """After a key that no input has any more."""
+        """The place after a key that is in no input any longer."""
         return _Place(tree.after(key), self.last, before or self.was)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What was found on the way to `place`, on top of `root`."""
+    """The results of the walk up to `place`, on top of `root`."""
 
     root: bytes
     place: _Place
@@ -284,7 +285,7 @@ def _passing_over(chain: _Chain, place: _Place, key: str) -> _Place:
 
 
 def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
-    """What memory has of the task; and of those that its driver went on to."""
+    """The task's trace in memory; and the traces of those that its driver computed after it."""
 
     def tasks_of(_: Sequence[str]) -> Deciding[dict[str, Task]]:
         yield from lookups.nodes([])
@@ -309,7 +310,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
 
 
 def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
-    """The partition's task; None if no input has it any more."""
+    """The partition's task; None if it is in no input any longer."""
     case, fold = chain.case, chain.fold
     reads = _reads(case, key)
     if not any(reads.values()):
@@ -377,7 +378,7 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
 
 
 def _keys_after(chain: _Chain, key: str) -> Iterator[str]:
-    """Of all inputs, in order, each once."""
+    """The keys of all inputs, in order, each once."""
     start = tree.after(key)
     keys_of_inputs = [_keys_from(chain.nodes, root, start) for root in chain.inputs]
     for each, _ in groupby(merge(*keys_of_inputs)):
@@ -418,7 +419,7 @@ def _ask(chain: _Chain, walk: _Walk, frontier: str) -> Deciding[Decision]:
     building = None
     if walk.window.hits or walk.removed or walk.root != chain.old:
         root = yield from windows.edited(case.planning, walk.root, walk.window, [*walk.removed, frontier])
-        building = half_built(case, root, None)  # without a schema: no reader takes it, for what is after the frontier
+        building = half_built(case, root, None)  # no schema, so no reader: the rest after the frontier is old
     rest = _after(chain, frontier)
     at_frontier, removed = listed([frontier]), listed(walk.removed)
     items: list[Item] = []

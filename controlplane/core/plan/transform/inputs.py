@@ -1,4 +1,4 @@
-"""Which states of its inputs a transform reads: ready, of one cut, never behind what it read before.
+"""Which states of its inputs a transform reads: ready, of one cut, never older than those that it read before.
 
     offers        the newest that each input has to offer, made by the desired code
                   an input has nothing                        -> not_ready
@@ -7,7 +7,7 @@
                   recent states of them do                    -> the newest such combination
                   none do                                     -> None: the transform waits
 
-An input that is read `each` may be a partial root: what is there of it is read.
+An input that is read `each` may be a partial root: its present partitions are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JoinStep: TypeAlias = tuple[list[str], dict[tuple[bytes, ...], list[State]]]  #
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One slot with what it reads, under the schema that it reads it with.
+    """One slot with its present input, under the schema that it reads it with.
 
     `of` is half-built where the whole is still being built; `pending` are partitions of it that may still change.
     """
@@ -56,7 +56,8 @@ class Input:
 
     @property
     def root(self) -> bytes:
-        """Of the tree whose keys are those of output partitions, and whose contents are what they read."""
+        """The root of the tree whose keys are those of output partitions, and whose contents are those of the rows they
+        read."""
         return self.index.keys if self.index else self.of.root
 
     @property
@@ -74,7 +75,7 @@ class Input:
         return isinstance(self.of, State)
 
     def content(self, planning: Planning) -> Content:
-        """Of the whole input."""
+        """The content of the whole input."""
         return tree.totals(planning.world.nodes, self.of.root).content
 
 
@@ -196,7 +197,7 @@ def _pending_inputs(planning: Planning, node: Transform) -> Iterator[tuple[Slot,
 
 
 def _whole_or_present(planning: Planning, node: Transform) -> Keys:
-    """Of an output by key, the partitions that it has. Any other output is one partition."""
+    """The partitions that an output by key has. Any other output is one partition."""
     if node.key:
         present = everything(planning, node.dataset)
         if present.count:
@@ -236,7 +237,7 @@ def _inputs_at_work(planning: Planning, node: Transform) -> list[str]:
 
 
 def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
-    """Add what may follow from inputs that are still at work, and that an input cannot be relied on."""
+    """Add the work that may follow from inputs that are still at work, and the block by an unreliable input."""
     if decision.status != "up_to_date" or decision.items:
         return decision
     keys = bound(planning, node)
@@ -280,7 +281,7 @@ def _newest_agreeing(
 
 
 def _candidates(planning: Planning, node: Transform, slot: Slot, of: State | PartialState, limit: int) -> list[State]:
-    """States of an input that may be read. Behind a hold only the newest one: others are what was rolled back. What is
+    """States of an input that may be read. Behind a hold only the newest one: others were rolled back. An input that is
     read together with it may have to go back as far as it did."""
     if slot.dataset in planning.behind_holds:
         return [of] if isinstance(of, State) else []
@@ -311,8 +312,7 @@ def _is_in_cut(state: State, current: State) -> bool:
 
 
 def _joined(candidates: Sequence[Sequence[State]]) -> Iterator[tuple[State, ...]]:
-    """Combinations that have the same of every source that all states of two inputs tell, the first inputs' newest
-    first."""
+    """Combinations that agree on every source that all states of two inputs have, the first inputs' newest first."""
     steps: list[_JoinStep] = []
     sources: set[str] = set()
     for states in candidates:
@@ -340,7 +340,7 @@ def _join_step(states: Sequence[State], shared: list[str]) -> _JoinStep:
 def _further(
     steps: Sequence[_JoinStep], chosen: tuple[State, ...], cut: Mapping[str, bytes]
 ) -> Iterator[tuple[State, ...]]:
-    """What was chosen of the first inputs, with all states of the next inputs that fit. `cut`: of those chosen."""
+    """The chosen states of the first inputs, with all fitting states of the next inputs. `cut`: of those chosen."""
     if len(chosen) == len(steps):
         yield chosen
         return

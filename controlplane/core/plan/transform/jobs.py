@@ -47,7 +47,7 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0
 
 
 def _logic(node: Transform, schemas: Mapping[str, Schema]) -> Logic:
-    """What is said of a transform in any language."""
+    """The part of a job that transforms in every language share."""
     logic: Logic = {"spark": node.spark, "params": dict(node.body.params), "inputs": _inputs(node, schemas)}
     if node.fold:
         previous: InputJob = {"view": view_of(node.fold.name), "mode": folding.MODE, "schema": node.fold.schema}
@@ -179,7 +179,7 @@ def _renames(node: Transform) -> tuple[Edit, ...]:
 
 
 class _Texts(SqlTexts):
-    """What is said of a query alone."""
+    """The fields of a query alone."""
 
     batch_sql: str | None
     batch_input: str | None

@@ -1,15 +1,15 @@
 """The key index of an input that is read `by` a key: a hidden dataset that follows the input, edited by difference.
 
-For each partition of the input, a task tells which output keys it holds, and the content of the rows of each. The
-answer is memoised under the content of the partition. Two trees are made from the answers:
+For each partition of the input, a task lists the output keys in it, and the content of the rows of each. The answer is
+memoised under the content of the partition. Two trees are made from the answers:
 
     pairs   (output key, input partition) -> the fragment, and the content of these rows in it
     keys    output key -> the sum over its pairs
 
 A `by` input is then planned as an `each` input over `keys`: rows that only moved between partitions leave it as it is.
-Which fragments a task reads is the range of its key in `pairs`, looked up when the task is handed out.
+Which fragments a task reads is the range of its key in `pairs`, looked up when the task is claimed.
 
-    _changes   partitions in which the input differs from what is indexed (`done`)
+    _changes   partitions in which the input differs from its indexed part (`done`)
       | by chunks
     _take      memory has the answers                  -> both trees are edited, and `done` moves on
                an answer is missing                    -> an index task, up to as many as may be open
@@ -45,7 +45,7 @@ CHUNK = 500  # partitions whose answers are in memory at a time
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What is known of an input: `done` is the part of it, as a tree, that the other two reflect.
+    """The indexed part of an input: `done` is the part of it, as a tree, that the other two reflect.
 
     `mark` names everything but data that the answers depend on.
     """
@@ -119,7 +119,7 @@ def output_parts(node: Transform) -> list[KeyPart]:
 def follow(
     planning: Planning, node: Transform, slot: Slot, schema: Schema, root: bytes, used: Iterable[Mapping[str, Consumed]]
 ) -> Deciding[IndexFollowing]:
-    """The index of the input `root` as far as memory has it, from the first of what was `used` that has one."""
+    """The index of the input `root` as far as memory has it, from the first of the `used` inputs that has one."""
     parts = slot_parts(node, slot, schema)
     timezone = str(node.spark["timezone"])
     mark = ids.index_id(schema, parts, timezone)
@@ -166,7 +166,7 @@ def _advance(following: IndexFollowing) -> Deciding[None]:
 
 
 def _changes(following: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
-    """The partitions in which the input differs from what is indexed; of many, one after the other."""
+    """The partitions in which the input differs from its indexed part; if they are many, one after the other."""
     old, new = following.index.done, following.input_root
     nodes = following.planning.world.nodes
     yield from lookups.nodes([(old, ()), (new, ())])
@@ -199,7 +199,7 @@ def _take(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Decid
 
 
 def _memo_keys(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
-    """Under which answers are remembered, of what the partitions held before and of what they hold now."""
+    """The memo keys of the answers, for the former and the new contents of the partitions."""
     keys: dict[Content, bytes] = {}
     for change in chunk:
         for entry in (change.before, change.after):
@@ -282,7 +282,7 @@ def _before(following: IndexFollowing, change: tree.EntryChange, memos: Memos) -
 
 
 def _searched(following: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
-    """The same from the tree of pairs, all of which is read: where the answer is not remembered any more."""
+    """The same from the tree of pairs, all of which is read: where the answer is no longer remembered."""
     end = pair_key("", partition)
     for entry in tree.scan(following.planning.world.nodes, following.index.pairs):
         _, _, of = entry.key.partition(" ")
@@ -301,7 +301,8 @@ def _held(following: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> 
 
 
 def _entry(schema: Schema, key: str, content: Content) -> tree.Entry | None:
-    """Of a key that some row has. No fragment holds just these rows, but it is named as if one did."""
+    """The entry of a key that some row has; None without rows. No fragment holds just these rows, but it is named as if
+    one did."""
     if not content.rows:
         return None
     return tree.Entry(key, fragment_id(schema, content), content)

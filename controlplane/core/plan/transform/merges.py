@@ -38,7 +38,7 @@ AT_A_TIME = 256  # merges that are asked for together: each names all that it re
 
 @dataclass(slots=True)
 class Merging:
-    """`root`: a tree of what is merged at last, once nothing is missing in `window`."""
+    """`root`: the tree of parts that are merged last, once nothing is missing in `window`."""
 
     following: PartialsFollowing
     schema: Schema
@@ -52,13 +52,13 @@ class Merging:
 
     @property
     def job(self) -> StoredSqlJob:
-        """Of the tasks of a level."""
+        """The job of a level's tasks."""
         assert self.between is not None
         return self.between
 
     @property
     def count(self) -> int:
-        """Of what there is to merge."""
+        """The number of parts to merge."""
         return tree.totals(self.nodes, self.root).partitions
 
     @property
@@ -125,7 +125,7 @@ def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[
 
 
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
-    """Without what it reads: `_with_parts` adds that where the task is asked for."""
+    """The task without its inputs: `_with_parts` adds them where the task is requested."""
     node = merging.following.case.node
     of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
@@ -151,7 +151,7 @@ def _logic(following: PartialsFollowing, job: StoredSqlJob) -> bytes:
 
 
 def _with_parts(merging: Merging) -> dict[str, Task]:
-    """The first of the missing tasks, with what they read."""
+    """The first of the missing tasks, with their inputs."""
     missing = merging.window.missing
     requested = dict(islice(missing.items(), AT_A_TIME))
     tasks: dict[str, Task] = {}
@@ -167,7 +167,7 @@ def _with_parts(merging: Merging) -> dict[str, Task]:
 
 
 def compute(merging: Merging) -> Decision:
-    """Ask for what is missing; levels above, and the task of the whole, come after."""
+    """Request the missing merges; levels above, and the task of the whole, come after."""
     case = merging.following.case
     item = item_of(case, "compute", len(merging.window.tasks) + 1, listed(("",)))
     item = uncertain(item, "further merges follow from what these give")

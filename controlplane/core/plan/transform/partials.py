@@ -1,8 +1,8 @@
 """Partial results of a transform that aggregates: one per partition of an input, kept so that a change costs little.
 
 They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows the input by
-difference and is remembered with the state it was used for. The task of the output is the one that it would be without
-them: what it is to compute does not change, only how, and where memory knows its result no part is computed at all.
+difference and is remembered with the state it was used for. The task of the output is the same as without them: its
+result does not change, only how it is computed. Where memory knows the result, no part is computed at all.
 
     _chosen       no input has mergeable parts                 -> None: the plain query
       | input and query
@@ -43,14 +43,14 @@ NAMES = (PARTS, PARTED)
 
 @dataclass(slots=True)
 class PartialsFollowing:
-    """Parts on their way to an input. `root` is the tree of those that are there; `window` holds what is missing."""
+    """Parts on their way to an input. `root` is the tree of the present ones; `window` holds the missing ones."""
 
     case: Case
     of: Input
     query: Divided
     logic: bytes
     root: bytes
-    count: int = 0  # of what is missing, at most
+    count: int = 0  # of missing parts, at most
     window: windows.Window = field(default_factory=windows.Window)
     is_typed: bool = True  # that parts come together exactly is known
 
@@ -98,7 +98,7 @@ def _may_be_parted(case: Case) -> bool:
 
 
 def _chosen(case: Case) -> tuple[Input, Divided] | None:
-    """The input with the most rows, of those that have many partitions and whose parts can be merged."""
+    """The input with the most rows, among those that have many partitions and whose parts can be merged."""
     assert case.node.query is not None
     verdicts = case.node.query.verdicts()
     mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
@@ -115,7 +115,7 @@ def _chosen(case: Case) -> tuple[Input, Divided] | None:
 
 
 def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
-    """Of the columns of parts, where they matter and are known."""
+    """The types of the columns of parts, where they matter and are known."""
     if not query.split.depends_on_types:
         return None
     key = _analysis(case, query)
@@ -131,13 +131,13 @@ def _analysis(case: Case, query: Divided) -> bytes:
 
 
 def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> bytes:
-    """Of the query of parts. `others`: slots of what it reads beside the partition."""
+    """The logic of the query of parts. `others`: slots of its inputs beside the partition."""
     node = case.node
     return ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, others)
 
 
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
-    """Of the tasks of parts, all that they read beside the partition with it."""
+    """The logic of the tasks of parts, including all that they read beside the partition."""
     others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
     salt = salts.of_output(case.planning, case.node)
     if salt:
@@ -146,7 +146,7 @@ def _logic(case: Case, of: Input, query: Divided) -> bytes:
 
 
 def _has_moved_beside(case: Case, of: Input) -> bool:
-    """Whether another input is not what it was last time, or all of it is forced to be done again."""
+    """Whether another input has changed since the last time, or all of it is forced to be done again."""
     if case.state is None:
         return False
     if not salts.is_of(case.planning, case.node, case.state):
@@ -161,11 +161,12 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
     return False
 
 
-# --- what is remembered -----------------------------------------------------------------------------
+# --- memos ------------------------------------------------------------------------------------------
 
 
 def remembered(following: PartialsFollowing) -> dict[str, Consumed]:
-    """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
+    """The inputs to remember with a state: the tree of the present parts, and the root of the input for which they
+    hold."""
     of = following.of
     return {
         f"{of.slot.name}{PARTS}": Consumed(of.slot.dataset, following.root, following.logic),
@@ -274,7 +275,7 @@ def compute(following: PartialsFollowing) -> Decision:
 
 
 def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
-    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
+    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: Spark cannot determine them."""
     case = following.case
     key = _analysis(case, following.query)
     job = part_job(case.node, case.schemas, following.of.slot.name, following.query)
@@ -287,7 +288,7 @@ def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
 
 
 def schema_of(following: PartialsFollowing) -> Deciding[Schema]:
-    """Of parts that are there."""
+    """The schema of computed parts."""
     first = next(iter(tree.scan(following.case.planning.world.nodes, following.root)))
     fragments = yield from lookups.fragments([first.fragment])
     return fragments[first.fragment].schema
