@@ -17,11 +17,11 @@ from controlplane.ports.store import Store
 
 
 def _nobody() -> None:
-    """Nudge nobody."""
+    """The default nudge: does nothing."""
 
 
 def _no_namespace(_: str) -> None:
-    """Nudge nobody."""
+    """The default nudge of a namespace: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""OpenLineage events of what was committed, written and given up, sent in order by a cursor over our own events.
+"""OpenLineage events of commits, writes and given-up work, sent in order by a cursor over our own events.
 
     a batch of events after the cursor -> run events -> the sink, one by one -> the cursor moves
 
-The cursor moves after the sink has taken what is before it: whatever ends us in between, nothing is lost, and what is
-sent again has the same run ids.
+The cursor moves after the sink has accepted the events before it. So a crash in between loses nothing, and events that
+are sent again have the same run ids.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class Export:
                 tx.move_cursor(CURSOR, tx.last_event())
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Send one batch; whether there may be more. `is_over` is asked between events.
-
-        Raises OSError where the sink takes nothing now: what it took before is not sent again."""
+        """Send one batch; True if there may be more. `is_over` is polled between events. Raises OSError where the sink
+        accepts nothing now: events that it accepted before are not sent again."""
         with self.store.read(self.namespace) as tx:
             after = tx.cursor(CURSOR)
             if after is None:
@@ -169,8 +168,8 @@ class _Telling:
         return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
-        """The state that was committed, or what the event tells of one that is not kept any more. None for an event of
-        a version that did not tell which it was."""
+        """The state that was committed, or what its event records of one that is no longer kept. None for an event of
+        an earlier version, which did not record the state's number."""
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None

@@ -39,7 +39,7 @@ def record(tx: Tx, branch: str, news: News) -> None:
 
 
 def step(tx: Tx, branch: str, channels_of: Mapping[str, Channels]) -> bool:
-    """Send what is due, and take in what was answered; whether anything changed."""
+    """Send due messages and process the answers to earlier ones. True if anything changed."""
     messages = tx.messages(branch)
     keys = [message.task for message in messages if message.task is not None]
     answers, tasks = tx.memos(keys), tx.tasks(keys)

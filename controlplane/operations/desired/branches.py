@@ -158,7 +158,8 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
 
 
 def require_editable(ctx: Context, tx: Tx, name: str) -> None:
-    """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
+    """Require that the branch exists and may be edited, and extend its lifetime to that of a new branch. Raises
+    NotFound, and BranchProtected."""
     require_there(tx, name)
     if tx.is_protected(name):
         _override(ctx, tx, name)
@@ -173,7 +174,7 @@ def _override(ctx: Context, tx: Tx, name: str) -> None:
 
 
 def lengthen(tx: Tx, name: str) -> None:
-    """Somebody works with a branch. Raises NotFound."""
+    """Extend a branch that is in use to the lifetime of a new one. Raises NotFound."""
     if name == MAIN:
         return
     branch = _one(tx, name)

@@ -41,7 +41,8 @@ def link(ctx: Context, token: Token) -> tuple[str, float]:
 
 
 def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
-    """What is over goes, so that the table stays as small as what is in use."""
+    """Store a new session and drop expired ones, so that the table holds only sessions in use. Returns the session's
+    text."""
     text, now = namespaces.text_in(token.namespace, secrets.token_urlsafe(32)), tx.now()
     tx.drop_browser_sessions(now)
     ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)

@@ -11,7 +11,7 @@ from controlplane.core.errors import Problem
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A blueprint as it was sent. `name` is its file: an absolute one tells what relative paths are relative to."""
+    """A blueprint as it was sent. `name` is its file: an absolute one is the base of relative paths."""
 
     name: str
     text: str

@@ -1,6 +1,6 @@
 """Feeds: which datasets are offered under a name, with which contract, and to whom.
 
-For administrators: what is granted leaves the dataflow, and perhaps the namespace.
+For administrators: granted data leaves the dataflow, and perhaps the namespace.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
 
 
 def signature(installation: bytes, namespace: str, link: Link) -> str:
-    """What a link's address has beside its id. It tells the namespace, too. `installation`: the secret of the
+    """The signature in a link's address, beside its id. It names the namespace, too. `installation`: the secret of the
     installation."""
     fixed = {name: value for name, value in asdict(link).items() if name not in _OPEN}
     text = canonical({"namespace": namespace, **fixed, "columns": list(link.columns)})

@@ -47,12 +47,12 @@ def merge_branch(
     take: Mapping[str, Side] | None = None,
     when_ready: bool = False,
 ) -> MergeAnswer:
-    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`:
-    only if that leaves nothing to compute, as it has to be where `into` is protected.
+    """Bring the edits of `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`: only if
+    the merge leaves nothing to compute, which a protected `into` always requires.
 
-    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the whole does not compile,
-    BranchEnded if one of the two is deleted meanwhile, StaleRevision if somebody else was first, CannotMerge for main
-    and for a branch into itself, and NotFound.
+    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the merged texts do not compile,
+    BranchEnded if one of the two is deleted meanwhile, StaleRevision if a concurrent edit was first, CannotMerge for
+    main and for a branch into itself, and NotFound.
     """
     if source == MAIN:
         raise CannotMerge("main is not merged into branches: those that follow it have what it has")
@@ -222,7 +222,7 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
 
 
 def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
-    """What was made anew in the branch is what it made there."""
+    """Copy forced recomputations, so that the results that the branch recomputed are taken over."""
     forced = tx.forces(source)
     tx.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
 

@@ -108,7 +108,8 @@ def create_token(
 
 
 def _require(ctx: Context) -> None:
-    """Of who may administer `default`, all of it; the routes have looked at the permission."""
+    """Require a token of namespace `default`, which administers all namespaces. The routes have checked the
+    permission."""
     if ctx.namespace != DEFAULT:
         raise NotAdministered(
             "namespaces are made and seen by administrators of the installation: use a token of theirs"

@@ -15,7 +15,7 @@ from controlplane.operations.noting import note_change
 def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
     """Store these dataflows and list every source of theirs and of their upstream, whatever `refresh` says.
 
-    What had failed before is told and not yet tried again: the new listings may replace it. Raises what
+    Tasks that had failed before are reported and not yet retried: the new listings may replace them. Raises what
     `blueprints.apply` raises, and then nothing was stored.
     """
     with ctx.store.read(ctx.namespace) as tx:

@@ -1,6 +1,6 @@
 """Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and revocation.
 
-A token belongs to a namespace, which its text and its id tell (`core.model.namespaces`): it is looked up there, and in
+A token belongs to a namespace, which its text and its id name (`core.model.namespaces`): it is looked up there, and in
 no other.
 """
 
@@ -69,7 +69,8 @@ def create(
 
 
 def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
-    """A token whose text somebody else chose; nothing happens if it was there before, also if it is revoked by now.
+    """Store a token whose text an external party chose. Does nothing if it exists already, even if it is revoked by
+    now.
 
     Its id follows from the text, so that processes that start at the same time make one.
     """

@@ -133,7 +133,7 @@ def _verdict(case: Case) -> Verdict:
 
 
 def question(case: Case) -> tuple[Run, list[str]]:
-    """What is asked, and what is worth knowing of it. Raises ExampleRefused."""
+    """The request to the runner, and notes for the user. Raises ExampleRefused."""
     node, test = case.node, case.test
     by_input = given_by_input(node, test.given)
     slots = {slot.name: slot for slot in node.slots}

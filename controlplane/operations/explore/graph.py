@@ -1,6 +1,6 @@
-"""Datasets and how they read each other, with how each stands. Changes nothing.
+"""Datasets and how they read each other, with the state of each. Changes nothing.
 
-Only so many are told of as a picture can show: the others are counted.
+A graph has as many datasets as a picture can show: the others are counted.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _distances(
     up: int,
     down: int,
 ) -> dict[str, int]:
-    """What is asked for, with how many steps away it is: inputs first."""
+    """The datasets in the requested part of the graph, by their distance in steps; inputs come first."""
     order = facts.desired.order
     if around is None and dataflow is None:
         return dict.fromkeys(order, 0)
@@ -196,7 +196,7 @@ def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterab
 
 
 def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: str | None) -> Status:
-    """The worst of what was asked for; neighbours in other dataflows do not count."""
+    """The worst state in the requested part; neighbours in other dataflows do not count."""
     left_out = facts.desired.left_out
     if left_out and (dataflow is None or dataflow in left_out):
         return "failed"  # one that does not compile

@@ -35,7 +35,7 @@ CHANGES_READ = 1_000  # audited ones, among which who did something is looked fo
 
 
 def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> tuple[CauseNode | None, str]:
-    """The causes; or, where damage hides them, what is damaged."""
+    """The causes; or, where damage hides them, the error."""
     try:
         return explaining.of(target, partition), ""
     except CorruptNode as error:
@@ -97,8 +97,8 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
 def why_past(
     ctx: Context, branch: str, target: str, point: Point, partition: str | None = None, *, shows_all: bool = False
 ) -> WhyAnswer:
-    """The causes of an earlier generation (or one partition in it), and what its code was. What is known of now alone
-    is left out: what is to be done, modes, what is volatile, source objects."""
+    """The causes of an earlier generation (or one partition in it), and its code. Facts about the present alone are
+    left out: pending work, modes, volatile inputs, source objects."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)

@@ -1,4 +1,4 @@
-"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing."""
+"""The effects of a request about some datasets or dataflows, before it is made. Changes nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> For
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of all that is meant. `members`: datasets and copies, those of dataflows among them."""
+    """Facts about all that the request covers. `members`: datasets and copies, including those of dataflows."""
 
     facts: StoreSnapshot
     wish: Wish

@@ -76,7 +76,7 @@ def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStor
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
-    """What is stored of these and of all that they read."""
+    """Stored facts of these datasets and of all their upstream."""
     names = set(datasets)
     names |= code.graph.upstream(names)
     sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]

@@ -312,7 +312,7 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
 
 
 def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
-    """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
+    """Show a unit that failed often in a row as failed until it succeeds: one or two failures may be temporary."""
     trouble = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
     if trouble is None or trouble.failures < STUCK_AFTER:
         return decision
@@ -359,7 +359,8 @@ def _event(event: Event) -> EventRecord:
 
 
 def _fields(event: Event) -> Mapping[str, object]:
-    """Ends of drivers that an older release told have the driver's kind under the name of the event's own."""
+    """The fields of an event. An older release stored the kind of an ended driver as `kind`, the name of the event's
+    own kind."""
     if "kind" not in event.body:
         return event.body
     return {("driver_kind" if name == "kind" else name): value for name, value in event.body.items()}

@@ -188,7 +188,8 @@ class Look:
         return self._fragments([entry])
 
     def _of(self, ref: Ref, node: Node, rows: int) -> Profile:
-        """Of a node that nothing is kept of. What is left out this time is kept neither of it nor above it."""
+        """The profile of a node without a stored one. A part that is left out this time is stored neither for it nor
+        above it."""
         if not node.level:
             if self.left <= 0:
                 self.is_partial = True
@@ -232,7 +233,8 @@ class Look:
 
 
 def _keep(ctx: Context, look: Look) -> None:
-    """What was found, for the next look. The database may take no writes: then it is found again."""
+    """Store new profiles for the next request. A database that takes no writes is tolerated: they are then computed
+    again."""
     if look.new:
         with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
             tx.put_profiles({digest: packed(content) for digest, content in look.new.items()})
@@ -242,7 +244,7 @@ def _keep(ctx: Context, look: Look) -> None:
 
 
 def _of_footers(fragment: Fragment | None, rows: int) -> Profile:
-    """What the statistics tell that were read off the footers when the fragment was written."""
+    """The profile by the statistics that were read from the footers when the fragment was written."""
     if fragment is None or not all(entry["stats"] for entry in fragment.files):
         return unknown(rows)
     kinds = {f["name"]: f["type"] for f in fragment.schema["fields"]}

@@ -188,7 +188,7 @@ def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
 
 
 def _note_page(ctx: Context, result: str, query_result: KeptResult, after: int) -> None:
-    """A page is a read of its own: who has a result's id need not be who asked the query."""
+    """Audit a page as a read of its own: a caller with a result's id need not be the one that ran the query."""
     what: JsonObject = {"result": result, "after": after}
     for branch, dataset in dict.fromkeys(query_result.tables):
         audit.note_read(ctx, "query", branch, dataset, what)
@@ -329,7 +329,7 @@ def _page(
 def _resolved(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
 ) -> tuple[Resolved, ...]:
-    """One for each table that the engine tells apart. The one place where it is asked who may read them."""
+    """One for each table that is distinct to the engine. The only place that checks who may read them."""
     by_reference = dict[tuple[str, str, str], Resolved]()
     for reference in references:
         key = named(reference)
@@ -364,7 +364,8 @@ def _with_files(tx: Tx, table: Resolved) -> QueryTable:
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:
-    """Engines take the case of letters from names, which are asked in lower case here."""
+    """The point that a name gives, or that of the request. Engines ignore the case of names, which arrive here in lower
+    case."""
     return addresses.point_of(text.upper()) if text else request.at
 
 
@@ -382,7 +383,7 @@ def _not_found(
 def _unknown(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
 ) -> QueryRefused:
-    """The same for what is not there and for what must not be read."""
+    """The error for a missing table, and for one that must not be read: both look alike."""
     readable = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
     near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
     hint = (

@@ -96,7 +96,7 @@ def _source_changes(
 
 
 def _followed(listing: Listing | None) -> str | None:
-    """When a feed last gave something; what is wrong with it since changes nothing of that."""
+    """When a feed last gave data. A later error does not change that time."""
     return None if listing is None or listing.root is None else views.when(listing.at)
 
 
@@ -143,7 +143,7 @@ def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
 def _names(
     tx: Tx, sources: Iterable[Source], differences: Mapping[str, _Difference], looked: PlanListings
 ) -> dict[str, list[SourceObjectChange]]:
-    """By dataset. What is gone has its partition key only."""
+    """By dataset. A removed object has its partition key only."""
     keys: dict[bytes, list[str]] = {}
     for node in sources:
         present = [key for key, kind in differences[node.dataset].first if kind != "removed"]

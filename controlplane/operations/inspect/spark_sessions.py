@@ -142,7 +142,7 @@ def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
 def _states(
     ctx: Context, tx: Tx, branch: str, patterns: Sequence[str], at: Moment | None
 ) -> Iterator[tuple[str, State]]:
-    """By the names of their views. Patterns stand for what had data at the time that is meant."""
+    """By the names of their views. Patterns stand for the datasets that had data at the requested time."""
     newest = tx.states(branch)
     readable = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
     names = list(dict.fromkeys(_named(patterns, readable)))

@@ -89,7 +89,7 @@ def plan(
 
 
 def _work(decision: Decision) -> tuple[Item, ...]:
-    """What would run. Of what failed, results that are there already are not taken over before it succeeds."""
+    """The items that would run. A failed dataset does not adopt existing results before it succeeds."""
     if decision.status != "failed":
         return decision.items
     return tuple(item for item in decision.items if item.tasks)

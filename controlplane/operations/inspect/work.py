@@ -126,8 +126,8 @@ def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[P
 
 
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
-    """What led to the newest state of each of these datasets, in three statements. What has no states (a copy) has had
-    its last attempts."""
+    """The work that led to the newest state of each of these datasets, in three statements. For a copy, which has no
+    states, its last attempts."""
     states = tx.recent_states(branch, datasets, 2)
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
     costs = tx.past_costs(branch, datasets)

@@ -26,7 +26,7 @@ BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less th
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over the plan: what was decided, how much was changed by it, how many tasks are under way."""
+    """One pass over the plan: its decisions, the number of changes, the number of tasks under way."""
 
     plan: Plan
     changed: int
@@ -108,7 +108,8 @@ class PlanExecutor:
         return changed
 
     def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
-        """Inputs come first; what is downstream of one that fails is left for a later pass."""
+        """Carry out each decision alone, inputs first. Datasets downstream of one that fails are left for a later
+        pass."""
         changed, spoiled = 0, set[str]()
         for decision in todo:
             if decision.dataset in spoiled:
@@ -249,7 +250,7 @@ def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -
 
 
 def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterable[Decision]) -> int:
-    """Tasks asked for that have neither failed nor are known to be over."""
+    """Demanded tasks that have neither failed nor are known to be over."""
     count = 0
     for decision in decisions:
         by_key = demands.get(decision.dataset, {})
@@ -332,7 +333,7 @@ def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: in
 
 
 def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes, StoredJob], branch: str) -> int:
-    """Demand these tasks and nothing else; what has a trace or memo by now is never dispatched."""
+    """Demand these tasks and nothing else; a task that has a trace or memo by now is never dispatched."""
     keys = [t.key for t in tasks]
     match decision.step:
         case Compute():

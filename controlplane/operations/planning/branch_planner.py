@@ -106,8 +106,8 @@ class BranchPlanner(Planner):
         return datasets
 
     def given_up(self, datasets: Iterable[str]) -> set[str]:
-        """Those that the branch did not want at all any more at the last look, as main has deleted or renamed them.
-        Of a dataflow that does not compile nothing can be said."""
+        """Those that the branch no longer wanted at the last compilation, as main has deleted or renamed them. Nothing
+        is known of the datasets of a dataflow that does not compile."""
         nodes, unknown = self._compiled.nodes, self._compiled.left_out
         if self._compiled is NOTHING:
             return set()
@@ -176,8 +176,8 @@ class BranchPlanner(Planner):
         return (set(owned ^ before) | moved) & desired.nodes.keys()
 
     def _turn_off(self, desired: Desired, main: Desired) -> set[str]:
-        """Look anew at which redirects lead to what is somebody else's; the write components of which that changed.
-        Nobody is to write any more for those that are off from now on."""
+        """Find again which redirects lead to a place of another owner; returns the write components for which that
+        changed. Components that are off from now on are left over: no worker may write them any more."""
         turned_off = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
         self._left_over |= turned_off.keys() - self._off.keys()
         if self._snapshot is not None:
@@ -189,7 +189,7 @@ class BranchPlanner(Planner):
         return redirected(tx, self._branch, super()._compile(tx, memory))
 
     def _take_over(self, memory: Memory, desired: Desired, of_main: Iterable[Decision]) -> set[str]:
-        """Main's decisions about what is shared; those that are new."""
+        """Take over main's decisions about shared datasets; returns the datasets with new ones."""
         changed: set[str] = set()
         for decision in of_main:
             dataset = decision.dataset
@@ -212,7 +212,7 @@ class BranchPlanner(Planner):
 
 
 def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
-    """What is known of a branch's own datasets (`names`), and of main's where there is none."""
+    """The facts about a branch's own datasets (`names`), and main's where the branch has none."""
     return Fetched(
         states=ChainMap(own.states, main.states),
         listings=ChainMap(own.listings, main.listings),

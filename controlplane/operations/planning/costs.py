@@ -111,7 +111,7 @@ def of_item(item: Item, past_costs: Mapping[str, Cost]) -> PlanCost | None:
 
 
 def total(costs: Iterable[PlanCost | None]) -> PlanCost:
-    """The sum of what is known."""
+    """The sum of the known costs."""
     stated = [cost for cost in costs if cost is not None]
     spreads = [cost["seconds"] for cost in stated if cost["seconds"] is not None]
     unknown = {name for cost in stated for name in cost["unknown"]}

@@ -55,7 +55,7 @@ def id_of(plan: str, listing: bytes) -> bytes:
 
 
 def begun(plan: str, listing: bytes, shared: Listing | None, now: float) -> Listing:
-    """A listing of a plan that is asked for."""
+    """A requested listing of a plan."""
     base = shared or Listing(listing, None, None, 0, 0)
     look: PlanLook = {"plan": plan, "of": listing.hex(), "base": _hex(base.root), "since": now}
     own = id_of(plan, listing)

@@ -1,8 +1,8 @@
-"""Planning again and again: what was known and decided is kept, and only what something happened to is looked at again.
+"""Incremental planning: facts and decisions are kept, and only datasets that may have changed are examined again.
 
 A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner remembers the last
-mark that it has seen, fetches what was marked, and decides anew about these datasets and all that is downstream. Every
-now and then it starts from nothing, so that a lost mark only delays.
+mark that it has seen, fetches the marked datasets, and decides again about these and all that is downstream. Every now
+and then it starts from nothing, so that a lost mark only delays.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Planner:
     # --- what is known
 
     def _known(self, tx: Tx) -> tuple[Memory, set[str]]:
-        """What is known as of now, and the datasets to decide about again."""
+        """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
@@ -175,7 +175,7 @@ class Planner:
         memory.known.fetch(tx, self._branch, nodes, everything=datasets is None)
 
     def _refreshed(self, tx: Tx, memory: Memory, marked: frozenset[str]) -> set[str]:
-        """Fetch what was marked since; the datasets to decide about again."""
+        """Fetch the datasets that were marked since; returns the datasets to decide about again."""
         if not marked:
             return set()
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
@@ -222,7 +222,8 @@ class Planner:
         return self._scope(desired, None)
 
     def _decide(self, memory: Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
-        """Decide anew about what is stale, about commits that nobody has carried out, and all downstream of these."""
+        """Decide again about stale datasets, about commits that may not have been carried out, and all downstream of
+        these."""
         waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
         if not changed:
@@ -247,7 +248,7 @@ class Planner:
 
 
 def turned(tx: Tx, memory: Memory) -> set[str]:
-    """Datasets whose results are to be made anew because a day or an hour is over: nobody marks that."""
+    """Datasets to recompute because a day or an hour is over: no transaction marks that."""
     assert memory.desired is not None
     if not memory.kinds:
         return set()
@@ -257,12 +258,12 @@ def turned(tx: Tx, memory: Memory) -> set[str]:
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:
-    """Commits may be lost to somebody else's; that memos were noted leaves no mark."""
+    """True if a commit may have lost its compare-and-set race, or memos were noted: neither leaves a change mark."""
     return isinstance(decision.step, Commit) or (isinstance(decision.step, RunChecks) and bool(decision.step.notes))
 
 
 def _is_same(before: Node | None, node: Node) -> bool:
-    """What a node means follows from its text and from what is upstream of it."""
+    """True if both mean the same: the meaning of a node follows from its text and from its upstream."""
     if before is None or type(before) is not type(node) or before.revision != node.revision:
         return False
     if isinstance(before, Sink) or isinstance(node, Sink):

@@ -42,7 +42,7 @@ _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse i
 
 @dataclass(frozen=True, slots=True)
 class _Revisions:
-    """What is compiled together, in order. Two of them are equal if they compile to the same."""
+    """Revisions to compile together, in order. Two of them are equal if they compile to the same."""
 
     namespace: str
     semantics: int
@@ -69,8 +69,8 @@ def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
-    """Compile what is stored. A dataflow that does not compile (any more: a release may refuse what an earlier one
-    took) is left out with those that read it, and stops no other one."""
+    """Compile the stored revisions. A dataflow that does not compile (any more: a release may refuse what an earlier
+    one took) is left out with its readers, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
     return _compile_live(_Revisions.of(live.values(), namespace))
 
@@ -96,7 +96,7 @@ def _without_broken(live: Mapping[str, Revision], namespace: str, error: Excepti
 
 
 def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> dict[str, str]:
-    """Dataflows that a compilation failed for, with a reason; all of them where they cannot be told apart."""
+    """Dataflows that made a compilation fail, with a reason; all of them where the faulty ones cannot be identified."""
     named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
     try:
         with _compiling:
@@ -113,7 +113,7 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
 
 
 def _crash(revision: Revision, namespace: str) -> str:
-    """What is wrong with one dataflow by itself, apart from datasets of others that it reads; empty if nothing is."""
+    """The problem of one dataflow by itself, apart from datasets of others that it reads; empty if there is none."""
     try:
         with _compiling:
             compile_revisions([revision], namespace=namespace, semantics=_semantics())
@@ -131,7 +131,8 @@ def _in_words(error: Exception) -> str:
 def compile_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
 ) -> Desired:
-    """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
+    """Compile, or return the earlier result for equal revisions. `parsed`: drafts that were parsed already, by
+    dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)
     with _compiling:
         return _compile(of)
@@ -139,7 +140,7 @@ def compile_cached(
 
 @lru_cache(maxsize=CACHED)
 def _compile(of: _Revisions) -> Desired:
-    """What is as it was the last time is taken from there."""
+    """Compile, and reuse the unchanged parts of the last compilation."""
     kind = of.namespace, of.semantics
     compiled = compile_revisions(
         of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
@@ -163,7 +164,7 @@ def _identity(revision: Revision) -> tuple[object, ...]:
 
 
 class Overlay:
-    """Tree nodes of a transaction with writes kept aside until somebody commits them."""
+    """Tree nodes of a transaction, with writes kept aside until the caller commits them."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -241,7 +242,7 @@ class StoreSnapshot:
 
     @property
     def desired(self) -> Desired:
-        """What was compiled, with the modes that follow from the columns of the present states."""
+        """The compiled state, with the modes that follow from the columns of the present states."""
         if self._decided is None:
             self._decided = key_types.all_decided(self.compiled, self._schema_of)
         return self._decided
@@ -375,7 +376,8 @@ def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: De
 
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
-    """Find out what a branch decides about by itself. Of a pinned branch: what is decided about all else."""
+    """Find the datasets that a branch decides about by itself. For a pinned branch, returns the decisions about all
+    others."""
     nodes, there = facts.compiled, tx.branches()
     main = desired(tx, MAIN, namespace=namespace)
     off = redirects.taken(nodes, main, there.get(branch), there.values())

@@ -86,9 +86,9 @@ def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
 
 
 def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> Table | None:
-    """The table with the rows that it has, without packs that the state breaks up, with those that came in since: so
-    that the commit of a generation that adds rows does nothing but add. What was published may be newer than what is
-    known of it, where an answer was lost: then this is passed over."""
+    """The table with its present rows, without packs that the state breaks up, with those that came in since: so that
+    the commit of a generation that adds rows does nothing but add. The published table may be newer than its record,
+    where an answer was lost: then this step is passed over."""
     if (
         publication is None
         or publication.version < 0
@@ -117,7 +117,8 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
 
 
 def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
-    """Where packs came in, what was published has to be looked up."""
+    """True if the published table has the columns of the state. Where packs came in, its columns have to be looked
+    up."""
     columns_id = schema_id(state.schema)
     if publication.schema:
         return publication.schema == columns_id

@@ -1,4 +1,4 @@
-"""Which part of the view a key may see. Every path is asked for here, also those of a listing."""
+"""Which part of the view a key may see. Every path is checked here, also those of a listing."""
 
 from __future__ import annotations
 

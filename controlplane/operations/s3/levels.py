@@ -1,7 +1,6 @@
 """The levels above objects: refs, dataflows and datasets that a key may see, in the order of their folders.
 
-A ref with a time, and a dataset with a generation, are there where somebody names them: no listing shows them by
-itself.
+A ref with a time, and a dataset with a generation, exist where a request names them: no listing shows them by itself.
 """
 
 from __future__ import annotations

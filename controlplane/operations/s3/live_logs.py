@@ -1,6 +1,6 @@
-"""Delta logs of datasets in live branches, made when they are asked for: from the trees of generations that are kept.
+"""Delta logs of datasets in live branches, made on request from the trees of kept generations.
 
-A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored.
+A commit is the difference of two trees. The logs made last are kept in memory, and nothing is stored.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class TableObjects:
         return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
-        """`state`: that which the address means now. Of the newest, files of all kept states are found as well: a
-        reader that listed them goes on with them."""
+        """`state`: the present meaning of the address. For the newest one, files of all kept states are found as well:
+        a reader that listed them goes on with them."""
         if name.startswith(LOG) and _is_live(table):
             made = self._live.find(tx, table.ref.branch, state, name)
             return None if made is None else _of_log(made)
@@ -180,7 +180,7 @@ def _of_log(made: MadeFile) -> S3Object:
 
 
 def _is_live(table: Table) -> bool:
-    """Whether it moves, and nobody has published it for the view."""
+    """True if the table moves, and is not published for the view."""
     return table.point is None and table.ref.branch != MAIN
 
 

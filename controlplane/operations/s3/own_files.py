@@ -1,7 +1,7 @@
 """Which files below a dataset's folder are the dataset's own, as the log of its published table names them.
 
-The folder also holds what branches computed for datasets of the same name, what attempts left that never counted, and
-rows that were taken out: a key for main reads none of that. So what is served is what the kept states of main hold.
+The folder also holds results of branches for datasets of the same name, output of attempts that never counted, and rows
+that were taken out: a key for main reads none of that. So the view serves only files that kept states of main hold.
 """
 
 from __future__ import annotations

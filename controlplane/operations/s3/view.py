@@ -1,8 +1,7 @@
 """The S3 view of one namespace: which objects a key finds, by path and in pages.
 
-All datasets of a listing are as of the time of its first page. Of the dataset in whose middle a page ended, the next
-page knows the generation: a transaction that began before the first page may be committed after it, and its time does
-not tell.
+All datasets of a listing are as of the time of its first page. If a page ends within a dataset, the next page knows the
+generation: a transaction that began before the first page may be committed after it, so the time is not enough.
 """
 
 from __future__ import annotations
@@ -84,8 +83,8 @@ class S3View:
         return None if s3_object is None else s3_object._replace(name=path)
 
     def find_at_once(self, reader: Reader, path: str) -> S3Object | None:
-        """As `find` for most that is asked for: files of the newest state, or of a generation. None: look with `find`,
-        which also tells who may not see it."""
+        """As `find`, for most requests: files of the newest state, or of a generation. None: call `find`, which also
+        reports that the reader may not see it."""
         split = addresses.split(path)
         if split is None or split[0].ref.time is not None or not reader.may_read(split[0]):
             return None

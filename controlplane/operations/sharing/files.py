@@ -1,7 +1,7 @@
 """The files of a version, and those that came and went with versions, page by page.
 
-Roots do not change, so each page is a transaction of its own: none is held while a client takes what it was sent.
-A changed partition is told as all of its old files and all of its new ones: exact, if coarse, and no row is read.
+Roots do not change, so each page is a transaction of its own: none is held while a client takes a page. A changed
+partition is reported as all of its old files and all of its new ones: exact, if coarse, and no row is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EVERY = WantedSnapshot()
 
 
 class VersionFile(NamedTuple):
-    """`name`: in the folder of the version `of` in the S3 view. `told`: the version that it came or went with."""
+    """`name`: in the folder of the version `of` in the S3 view. The last field is the version that it came or went
+    with."""
 
     kind: Kind
     name: str

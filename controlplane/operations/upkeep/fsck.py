@@ -52,7 +52,7 @@ Damages: TypeAlias = Callable[[Iterable[Fragment]], Iterator[tuple[Fragment, str
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+    """One inconsistency: a stable code, its place, a description, and its remedy."""
 
     code: str
     where: str
@@ -86,9 +86,9 @@ def fsck(
     reading: RowCheck | None = None,
     types: bool = False,
 ) -> tuple[Finding, ...]:
-    """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
-    `reading` their rows are compared with what was measured when they were written. `types`: also what an earlier
-    version misread."""
+    """The first `limit` findings of one snapshot; none if all is well. With the lake, missing files are found, too;
+    with a `reading` their rows are compared with the measures of when they were written. `types`: also values that an
+    earlier version misread."""
     audited: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, audited), _listings(tx, audited), _others(tx, audited))

@@ -45,10 +45,10 @@ class Repaired:
 
 def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | None = None) -> Repaired:
     """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
-    With a `reading` also those whose rows are not as they were written.
+    With a `reading` also those whose rows differ from the written ones.
 
-    Repeating it is harmless. What is lost for good (rows of a source that are there no more) fails or is gone then, as
-    with any other change of a source.
+    Repeating it is harmless. A permanent loss (rows of a source that are there no more) fails or is gone then, as with
+    any other change of a source.
     """
     with store.read(namespace) as tx:
         damaged = _damaged(tx, reading) if reading else ()
@@ -140,7 +140,7 @@ def _holders(tx: Tx) -> _Holders | None:
 
 
 def _roots(state: State) -> Iterator[bytes]:
-    """Of trees that name fragments of the dataset, or partial results of its own."""
+    """Roots of trees that name fragments of the dataset, or its own partial results."""
     yield state.root
     yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(partials.PARTS))
 
@@ -187,8 +187,8 @@ def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _commit_lost(tx: Tx, state: State) -> bool:
-    """The next state has the same rows, and no code: so whatever is planned, it is not up to date. False where somebody
-    was faster."""
+    """Commit a next state with the same rows and no code: so whatever is planned, it is not up to date. False where
+    another commit was faster."""
     inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(partials.NAMES)}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())

@@ -63,8 +63,8 @@ def check_now(
 
 
 def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> FsckAnswer:
-    """Have what the lake lost made again, and with a `reading` what is damaged; answers the rest of what a check finds.
-    A repair that fails is noted as well."""
+    """Have lost data made again, and with a `reading` damaged data, too; answers the remaining findings of a check. A
+    repair that fails is noted as well."""
     repaired: Repaired | None = None
     try:
         repaired = repair(ctx.store, ctx.namespace, lake, reading)

@@ -1,4 +1,4 @@
-"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks."""
+"""The record of a finished attempt: its duration, its output, the outcome of its tasks."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _outcome(counts: Mapping[Outcome, int]) -> Outcome:
 
 
 def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) -> float | None:
-    """Its driver knows best. A driver of an earlier version says nothing: then it is the time from claim to report. Of
-    one that ended without a report nothing is known, as it may have been gone for long."""
+    """The duration that the driver reports. A driver of an earlier version reports none: then it is the time from claim
+    to report. None for an attempt that ended without a report, as it may have been gone for long."""
     reported = measures.get("seconds")
     if reported is not None:
         return reported

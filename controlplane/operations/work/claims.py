@@ -84,7 +84,7 @@ def claim(
 
 
 def _give_up(tx: Tx, attempt: Attempt, error: Exception) -> None:
-    """Work that cannot be handed out fails by itself: else each driver would be refused all work."""
+    """Fail work whose claim cannot be built: else each driver would be refused all work."""
     fault = infrastructure_error(INTERNAL, f"its work cannot be handed out: {error}")
     for task in attempt.tasks:
         tx.fail(attempt.id, task, fault)
@@ -138,7 +138,7 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
 
 
 def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles) -> Job:
-    """The job with what only a claim says: what is known of a place, files in place of roots."""
+    """The job with the facts that only a claim adds: known contents of a place, files in place of roots."""
     match attempt.kind:
         case "list":
             return listings.with_known(tx, cast("ListJob", stored))
@@ -265,8 +265,8 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
 
 
 def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> Heartbeat:
-    """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing. `drain`: it is to
-    finish what it has, and end."""
+    """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
+    driver is to finish its attempts, and end."""
     with ctx.store.begin(ctx.namespace) as tx:
         live = tx.extend(driver, attempts, LEASE_S)
     return {"fenced": [a for a in attempts if a not in live], "drain": drain}

@@ -58,7 +58,7 @@ class Recording:
 
     @property
     def events(self) -> list[Event]:
-        """To be told. That a listing began is told with what came of it, if anything did."""
+        """Events to write. The beginning of a listing is written with its outcome, if there is one."""
         if self.attempt.kind != "list" or not self._events:
             return self._events
         attempt = self.attempt
@@ -75,7 +75,7 @@ class Recording:
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
-        """With their specs, which finished tasks of fragments are not asked for."""
+        """The attempt's tasks with their specs, which finished tasks of fragments do not need."""
         return self.tx.tasks(self.attempt.tasks)
 
     @property
@@ -116,7 +116,7 @@ class Recording:
             self.release(sorted(silent), error)
 
     def _is_open(self, key: bytes) -> bool:
-        """Not one that was known already when the others were handed out."""
+        """False for a task that was known already when the others were claimed."""
         task = self.tasks.get(key)
         return task is not None and task.state != "done"
 
@@ -293,7 +293,7 @@ class Recording:
             self._error = error["condition"] or error["kind"]
 
     def accounts(self, measures: Measures) -> list[PastAttempt]:
-        """What is kept of the attempt, for each branch that demanded its tasks; nothing of a look that found nothing
+        """The records of the attempt, for each branch that demanded its tasks; none for a listing that found nothing
         new: there are thousands of them in a day."""
         if not self.is_news:
             return []
@@ -302,14 +302,14 @@ class Recording:
         return accounts.of(self.attempt, came_to, measures, branches, self.tx.now())
 
     def _here(self, error: TaskError) -> TaskError:
-        """With the attempt that it came of, whose driver's log may tell more."""
+        """The error with the id of its attempt, whose driver's log may have more."""
         return {**error, "attempt": self.attempt.id}
 
     def _count_computed(self, results: Iterable[TaskResult]) -> None:
         self._count("task.executed" if self.by == "executed" else "task.recovered", _keys(results))
 
     def _count(self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None) -> None:
-        """Tell each branch how many of these tasks it demands."""
+        """Record for each branch how many of these tasks it demands."""
         for branch, theirs in by_branch(keys, self._branches).items():
             self._tell(branch, kind, len(theirs), body)
 

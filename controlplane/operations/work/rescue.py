@@ -52,7 +52,7 @@ def abandon_looks(ctx: Context, *, reason: str) -> None:
 
 
 def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
-    """The results that the attempt's manifest proves; none where there is no manifest, or one that nobody can read."""
+    """The results that the attempt's manifest proves; none where there is no manifest, or an unreadable one."""
     path = f"{attempt.prefix}/{MANIFEST}"
     try:
         raw = _bounded(lake, path)

@@ -1,4 +1,4 @@
-"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done."""
+"""External copies of datasets: the facts that a claim gives to a worker, and those that a finished write leaves."""
 
 from __future__ import annotations
 
