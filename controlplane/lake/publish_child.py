@@ -56,7 +56,7 @@ class CommitRefused(Exception):
 
 
 class Publication:
-    """One request at work on one table. `may_commit` is asked after each look at it: False ends the work."""
+    """One request at work on one table. `may_commit` is called after each read of it: False ends the work."""
 
     def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
         self._may_commit = may_commit
@@ -144,8 +144,8 @@ class Publication:
         )
 
     def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
-        """As the library would make it anew, but over the version that was seen, and no other: the library goes over
-        whatever is newest by then."""
+        """Write the entry that the library would write, but over the version that was read, and no other: the library
+        goes over whatever is newest by then."""
         change = replacement(self.wanted, active)
         self._link(change.adds)
         version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
@@ -179,9 +179,9 @@ class Publication:
             return entry, (log / f"{0:020}.checkpoint.parquet").read_bytes()
 
     def _made_anew(self, log: delta_log.DeltaLog) -> int:
-        """A table that nobody can read gets a next version that needs none of those before: an entry with all that the
-        table holds, and a checkpoint of it. What is there of the log stays, so that nothing is lost that might be
-        looked at. Files of the table that the rest of the log tells of go in that entry, for readers that follow it.
+        """Give an unreadable table a next version that needs none of those before: an entry with all that the table
+        holds, and a checkpoint of it. The rest of the log stays, so that evidence is not lost. Files of the table that
+        the rest of the log names are removed in that entry, for readers that follow it.
         """
         folder, version = f"{self.path}/_delta_log", log.newest + 1
         if version > LAST:

@@ -63,7 +63,7 @@ class SparkPool(QueryPool):
 
 
 class SparkSession(Session):
-    """`QuerySession`. No process is needed to tell what a query reads."""
+    """`QuerySession`. Inspecting a query needs no process."""
 
     _pool: SparkPool
     _read: Addressed | None = None
