@@ -1,6 +1,7 @@
-"""The API of a cluster as plain JSON: a few calls, every failure told apart. The one user of the Kubernetes client.
+"""The API of a cluster as plain JSON: a few calls, an error class for each kind of failure.
 
-The client finds addresses, certificates and tokens (and renews them); its thousands of models are not used.
+The one user of the Kubernetes client, which finds addresses, certificates and tokens (and renews them); its thousands
+of models are not used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONNECT_S, ANSWER_S, WATCH_S = 5.0, 30.0, 240.0
 
 
 class ApiRefused(HeadgateError):
-    """The cluster does not take what it was asked to create."""
+    """The cluster rejects an object that it should create."""
 
     code = "cluster-refused"
 
@@ -42,8 +43,8 @@ class ApiRefused(HeadgateError):
 
 
 class Api:
-    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, Refused where what is to
-    be created is not taken."""
+    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, ApiRefused where an object
+    to create is rejected."""
 
     def __init__(self, namespace: str, configuration: Configuration) -> None:
         configuration.retries = ONCE_MORE

@@ -1,7 +1,7 @@
-"""The pool of Jobs in a cluster. What there is, the cluster knows: this process may end, and another one goes on.
+"""The pool of Jobs in a cluster. The cluster holds all state: this process may end, and another one goes on.
 
-Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that whoever launches into a
-slot that somebody else has just taken is told so: there are never more Jobs than slots, however many processes try.
+Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that a launch into a slot
+that was just taken is refused: there are never more Jobs than slots, however many processes try.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class KubernetesPool:
             log.warning("Jobs cannot be looked after", reason=str(e))
 
     def _follow(self, job: SeenJob) -> None:
-        """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
+        """Act on the state of a Job: supply its pod with its Secret, or end it if it waits in vain."""
         state = job.verdict.state
         if state == "waiting":
             self._give(job)
@@ -298,7 +298,7 @@ class KubernetesPool:
         log.info("launched", job=seen_job.job, driver=launch.driver)
 
     def _created(self, pool: Pool, resource: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """What was created; empty if it is there already, None if it was refused."""
+        """The created object; empty if it exists already, None if it was rejected."""
         try:
             made = self._api.create(resource, body)
         except ApiRefused as e:
@@ -346,7 +346,7 @@ class KubernetesPool:
         return drivers
 
     def _watch(self, nudge: Callable[[], None]) -> None:
-        """A hint only: what is lost here, the next look finds."""
+        """A hint only: the next poll finds changes that are missed here."""
         while not self._closed.is_set():
             try:
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
@@ -387,7 +387,7 @@ def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
 
 
 def _last_to_end(job: SeenJob) -> tuple[bool, int]:
-    """Who has not begun goes first, then the higher slot."""
+    """Waiting Jobs come last, then the higher slot: the last ones end first."""
     return job.verdict.state == "waiting", job.launch.slot
 
 

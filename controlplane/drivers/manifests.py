@@ -1,4 +1,4 @@
-"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON."""
+"""Manifests for a cluster: pure functions of the pools' settings and of one launch, to plain JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
 
-What there is, the cluster knows: a Job's name tells what it was made of and a number, so that the second replica to
-ask for one finds the first one's.
+The cluster holds all state: a Job's name has a digest of its settings and a number, so that the second replica to
+request one finds the first one's.
 """
 
 from __future__ import annotations

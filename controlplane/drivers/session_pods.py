@@ -121,8 +121,7 @@ class KubernetesSessionPods:
         return None if slot is None else (slot, _following(jobs, slot))
 
     def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:
-        """The slot of a Job that came to nothing: whoever made it died before its pod had been given its token. Raises
-        QueriesBusy."""
+        """The slot of a Job that came to nothing: its maker died before its pod had its token. Raises QueriesBusy."""
         lost = next((job for job in jobs if _is_alive(job) and _is_lost(job, self._now())), None)
         if lost is None:
             raise QueriesBusy(BUSY.format(most=self._settings.maximum))
