@@ -114,9 +114,9 @@ class SparkChild(QueryChild):
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
-        """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts reports that
-        by itself, however late on a busy machine: nothing of the query runs yet, and if it were killed, it would never
-        have started."""
+        """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts reports that by itself,
+        however late on a busy machine: nothing of the query runs yet, and a process that is killed then never
+        starts."""
         with self._changing:
             self._is_answering, self.asked = True, self.asked + 1
             is_unwanted = self.is_unwanted

@@ -109,8 +109,8 @@ class ResultFolder:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Delete files beyond the bound, the least recently read first, and files that were not read for `KEPT_S`, among
-        them those of processes that died."""
+        """Delete files beyond the bound, the least recently read first, and files not read for `KEPT_S`, also those of
+        processes that died."""
         left, now = self._most, self._now()
         for path, at, size in sorted(self._files(), key=lambda file: -file[1]):
             left -= size

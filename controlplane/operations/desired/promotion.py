@@ -78,8 +78,8 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
 
 
 def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> PromotionAnalysis:
-    """Columns that the transform would have, and breaks that it would cause, as far as Spark has answered. `unanswered`:
-    why answers of Spark are missing."""
+    """Columns that the transform would have, and the breaks that it would cause, as far as Spark has answered.
+    `unanswered`: why answers of Spark are missing."""
     dataset, change = proposal.answer["dataset"], drafts.read(proposal.sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = blueprints.edit_of(ctx, tx, branch, change, proposal.sources, is_look=True)

@@ -142,7 +142,7 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
 
 
 def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
-    """Keys of a tree that begin with the prefix. None where the tree is damaged, which `fsck` reports."""
+    """Keys of a tree that begin with the prefix; empty where the tree is damaged, which `fsck` reports."""
     try:
         entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
     except CorruptNode:

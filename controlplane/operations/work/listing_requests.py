@@ -135,8 +135,8 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
 
 
 def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, str]:
-    """End the wait: drop the demands of this request, so that a task that only it demanded, and that has not started, is
-    dropped. Answers why a dataset's source was not listed."""
+    """End the wait: drop the demands of this request, and so the tasks that only it demanded and that have not started.
+    Answers why a dataset's source was not listed."""
     with ctx.store.begin(ctx.namespace) as tx:
         current = tx.listings(requests.numbers)
         for node in requests.nodes:
