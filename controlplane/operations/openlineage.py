@@ -168,8 +168,8 @@ class _Telling:
         return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
-        """The state that was committed, or what its event records of one that is no longer kept. None for an event of
-        an earlier version, which did not record the state's number."""
+        """The committed state, or the one that its event records where it is no longer kept. None for an event of an
+        earlier version, which did not record the state's number."""
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None

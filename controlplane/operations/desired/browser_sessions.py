@@ -1,4 +1,5 @@
-"""Sessions of browsers beside tokens of programs: who signs in shows a token once, and has a random text from then on.
+"""Sessions of browsers beside tokens of programs: a user shows a token once at sign-in, and has a random text from then
+on.
 
 The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
 after it was last used, 7 days after it began, and as soon as its token is.
@@ -89,7 +90,7 @@ def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
 
 
 def end(store: Store, text: str) -> None:
-    """End a session now; nothing happens if it is over. The token of who signed in at an issuer is of this session
+    """End a session now; nothing happens if it is over. A token from a sign-in at an issuer belongs to this session
     alone, and ends with it."""
     with store.begin(namespaces.of_text(text)) as tx:
         session = tx.browser_session(_hash(text))

@@ -52,8 +52,8 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
 
 
 def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
-    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those who waited since
-    it broke the contract of before. Raises NotFound, and BadFeed where the new contract takes something away."""
+    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those that waited
+    because it broke the earlier contract. Raises NotFound, and BadFeed where the new contract takes something away."""
     with ctx.store.begin(ctx.namespace) as tx:
         feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)

@@ -1,5 +1,5 @@
-"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan,
-which finds what the branch has computed."""
+"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
+adopts the results of the branch."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
 
 def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str]) -> None:
     """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
-    beside what else it has."""
+    beside its other texts."""
     merged = tx.revisions(into, flows)
     sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
     uids = {flow: revision.uids for flow, revision in merged.items()}

@@ -38,8 +38,8 @@ def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnsw
 
 def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     """The blueprint of `dataset`'s dataflow with the query as a transform of that name, as Spark would read it. Raises
-    QueryRefused where no transform can be made of it, InvalidBlueprint where the whole has problems, and NotFound for
-    who must not see all of the dataflow."""
+    QueryRefused where no transform can be made of it, InvalidBlueprint where the edited dataflow has problems, and
+    NotFound where the caller must not see all of the dataflow."""
     flow, _, name = dataset.partition(".")
     if not may(ctx.principal, "view", dataflow=flow):  # the answer has its whole text
         raise NotFound(f"there is no dataflow {flow} that you see whole; a query becomes a part of one that you do")

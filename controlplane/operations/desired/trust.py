@@ -1,4 +1,4 @@
-"""Trust in issuers of identity tokens: rules, and the tokens that are given to who fits one.
+"""Trust in issuers of identity tokens: rules, and the tokens that are given to identities that fit one.
 
 What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
 """
@@ -107,7 +107,7 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
 
 
 def exchange(ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonObject) -> tuple[str, Token, TrustRule]:
-    """A token for who has these claims, which were checked, with its text. Raises NotTrusted, BadIdentity."""
+    """A new token, with its text, for the owner of these verified claims. Raises NotTrusted, BadIdentity."""
     return _open(ctx, "exchange", issuer, audiences, claims)
 
 

@@ -1,4 +1,4 @@
-"""Making a test from partitions that are there: rows that a task of the transform read, and what it makes of them.
+"""Making a test from existing partitions: rows that a task of the transform read, and its result for them.
 
 The result is that of the sampled rows, computed as tests are, so that the test passes.
 """

@@ -123,7 +123,7 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
 
 
 def _neighbours(edges: Iterable[GraphEdge]) -> tuple[Neighbours, Neighbours]:
-    """What each dataset reads, and what reads it."""
+    """The inputs and the readers of each dataset."""
     above: dict[str, list[str]] = {}
     below: dict[str, list[str]] = {}
     for edge in edges:
@@ -168,7 +168,7 @@ def _around(facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Ma
 
 
 def _steps(start: str, following: Neighbours, most: int) -> dict[str, int]:
-    """How many steps away what follows is, up to so many."""
+    """The distance in steps of all that follows, up to a bound."""
     distances, last = {start: 0}, [start]
     for step in range(1, most + 1):
         last = [other for name in last for other in following.get(name, ()) if other not in distances]

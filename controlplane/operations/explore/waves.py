@@ -219,7 +219,7 @@ def _states(run: Run, past: PastStates) -> list[State]:
 
 
 def _is_equal(name: str, states: Sequence[State], past: PastStates) -> bool:
-    """Its rows are after all commits of the wave what they were before."""
+    """True if its rows are the same before and after the wave."""
     own = [state for state in states if state.dataset == name]
     before = past.before(name, own[0].seq)
     return before is not None and before.generation == own[-1].generation

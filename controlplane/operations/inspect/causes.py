@@ -43,8 +43,8 @@ def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> t
 
 
 def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
-    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and what keeps
-    it from being done. `shows_all`: with inputs that did not change."""
+    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and the
+    obstacles to that work. `shows_all`: with inputs that did not change."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
@@ -210,7 +210,7 @@ def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
 
 
 def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:
-    """What keeps drivers from being there for tasks that wait, and what the last ones ended of."""
+    """Why waiting tasks have no drivers, and why the last drivers ended."""
     if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []
     return [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)]

@@ -73,7 +73,8 @@ class _Look:
         return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
 
     def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        """Tasks, what they took before, and in words; no tasks and nothing is to be done go together."""
+        """The number of tasks, the seconds that they took before, and a sentence. Without tasks there is nothing to
+        do."""
         match self.wish:
             case "pause":
                 return self._pause(own)

@@ -1,4 +1,4 @@
-"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it."""
+"""A generation of a dataset beside those before it: its changes, the generation that it equals, and its actor."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ class Earlier:
 
 
 def _is_of_other_code(before: State, state: State) -> bool:
-    """The logic alone may differ by what became known of types."""
+    """The logic alone may differ because more types became known."""
     return before.logic != state.logic and before.revision != state.revision

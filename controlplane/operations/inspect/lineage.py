@@ -1,4 +1,4 @@
-"""Where the columns and partitions of a dataset come from, and what depends on them. Changes nothing.
+"""The origin of the columns and partitions of a dataset, and all that depends on them. Changes nothing.
 
 Column lineage is that of present code; for a generation of earlier code, of that code.
 """

@@ -1,4 +1,4 @@
-"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing."""
+"""The present state: the plan, the status of dataflows, the effects of a run, events. Changes nothing."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
 
 
 def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
-    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and who has
-    the loop. `long`: also what their last commits took, and what runs."""
+    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and the
+    process that has the loop. `long`: also the work of their last commits, and the running work."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
         chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
@@ -258,7 +258,7 @@ def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Map
 
 
 def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
-    """Feeds by what they offer. Branches offer nothing."""
+    """Feeds by their offered dataset. Branches offer nothing."""
     feeds: dict[str, list[Feed]] = {}
     for feed in facts.tx.feeds() if facts.branch == MAIN else ():
         feeds.setdefault(feed.dataset, []).append(feed)
@@ -302,7 +302,8 @@ def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCoun
 
 
 def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
-    """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
+    """The same decisions, with facts that a plan does not have: whether tables have followed, and failures of the
+    loop."""
     decisions = list(decisions)
     names = [decision.dataset for decision in decisions]
     tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)

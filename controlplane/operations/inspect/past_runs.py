@@ -1,4 +1,4 @@
-"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing."""
+"""Runs of a branch: the start of each, the datasets that it reached, the work that it took. Changes nothing."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
 
 
 def reach(desired: Desired, names: Iterable[str]) -> frozenset[str]:
-    """All that runs of these datasets may have reached, with what that reads."""
+    """All that runs of these datasets may have reached, with its inputs."""
     below = set(names) | desired.graph.downstream(names)
     return frozenset(below | desired.graph.upstream(below))
 

@@ -114,7 +114,7 @@ def _state(basis: DatasetBasis | None) -> str:
 
 
 def _of_work(planned: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
-    """Pauses, checks, the time, or what results are known."""
+    """Pauses, checks, the time, or the known results."""
     for name in _differing(planned, current):
         yield f"the work on {name} went from {_short(planned.get(name))} to {_short(current.get(name))}"
 

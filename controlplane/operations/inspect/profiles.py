@@ -1,7 +1,7 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
-What a tree node comes to is kept beside the node, so a second look reads what changed since the first one. One look
-reads a bounded number of leaves; the next one goes on from there.
+The profile of a tree node is stored beside the node, so a second request reads only the changes since the first one.
+One look reads a bounded number of leaves; the next one goes on from there.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ def _point(
 
 @dataclass(slots=True)
 class Look:
-    """One look at some trees. `kept`: what earlier looks kept of roots. `new`: what this one found of nodes, and is to
-    be kept."""
+    """One request for the profiles of some trees. `stored_profiles`: those of roots, stored by earlier requests. `new`:
+    those that this request computed for nodes, to be stored."""
 
     tx: Tx
     left: int = LEAVES_A_LOOK
@@ -169,7 +169,7 @@ class Look:
     is_partial: bool = False
 
     def at(self, root: bytes, rows: int) -> Profile:
-        """No node is read where an earlier look kept what the tree comes to. Raises CorruptNode."""
+        """The profile of a tree. No node is read where an earlier request stored it. Raises CorruptNode."""
         if root == EMPTY_ROOT:
             return nothing()
         if root in self.new:

@@ -1,4 +1,4 @@
-"""SQL over committed states: what the tables of a query mean, who may read them, and results that are there already.
+"""SQL over committed states: the meaning of a query's tables, the rights to read them, and stored results.
 
 The engine's own text runs, in a process of the data plane; here only names are resolved. Changes nothing. Does not
 belong here: how SQL is read, and run.
@@ -134,7 +134,7 @@ class Stream:
 
 
 def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
-    """As `answer`, as it comes; what goes wrong with the first piece is raised here."""
+    """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
         pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
@@ -178,7 +178,7 @@ def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterato
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
-    """Raises NotFound, also for who may not read a table of it."""
+    """Raises NotFound, also if the caller may not read a table of it."""
     query_result = queries.results.find(_place(ctx, result))
     if query_result is None:
         raise _not_kept()
@@ -372,7 +372,8 @@ def _point(text: str, request: QueryRequest) -> Point | None:
 def _not_found(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
 ) -> HeadgateError:
-    """The error where the dataset has data, or the branch is not there; else what may have been meant."""
+    """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
+    names."""
     if branch != "main" and branch not in tx.branches():
         return _refused(request, reference, str(error))
     if tx.state_of(branch, dataset) is not None:

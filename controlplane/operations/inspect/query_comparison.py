@@ -1,4 +1,4 @@
-"""A query's rows beside those that Spark gives for the same text: what a transform of it would make."""
+"""A query's rows beside those that Spark gives for the same text, as a transform of it would."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class PageRoom:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """A page of a query's rows: what it says besides, and pieces of the JSON array of its rows."""
+    """A page of a query's rows: its other fields, and pieces of the JSON array of its rows."""
 
     head: QueryPageHead
     rows: tuple[bytes, ...] = field(repr=False)

@@ -37,7 +37,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """Those of one kind of servers, which know what there is. Any thread may ask."""
+    """Those of one kind of servers, which know the live sessions. Any thread may ask."""
 
     servers: SparkServers = field(default_factory=NoServers)
 
@@ -97,7 +97,7 @@ def begin(
 
 
 def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:
-    """The session, and what it reads, before anybody has its address."""
+    """Note the session and its datasets in the audit, before its address is given out."""
     with ctx.store.begin(ctx.namespace) as tx:
         note_change(ctx, tx, "spark-session.open", id, after={"views": list(states)}, branch=branch)
         at = tx.now()
@@ -118,7 +118,7 @@ def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> No
 
 
 def listing(ctx: Context, sessions: SparkSessions) -> list[SparkSessionEntry]:
-    """One's own, or all of the namespace for who administers it."""
+    """The caller's, or all of the namespace for an administrator."""
     return [entry for entry in sessions.of(ctx.namespace) if _is_ones_own(ctx, entry)]
 
 

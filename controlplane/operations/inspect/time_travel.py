@@ -40,7 +40,8 @@ def no_dataset(branch: str, name: str, names: Iterable[str]) -> NotFound:
 def _missing(
     tx: Tx, branch: str, name: str, point: Point | None, sees: Callable[[str], bool]
 ) -> NotFound | GenerationGone:
-    """Why there is no such state. Retention takes the oldest states, so what lies before the oldest may have been."""
+    """Why there is no such state. Retention takes the oldest states, so a state before the oldest one may have
+    existed."""
     newest, oldest = tx.state_of(branch, name), tx.oldest_state(branch, name)
     if newest is None and oldest is None:
         names = [f"{flow}.{own}" for flow, revision in tx.revisions(branch).items() for own in revision.uids]

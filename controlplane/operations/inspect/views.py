@@ -60,7 +60,7 @@ def when(at: float | None) -> str | None:
 def plan(
     branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
 ) -> PlanAnswer:
-    """With what an edit changes, where it is a plan for one."""
+    """With the changes of the edit, for a plan of one."""
     changes = [review_views.change(shown_item) for shown_item in edit.changes]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
     past_costs = costs.past_costs_of(facts, work)

@@ -59,7 +59,7 @@ class PlanExecutor:
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
-        next pass. A pass that fails forgets what it knew: nodes that it did not store would be missed."""
+        next pass. A pass that fails forgets its facts: nodes that it did not store would be missed."""
         try:
             return self._pass()
         except BaseException:

@@ -1,6 +1,6 @@
 """Planning in a branch: decisions about its own datasets, and main's decisions about all others.
 
-A branch in which nothing was edited decides about nothing, and loads nothing of what main has.
+A branch without edits decides about nothing, and loads nothing of main.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Snapshot:
         return Snapshot(desired, facts)
 
     def look_again(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
-        """At datasets of which something was marked: what main has of those that the branch has given back could not be
-        seen before. Whether there are such."""
+        """Fetch main's states of marked datasets: those of datasets that the branch has given back could not be seen
+        before. True if there are such."""
         states = mains_states(tx.states(branch, datasets))
         is_new = any(self.known.states.get(dataset) != state for dataset, state in states.items())
         self.known.states.update(states)

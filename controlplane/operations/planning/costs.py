@@ -78,7 +78,7 @@ def _reads(facts: StoreSnapshot, name: str) -> list[_Read]:
 
 
 def _grown(cost: Cost, times: float) -> Cost:
-    """Part of what a task takes does not grow with its rows: the spread holds both."""
+    """The cost for more or fewer rows. Part of a task's time does not grow with its rows: the spread holds both."""
     return replace(
         cost,
         seconds_p10=cost.seconds_p10 * min(1.0, times),

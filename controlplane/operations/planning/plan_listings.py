@@ -1,4 +1,4 @@
-"""Listings of one plan: what its sources held when it was made, apart from what the branches work on.
+"""Listings of one plan: the contents of its sources when it was made, apart from the listings that branches work on.
 
 Each is a listing under an id of its own, over the shared listing of the location (`base`): it has the partitions that
 differ. It counts as long as the shared one is as it was then. It becomes the shared one when its plan is applied, or

@@ -82,7 +82,7 @@ def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanLis
 
 
 def _in_question(some: Desired, other: Desired) -> Iterable[Node]:
-    """Nodes that are others in `other`, and what they read."""
+    """Nodes that differ in `other`, and their inputs."""
     touched = {dataset for dataset, node in some.nodes.items() if _is_other(node, other.nodes.get(dataset))}
     read: set[str] = set()
     for dataset in touched:

@@ -69,8 +69,8 @@ def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
-    """Compile the stored revisions. A dataflow that does not compile (any more: a release may refuse what an earlier
-    one took) is left out with its readers, and stops no other one."""
+    """Compile the stored revisions. A dataflow that does not compile (any more: a release may refuse a text that an
+    earlier one took) is left out with its readers, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
     return _compile_live(_Revisions.of(live.values(), namespace))
 
@@ -255,7 +255,7 @@ class StoreSnapshot:
         return state.schema
 
     def owned(self, full_plan: Plan) -> Plan:
-        """The part of a plan that is this branch's: of what it has as it is in main, main plans the work."""
+        """The decisions that this branch owns; datasets shared with main are planned by main."""
         if self.own is None:
             return full_plan
         return Plan(tuple(decision for decision in full_plan.decisions if decision.dataset in self.own))
@@ -336,8 +336,8 @@ def plan_now(
     looked: PlanListings = NO_LISTINGS,
 ) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
-    beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed.
-    `looked`: listings in place of the shared ones."""
+    beside main, of its own part of them. From nothing: a long-lived Planner does it in time proportional to the
+    changes. `looked`: listings in place of the shared ones."""
     nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     fetched = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
@@ -365,7 +365,7 @@ def plan_now(
 
 
 def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: Desired) -> None:
-    """Know what will be so once an edit is stored."""
+    """Set the facts as they will be once an edit is stored."""
     fetched.holds = edited.holding_still(fetched.holds, before, after)
     names = edited.renamed(before, after)
     if not names:
@@ -400,7 +400,7 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
 
 
 def holding(own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]) -> dict[str, Hold]:
-    """Those that hold in a branch with these datasets of its own: its own ones, and main's of what it shares."""
+    """Those that hold in a branch with these datasets of its own: its own ones, and main's for shared datasets."""
     return {**{dataset: hold for dataset, hold in of_main.items() if dataset not in own}, **holds}
 
 

@@ -3,7 +3,7 @@
 A table's row of `publications` is there before its first file, and goes after the last one. The transaction that ends a
 branch, or gives a dataset back to main, leaves of the row that nothing is known of the table. So a table is deleted
 however often that breaks off, and a branch that comes back under its name begins a new one. Both are done one after
-another, by who publishes.
+another, by the publisher.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from controlplane.core.s3.scopes import ANY, Scope
 
 
 class OutOfScope(HeadgateError):
-    """The scopes of a key do not cover what it asks for, whether that exists or not."""
+    """The scopes of a key do not cover the requested path, whether that exists or not."""
 
     code = "forbidden"
 

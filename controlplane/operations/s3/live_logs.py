@@ -30,7 +30,7 @@ BATCH = 1000  # entries whose files are looked up together
 
 
 class MadeFile(NamedTuple):
-    """A file of a log. `at`: when what it holds was committed."""
+    """A file of a log. `at`: the time of the commit that it holds."""
 
     name: str
     body: bytes
@@ -45,7 +45,7 @@ class LiveLogs:
 
     def files(self, tx: Tx, branch: str, newest: State) -> list[MadeFile]:
         """The files of the log of which a state is the newest version, in the order of their names: all or, where one
-        cannot be made, none. The rows are there all the same, and so is what lies beside them in a listing."""
+        cannot be made, none. The rows, and the other entries of a listing, are served regardless."""
         log = self._log(tx, branch, newest)
         try:
             return [] if log is None else _all(log)

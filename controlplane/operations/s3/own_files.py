@@ -64,7 +64,7 @@ class _Files:
         self._root, self._seq = EMPTY_ROOT, 0  # of the newest state that was read
 
     def go_on(self, tx: Tx, nodes: NodeStore, dataset: str) -> None:
-        """Read what newer states have that those before have not."""
+        """Add the files that newer states have and earlier ones have not."""
         if len(self.sizes) > MOST:  # many are collected by now
             self.sizes, self._root, self._seq = {}, EMPTY_ROOT, 0
         states = list(_newer(tx, dataset, self._seq))

@@ -92,7 +92,7 @@ class VersionFiles:
 
 
 def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[tuple[Kind, Entry, int]]:
-    """What went and what came."""
+    """The removed and the added files."""
     sides: list[tuple[Kind, Entry, int]] = []
     for _, old, new in page:
         if old is not None:

@@ -1,7 +1,7 @@
 """Collection: delete unreferenced data, so that the database stays as large as the data that it serves.
 
-First expired pointers go (states and build traces), and what piles up beside them (tasks that are done, events,
-answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
+First expired pointers go (states and build traces), and the records beside them (tasks that are done, events, answers,
+ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
 
 Why no reachable node is lost. Let M be the moment at which a collection is counted (`begin_collection`): the snapshot
 that it reads pointers from shows exactly the commits before M, because writers of tree nodes that read the count
@@ -98,11 +98,11 @@ def collect(
     days: float = DAYS,
     grace_s: float = GRACE_S,
 ) -> Collected:
-    """Drop what nothing refers to, in many short transactions. `now` is the database's by default.
+    """Drop unreferenced data, in many short transactions. `now` is the database's by default.
 
     `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a tree that is in use
-    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files
-    of what goes stay.
+    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files of
+    dropped data stay.
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now

@@ -1,4 +1,4 @@
-"""Checking that what the database says is so: trees, what their entries name, what states count, files in the lake.
+"""Checks of the database: trees, the fragments that entries name, the counts of states, files in the lake.
 
 Streams: memory holds a window of nodes and one number for each node. Changes nothing, and repairs nothing.
 """

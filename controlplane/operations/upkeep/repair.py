@@ -1,8 +1,8 @@
 """What the lake lost is made again.
 
 Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one look
-at all their partitions once more: what memory still knows is taken from there, the rest is computed. The same rows are
-the same fragment, with new files, so nothing that follows from them is computed again.
+at all their partitions once more: remembered results are adopted, the rest is computed. The same rows are the same
+fragment, with new files, so nothing that follows from them is computed again.
 """
 
 from __future__ import annotations

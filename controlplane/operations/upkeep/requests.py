@@ -56,8 +56,8 @@ def _give_up(ctx: Context) -> int:
 def check_now(
     ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None, *, types: bool = False
 ) -> FsckAnswer:
-    """What a check finds, with a lake also of its files, with `types` also what an earlier version misread. Changes
-    nothing, so nothing is noted."""
+    """The findings of a check; with a lake also those of its files, with `types` also values that an earlier version
+    misread. Changes nothing, so nothing is noted."""
     findings = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
     return {"findings": _findings(findings), "complete": len(findings) < LIMIT}
 

@@ -15,7 +15,7 @@ from dataplane.contract.results import Measures, Output, TaskResult, WriteAnswer
 
 @dataclass(frozen=True, slots=True)
 class CameTo:
-    """What an attempt came to: what became of each task, and the results that were taken in."""
+    """The outcome of an attempt: the outcome of each task, and the results that were taken in."""
 
     by: By
     outcomes: Mapping[bytes, Outcome]

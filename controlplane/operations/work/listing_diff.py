@@ -38,7 +38,7 @@ Changes: TypeAlias = Callable[[], Iterator[tree.EntryChange]]
 
 
 class Damaged(ValueError):
-    """What arrived is not what the worker wrote."""
+    """The result that arrived differs from the one that the worker wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _temporary() -> IO[bytes]:
 
 
 def lines_of(result: ListingResult, lake: ObjectStore, prefix: str) -> Iterator[bytes]:
-    """The lines of a listing, each with its end. Raises Damaged; what they say is not checked."""
+    """The lines of a listing, each with its end. Raises Damaged; their contents are not checked."""
     if "file" not in result:
         return map(listing_line, result["partitions"])
     return _lines(_unzipped(lake, f"{prefix}/{result['file']}"))
@@ -307,8 +307,8 @@ def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
 
 
 def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
-    """Write down what changed. Returns the number of changes, of objects that are gone, and how many of these from
-    partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
+    """Write the changes to the records. Returns the number of changes, of objects that are gone, and how many of these
+    from partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
     changed = removed = several = 0
     for key, before, after in changes:
         changed += 1

@@ -1,4 +1,4 @@
-"""Listings: when a location is to be listed, and taking in what a worker found there, whole or not at all."""
+"""Listings: when a location is to be listed, and taking in a worker's result, whole or not at all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Demanding: TypeAlias = Callable[[str], str]
 
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
-    """Those that are listed: of feeds it is known what they offer."""
+    """The sources that are listed. Feeds are not: their offers are known."""
     return [n for d in scope if isinstance(n := desired.nodes[d], Source) and n.feed is None]
 
 
@@ -99,7 +99,7 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
 
 
 def demand_of(dataset: str) -> str:
-    """Who demands the listings of what a dataset reads."""
+    """The name that demands the listing of the location that a dataset reads."""
     return dataset + "#listing"
 
 

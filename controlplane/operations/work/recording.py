@@ -215,7 +215,7 @@ class Recording:
             self._tell(branch, "rows.dropped", rows, {"checks": dict(by_check)})
 
     def _synced(self, keys: list[bytes]) -> None:
-        """Move the target's root to what these tasks wrote."""
+        """Move the target's root to the output of these tasks."""
         if not keys:
             return
         tasks = [self.tasks[key] for key in keys]
@@ -251,8 +251,8 @@ class Recording:
             self._count("task.failed", [key], body)
 
     def _void(self, results: list[TaskResult]) -> None:
-        """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
-        still wants them asks again, naming the objects as they are by then."""
+        """Source objects changed under the reader: request a new listing. The tasks end without a trace, so that
+        datasets that still want them demand them again, with the objects as they are by then."""
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._came_to("retried", keys)
         self._count("source.changed", keys)
@@ -261,8 +261,8 @@ class Recording:
             listings.ask(self.tx, id)
 
     def _request_whole_target(self, key: bytes, error: TaskError) -> None:
-        """The task ends without a result, and who still wants it wants all of the target: what others have under way
-        may have been written before."""
+        """The task ends without a result, and copies that still want it want all of the target: the output of other
+        running tasks may have been written before."""
         _ = self._branches  # before their demand ends
         for branch, name in self.tx.demanding(key):
             if (target := self.tx.targets(branch).get(name)) is not None:

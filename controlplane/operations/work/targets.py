@@ -35,7 +35,7 @@ def written(tasks: Sequence[Task]) -> int:
 
 
 def synced(tx: Tx, target: Target, tasks: Sequence[Task]) -> Target:
-    """The target with what these finished tasks wrote to it."""
+    """The target with the output of these finished tasks."""
     full_specs = [task.spec for task in tasks if "root" in task.spec]
     if full_specs:
         newest = max(full_specs, key=lambda spec: spec["generation"])
