@@ -160,7 +160,8 @@ class Publication:
     def _anew(
         self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, whole: bool = False
     ) -> tuple[bytes, bytes]:
-        """The entry of the log: that of a new table somewhere else, and what goes. `whole`: with a checkpoint of it."""
+        """The entry of the log: that of a new table in a temporary folder, and the removed files. `whole`: with a
+        checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / "_delta_log"
