@@ -52,7 +52,7 @@ class Api:
 
     @classmethod
     def open(cls, namespace: str, kubeconfig: Path | None) -> Api:
-        """By a kubeconfig file, or by what a pod is given."""
+        """By a kubeconfig file, or by a pod's own service account."""
         configuration = Configuration()
         try:
             if kubeconfig is None:
@@ -166,7 +166,7 @@ class Api:
 
 
 def _ours(item: Json) -> Json:
-    """Without the book-keeping of who set which field: a good part of each, and of no use here."""
+    """Without the book-keeping of field owners: a good part of each, and of no use here."""
     item["metadata"].pop("managedFields", None)
     return item
 

@@ -19,7 +19,7 @@ GRACE_S = 3600.0
 
 
 def own_of(home: Path, namespace: str) -> Path:
-    """Where drivers of a namespace keep what they keep."""
+    """The folder for files of a namespace's drivers."""
     return home if namespace == DEFAULT else home / "namespaces" / namespace
 
 

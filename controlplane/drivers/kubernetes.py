@@ -75,7 +75,7 @@ class SeenJob:
 
     @property
     def driver(self) -> Driver:
-        """`seen` moves once, when it ends: what did not change is not to be stored again."""
+        """`seen` moves once, when it ends: an unchanged driver is not stored again."""
         ended = self.verdict.state == "ended"
         kind = cast("Literal['driver', 'worker']", self.launch.kind)
         at = self.verdict.at if ended else self.at
@@ -149,7 +149,7 @@ class KubernetesPool:
                     self._launch(pool, slot, namespace)
 
     def end(self, driver: str, reason: str) -> None:
-        """The kubelet kills what does not heed its signal, once `grace_s` is over."""
+        """The kubelet kills a process that ignores its signal, once `grace_s` is over."""
         with self._lock:
             for job in list(self._current_jobs().values()):
                 if job.launch.driver == driver and job.is_wanted:
@@ -283,7 +283,7 @@ class KubernetesPool:
     # --- doing ------------------------------------------------------------------------------------
 
     def _launch(self, pool: Pool, slot: int, namespace: str) -> None:
-        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        """The Job first: its creator gives its pod a token, which goes with it."""
         number = 1 + self._numbers.get((pool.name, slot), 0)
         driver = namespaces.id_in(namespace, f"{pool.kind}-{uuid4().hex[:12]}")
         launch = Launch(driver, pool.kind, pool.size, slot, number)

@@ -145,7 +145,7 @@ class LocalPool:
                     self._start(cast("Kind", kind), namespace)
 
     def _end_left_behind(self) -> None:
-        """Once, before the first child: who scales has adopted what earlier children had finished."""
+        """Once, before the first child: the caller has adopted results that earlier children had finished."""
         if not self._has_swept:
             self._has_swept = True
             for pid in self._records.end_all():

@@ -79,7 +79,7 @@ class KubernetesQueryPods:
         return ASKED_FOR
 
     def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
-        """Its pod, and what cluster and pod say of it."""
+        """Its pod, and the verdict of cluster and pod."""
         uid = job["metadata"]["uid"]
         pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
         events = warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ()

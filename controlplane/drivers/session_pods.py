@@ -97,7 +97,7 @@ class KubernetesSessionPods:
             self._cached_notes = -KNOWN_S, self._cached_notes[1]
 
     def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
-        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        """The Job first: its creator gives its pod a token, which goes with it."""
         while True:
             jobs = api.list(JOBS, self._labels)
             place = self._free(jobs) or self._freed(api, jobs)
