@@ -41,7 +41,7 @@ class Context:
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
     veil: Veil | None = None  # over answers that pages are put together of, where the actor must not see all names
-    override: bool = False  # an administrator changes what is protected, which is noted
+    override: bool = False  # an administrator changes a protected branch, which is noted
 
     def sees(self, dataset: str) -> bool:
         """Whether the actor may know of it, as `dataflow.component`."""

@@ -88,7 +88,7 @@ class Export:
                 return [_encoded(telling.of(event)) for event in events]
         except OSError:
             raise
-        except Exception as e:  # noqa: BLE001  # one of them is at fault: each is told by itself
+        except Exception as e:  # noqa: BLE001  # one of them is at fault: each is sent by itself
             log.warning("OpenLineage events cannot be made together", error=str(e))
             return [self._rendered_alone(event) for event in events]
 
@@ -121,7 +121,7 @@ def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
     return [json.dumps(run, ensure_ascii=False).encode() for run in runs]
 
 
-# --- what is told ---------------------------------------------------------------------------------
+# --- rendering ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class _Telling:
     with_columns: bool = field(default=True, kw_only=True)
     _code: dict[str, Desired] = field(default_factory=dict)
     _lineages: dict[str, Lineages | None] = field(default_factory=dict)
-    _failed: set[str] = field(default_factory=set)  # runs that are told of already
+    _failed: set[str] = field(default_factory=set)  # runs that are reported already
 
     def of(self, event: Event) -> Iterable[RunEvent]:
         """Those that one of the batch brings; most bring none."""
@@ -214,7 +214,7 @@ class _Telling:
             for name, state_input in read.items()
         ]
 
-    # --- what is told by present code
+    # --- facts of the present code
 
     def _of_failure(self, event: Event) -> Iterable[RunEvent]:
         """Once in a batch for all that fails on the way to one state."""

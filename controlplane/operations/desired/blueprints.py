@@ -160,7 +160,7 @@ def apply(
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
-        if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
+        if tx.revisions(branch) != edit.live:  # a concurrent apply came first
             edit = edit_of(ctx, tx, branch, read_drafts, sources)
         commit(ctx, tx, edit, expected, action)
     with ctx.looking(branch, edit.flows) as (full_plan, facts):

@@ -67,7 +67,7 @@ def merge_branch(
         texts = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
         _hold(tx, source, into)
-        if _texts(tx, source, into) != texts:  # somebody else has edited one of them meanwhile
+        if _texts(tx, source, into) != texts:  # a concurrent edit of one of them
             brought, edit = _edit(ctx, tx, source, into, take or {})
         forces = tx.forces(into)
         _bring_pins(tx, source, into, edit)

@@ -28,7 +28,7 @@ from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
-TRIES = 5  # in which somebody else may commit a state between reading it and rolling it back
+TRIES = 5  # a concurrent commit may come between reading a state and rolling it back
 FRAGMENTS_A_TIME = 5_000
 
 
@@ -77,7 +77,7 @@ def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
     return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": chosen.left_out}
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def _require_agreeing(target: str, chosen: Chosen) -> None:
@@ -104,7 +104,7 @@ def _require_stored(tx: Tx, state: State) -> None:
         raise NotReadable(state.dataset, state.generation, f"the files of {lacking} of its partitions are lost")
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def _write(ctx: Context, tx: Tx, wish: _Wish, states: Mapping[str, State]) -> list[RollbackEntry]:

@@ -35,7 +35,7 @@ from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.zones import zone
 
 MOST_ROWS: Final = 10_000  # of a result
-FAILING_ROWS: Final = 20  # of a check, that are told
+FAILING_ROWS: Final = 20  # of a check, that are reported
 
 
 @dataclass(frozen=True, slots=True)

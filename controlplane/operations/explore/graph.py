@@ -24,7 +24,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.encoding import digest
 
 MOST_NODES: Final = 300
-STEPS: Final = 2  # up and down from a dataset, where nobody says how many
+STEPS: Final = 2  # up and down from a dataset, by default
 COPIED: Final = "kept equal to its dataset"
 REJECTED: Final = "rows that its expectations took out"
 Neighbours: TypeAlias = Mapping[str, Sequence[str]]

@@ -219,7 +219,7 @@ class _Fragments:
             own = [self._own(fragment) for fragment in some]
             for fragment, mine in zip(some, own, strict=True):
                 for before, after in zip(fragment.files, mine.files, strict=True):
-                    if self.again is not None:  # what is left of it
+                    if self.again is not None:  # the rest of it
                         lake.delete_prefix(after["path"])
                     lake.link(before["path"], after["path"])
             with store.begin(namespace) as tx:

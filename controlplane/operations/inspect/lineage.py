@@ -127,7 +127,7 @@ class _Telling:
             "notes": notes,
         }
 
-    # --- what is told of --------------------------------------------------------------------------
+    # --- the answer -------------------------------------------------------------------------------
 
     def _state(self) -> State | None:
         """None where nothing was committed, or for a write component."""

@@ -201,7 +201,7 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are told, not looked at
+    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are followed, not listed
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
 
 

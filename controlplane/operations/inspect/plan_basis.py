@@ -65,7 +65,7 @@ def _work(items: Sequence[PlanItem]) -> dict[str, str]:
     return {dataset: digest("work/1", items=some).hex() for dataset, some in by_dataset.items()}
 
 
-# --- what has moved ---------------------------------------------------------------------------------
+# --- differences ------------------------------------------------------------------------------------
 
 
 def check(planned: PlanBasis, current: PlanBasis) -> None:

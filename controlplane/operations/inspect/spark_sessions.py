@@ -90,7 +90,7 @@ def begin(
     server = sessions.servers.open(Note(ctx.namespace, token, entry), tables, ttl_s)
     try:
         _note(ctx, branch, entry["id"], states)
-    except BaseException:  # what is not in the audit is not read
+    except BaseException:  # no read without its entry in the audit
         sessions.servers.end(entry["id"])
         raise
     return {**entry, "url": server.url, "python": PYTHON.format(url=server.url), "forward": server.forward or None}

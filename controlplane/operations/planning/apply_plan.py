@@ -96,7 +96,7 @@ class PlanExecutor:
             changed = self._together(carrying, todo)
         except (Deposed, OSError):
             raise
-        except Exception as e:  # noqa: BLE001  # told with the dataset that it is about
+        except Exception as e:  # noqa: BLE001  # reported with its dataset
             if len(todo) == 1:
                 self._fail(todo[0].dataset, e)
                 return 0
@@ -138,7 +138,7 @@ class PlanExecutor:
             if tx.collections() != carrying.collections:  # what the plan found may be gone: look again
                 self._planner.forget()
                 return 1
-            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # nobody may want it any more
+            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # it may be unwanted by now
                 return 1
             tx.put_nodes(facts.overlay.staged)
             for decision in todo:
@@ -208,7 +208,7 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: Store
     tasks, _ = _tasks_and_jobs(decision)
     if decision.gives_up:
         return True
-    # An edit of what is no part of a task's key: it needs a larger driver, or is more urgent.
+    # An edit outside of a task's key: it needs a larger driver, or is more urgent.
     if not all(demanded[task.key].covers(task) for task in tasks if task.key in demanded):
         return True
     dataset = decision.dataset
@@ -304,7 +304,7 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     try:
         tx.commit_state(state, state.seq - 1)
     except StaleState:
-        return 0  # somebody else moved it: the next pass plans from there
+        return 0  # a concurrent commit moved it: the next pass plans from there
     if step.pin is not None:
         tx.pin_schema(state.branch, state.dataset, step.pin)
     if step.build is not None:

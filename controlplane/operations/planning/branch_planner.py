@@ -70,7 +70,7 @@ class BranchPlanner(Planner):
         self._holds: Mapping[str, Hold] = {}  # of this branch alone, then
         self._branches: Mapping[str, Branch] = {}  # all, then
         self._snapshot: Snapshot | None = None  # of main, where this branch is pinned
-        self._frozen: tuple[Decision, ...] = ()  # about what is in it
+        self._frozen: tuple[Decision, ...] = ()  # about its contents
         self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()

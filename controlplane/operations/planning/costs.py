@@ -32,7 +32,7 @@ def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[s
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
     try:
         then = tree.summaries(facts.nodes, [reading.root for reads in read.values() for reading in reads])
-    except CorruptNode:  # a damaged tree is for `fsck` to tell
+    except CorruptNode:  # `fsck` reports a damaged tree
         return {}
     factors = {}
     for name, reads in read.items():

@@ -35,7 +35,7 @@ class Memory:
     known: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
-    kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods that somebody has
+    kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods in use
     staged: dict[bytes, bytes] = field(
         default_factory=dict
     )  # tree nodes of decisions, for who carries them out to store
@@ -141,7 +141,7 @@ class Planner:
         chosen_flows = self._flows if flows is None else frozenset(flows)
         return None if chosen_flows is None else desired.scope(chosen_flows)
 
-    # --- what is known
+    # --- the facts
 
     def _known(self, tx: Tx) -> tuple[Memory, set[str]]:
         """The facts as of now, and the datasets to decide about again."""
@@ -150,7 +150,7 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
         memory.seen, marked = tx.marked(self._branch, memory.seen)
-        if marked & change_marks.ANEW:  # what is known is of an earlier branch of this name, or of another main
+        if marked & change_marks.ANEW:  # the facts are those of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 

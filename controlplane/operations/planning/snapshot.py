@@ -36,7 +36,7 @@ T = TypeVar("T")
 CACHED = 16  # sets of revisions that stay compiled
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 LONGEST_REASON = 1_000  # characters
-_newest: dict[tuple[str, int], Desired] = {}  # what was compiled last, by namespace and semantics
+_newest: dict[tuple[str, int], Desired] = {}  # the last compilations, by namespace and semantics
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
 
@@ -119,7 +119,7 @@ def _crash(revision: Revision, namespace: str) -> str:
             compile_revisions([revision], namespace=namespace, semantics=_semantics())
     except InvalidBlueprint as e:
         return next((p.summary for p in e.problems if p.code != "missing-input"), "")
-    except Exception as e:  # noqa: BLE001  # told, and left out
+    except Exception as e:  # noqa: BLE001  # reported, and left out
         return _in_words(e)
     return ""
 

@@ -57,7 +57,7 @@ def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
 
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
     """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written again."""
-    with store.begin(namespace) as tx:  # its end also says that nobody else leads, and publishes
+    with store.begin(namespace) as tx:  # its end also proves that no other process leads, and publishes
         tx.put_publication(unknown_table(left.branch, left.dataset))
     failpoint("branch-table-forgotten")
     lake.delete_prefix(table_path(namespace, left.branch, left.dataset))

@@ -101,7 +101,7 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
         if publication.schema and not compaction.breaks_up(tx, publication.root, leaves):
             return None
         fragments = tuple(compaction.fragments(tx, publication.root, leaves))
-    except CorruptNode:  # nobody else needs that tree; then it is one commit
+    except CorruptNode:  # nothing else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
     return Table(

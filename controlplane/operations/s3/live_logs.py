@@ -178,7 +178,7 @@ class _Log:
             fragments = self._tx.fragments({entry.fragment for entry in batch})
             for entry in batch:
                 id = entry.fragment.hex()
-                if entry.fragment not in fragments:  # which the check of the store tells
+                if entry.fragment not in fragments:  # `fsck` reports it
                     raise NotFound(f"no fragment {id}")
                 files = fragments[entry.fragment].files
                 yield from (Part(part_name(entry.key, number, id), file) for number, file in enumerate(files))

@@ -96,7 +96,7 @@ class TableObjects:
         entries = list(entries)
         files = tx.stored_files({entry.fragment for entry in entries})
         for entry in entries:
-            mine = files.get(entry.fragment, ())  # none are there where the check of the store tells it
+            mine = files.get(entry.fragment, ())  # none where a fragment is missing, which `fsck` reports
             id = entry.fragment.hex()
             parts = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
             yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts  # 10 comes before 2

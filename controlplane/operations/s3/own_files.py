@@ -23,7 +23,7 @@ from controlplane.ports.store import Tx
 
 TABLES = 8  # that are remembered
 BATCH = 1000
-MOST = 1_000_000  # names that are remembered of a dataset, before it is read anew
+MOST = 1_000_000  # names that are remembered of a dataset, before it is read again
 _LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 

@@ -22,7 +22,7 @@ from controlplane.ports.store import Store, Tx
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
 FEW = 64  # objects that are looked up at a time where most may be skipped
-STEPS = 4  # through what has one common prefix, before it is skipped
+STEPS = 4  # through names with one common prefix, before it is skipped
 
 
 class NoSuchListing(Exception):

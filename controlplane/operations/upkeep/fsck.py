@@ -21,10 +21,10 @@ from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.results import FileEntry
 
-LIMIT = 1_000  # findings that are told
+LIMIT = 1_000  # findings that are reported
 A_TIME = 500  # fragments that are looked up together
 OF_DATASETS: tuple[PointerKind, ...] = ("state", "building", "build")
-OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
+OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of written rows
 
 AGAIN = "headgate fsck --repair: what is still wanted is made again; older generations go in time"
 RESTORE = "restore the database from a backup; the files in the lake are untouched"
@@ -142,7 +142,7 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
     try:
         totals = tree.totals(nodes, pointer.root)
     except CorruptNode:
-        return  # of a node that another pointer led to, and that was told there
+        return  # of a node that another pointer led to, and that was reported there
     counted, recorded = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
     if counted != recorded:
         what = f"it says {recorded[0]} partitions and {recorded[1]} rows; its tree has {counted[0]} and {counted[1]}"

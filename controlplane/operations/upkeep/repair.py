@@ -122,7 +122,7 @@ def _holders(tx: Tx) -> _Holders | None:
     states: list[State] = []
     partial: list[PartialState] = []
     for branch in sorted(branches(tx)):
-        held = tx.holds(branch)  # nothing is made again of what nobody plans
+        held = tx.holds(branch)  # unplanned datasets are not made again
         newest = [state for name, state in tx.states(branch).items() if name not in held]
         states += [state for state in newest if _is_to_mark(state, branch)]
         partial += tx.unfinished(branch)[0].values()
@@ -151,7 +151,7 @@ def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
     for root in dict.fromkeys(roots):
         for entries in tree.audit(tx, root, audited):
             if isinstance(entries, CorruptNode):
-                continue  # which is another damage, and told as such
+                continue  # another damage, reported as such
             stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
             for e in entries:
                 if e.fragment not in stored or stored[e.fragment].status != "stored":

@@ -72,7 +72,7 @@ def claim(
             answer = _claim(tx, attempt, lake)
         except (CorruptNode, LookupError, ValueError) as e:
             _give_up(tx, attempt, e)
-            return None  # whoever asks next gets work of others
+            return None  # the next claim gets other work
         if not answer["tasks"]:
             tx.end_attempt(attempt.id)
             return None
@@ -131,7 +131,7 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "tasks": [_task(tx, t, attempt.tasks[t.key], files, named) for t in tasks],
     }
     claim["reads_bytes"] = _objects_bytes(tasks) + named.size_bytes
-    return cast("Claim", claim)  # the kind tells which one; its job and its tasks were stored together
+    return cast("Claim", claim)  # the kind decides which one; its job and its tasks were stored together
 
 
 # --- jobs ---------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named:
         return _writing_all(head, spec["generation"], fragments)
     if "generation" in spec:
         return _writing(head, spec, files)
-    return cast("TaskSpec", {**head, **spec})  # source objects are told as they are
+    return cast("TaskSpec", {**head, **spec})  # source objects are given as they are
 
 
 def _reading(head: TaskSpec, spec: FragmentsSpec, files: Mapping[str, list[str]]) -> TaskSpec:

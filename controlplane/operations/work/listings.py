@@ -174,7 +174,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         "listing": listing.id.hex(),
         **connectors.told(node.read),
     }
-    if node.read.is_growing:  # it only adds to the listing before it, and is told in a claim where that one ended
+    if node.read.is_growing:  # it only adds to the listing before it, and its claim has the end of that one
         job["known"] = None
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
@@ -316,7 +316,7 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
     held: Held = _carried(served)
-    if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up
+    if listing.held is not None and "lost" in listing.held:  # a loss waits on; the confirmation is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.put_listing(replace(served, held=held or None))
     return None if listing.look else _event(job, "listing.failed", {"message": error["message"]})
