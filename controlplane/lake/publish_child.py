@@ -43,7 +43,7 @@ LAST = 2**63 - 2  # the version after which there is none
 FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed
 TRIES = 5
 APP = "headgate"
-OURS = "_frags/"  # starts the paths of files that nobody else has written
+OURS = "_frags/"  # starts the paths of files that only we have written
 PROPERTIES = {
     "delta.checkpointInterval": "20",
     "delta.deletedFileRetentionDuration": "interval 36500 days",

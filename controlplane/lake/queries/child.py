@@ -15,7 +15,7 @@ from dataplane.contract.schemas import Json
 
 STARTS_S = 10.0
 UNREADABLE = "its answer was longer than any may be"
-STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
+STOP_S = 2 * GRACE_S  # after a request to stop its query, a process is ended
 
 
 class QueryChild:
@@ -23,7 +23,7 @@ class QueryChild:
 
     def __init__(self, carrier: Carrier, question: int = 0) -> None:
         self.carrier, self.user, self.asked = carrier, "", question
-        self.is_unwanted = False  # what it is asked next is not wanted any more
+        self.is_unwanted = False  # its next question is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
 

@@ -137,7 +137,7 @@ class SparkPodSession(SparkSession):
 def _do(work: Callable[[], PodPlace | str], future: Future[PodPlace | str]) -> None:
     try:
         future.set_result(work())
-    except Exception as e:  # noqa: BLE001  # who waits is told
+    except Exception as e:  # noqa: BLE001  # raised to the waiting thread
         future.set_exception(e)
 
 

@@ -48,7 +48,7 @@ class SparkPool(QueryPool):
 
     @property
     def version(self) -> str:
-        with suppress(PackageNotFoundError):  # the process will tell
+        with suppress(PackageNotFoundError):  # the process reports it
             return f"spark {version('pyspark')}"
         return "spark"
 
