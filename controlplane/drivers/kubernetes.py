@@ -31,7 +31,7 @@ from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge, time_of
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.failpoints import failpoint
 
-START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long
+START_S = 600.0  # a launch that only an operator can help is given up and retried after so long
 WATCH_PAUSE_S = 5.0
 LOOK_AGAIN_S = 0.2
 log = logs.get("pool")
@@ -115,9 +115,9 @@ class KubernetesPool:
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._supplied: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
-        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was told to end
+        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was requested to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
-        self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
+        self._since: dict[str, float] = {}  # uid -> since when it waits for an operator
         self._backoff: dict[str, Backoff] = defaultdict(Backoff)
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -289,7 +289,7 @@ class KubernetesPool:
         launch = Launch(driver, pool.kind, pool.size, slot, number)
         job = self._created(pool, JOBS, manifests.job(self._cluster, launch))
         if not job:
-            return  # refused, or somebody else was faster, and the next look finds it
+            return  # refused, or another process was faster, and the next poll finds it
         failpoint("after-job-created")
         seen_job = _job_seen(job, (), ())
         self._current_jobs()[seen_job.uid] = seen_job

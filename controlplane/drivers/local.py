@@ -116,7 +116,7 @@ class LocalPool:
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(
             1, "spawner"
-        )  # children may be told to end with the thread that started them
+        )  # a child may get its end signal when the thread that started it ends
         self._closed = False
         self._records, self._has_swept = ChildRecords(home / "run"), False
 
@@ -359,7 +359,7 @@ _SHARED = (
     "HEADGATE_CLASSES",
     "HEADGATE_JARS",
     "HEADGATE_JVM",
-    "HEADGATE_LAKE",  # Spark must be told at its start
+    "HEADGATE_LAKE",  # Spark needs it at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_WORKER_SLOTS",
     "HEADGATE_LISTING_TIMEOUT",

@@ -21,7 +21,7 @@ from controlplane.ports.spark_sessions import Note, SessionPod
 
 Found = Mapping[str, Any]
 KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
-LOST_S = 300.0  # longer than whoever opens a session waits for its pod
+LOST_S = 300.0  # longer than a client that opens a session waits for its pod
 DEADLINE_S = 600  # beside a session's time: its pod has to start
 BUSY = "{most} Spark sessions are open in the cluster, as many as `sessions` of the pools file allows; end one"
 REFUSED = "the session has no pod: {reason}"
