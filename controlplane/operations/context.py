@@ -1,4 +1,4 @@
-"""Who asks, and of which store. Every operation that a user can call takes one of these."""
+"""The caller of an operation, and its store. Every operation that a user can call takes one of these."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Troubles:
 
     @property
     def stuck_everywhere(self) -> str:
-        """Why no pass succeeds any more in any namespace; empty while some do in one. A fault of one namespace keeps
-        the process from no other."""
+        """Why no pass succeeds in any namespace; empty while some do in one. A fault of one namespace keeps the process
+        from no other."""
         with self._lock:
             others = list(self._others.values())
         reasons = [troubles.stuck for troubles in (self, *others)]
@@ -137,7 +137,7 @@ class Troubles:
 
     @property
     def stuck(self) -> str:
-        """Why no pass succeeds any more; empty while some do."""
+        """Why no pass succeeds, or ends; empty while some do."""
         began = self._began
         if began is not None and self._clock() - began > PASS_S:
             return f"a pass of the loop has not ended for {self._clock() - began:.0f} seconds"
@@ -153,7 +153,7 @@ def of_dataset(dataset: str) -> str:
 
 
 def of_listing(dataset: str) -> str:
-    """The unit that asks for the listing of a source."""
+    """The unit that requests the listing of a source."""
     return f"listing of {dataset}"
 
 

@@ -64,7 +64,7 @@ def tested(sources: Sequence[Source]) -> Desired:
 
 
 def compiled(sources: Sequence[Source]) -> Desired:
-    """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
+    """The desired state of a set of blueprints that stands alone. Raises InvalidBlueprint with every problem."""
     read_drafts = drafts.read(sources)
     return compile_cached(_looked_at(read_drafts, sources), "default", _by_flow(read_drafts))
 
@@ -266,7 +266,7 @@ def edit_of(
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
 
     `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
-    is not stored, and looked at several times, so new components get the same uids each time.
+    is not stored, and compiled several times, so new components get the same uids each time.
     """
     live = tx.revisions(branch)
     permits.check(ctx, branch, read_drafts, _looked_at(read_drafts, sources), live)

@@ -1,4 +1,4 @@
-"""Beginning a run: store blueprints, and ask for a listing of all that they read."""
+"""Beginning a run: store blueprints, and request a listing of all that they read."""
 
 from __future__ import annotations
 

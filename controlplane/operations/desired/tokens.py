@@ -88,7 +88,7 @@ def new_text(namespace: str) -> str:
 
 
 def namespace_of(text: str) -> str:
-    """Where a token with this text is to be looked up."""
+    """The namespace in which a token with this text is looked up."""
     return namespaces.of_text(text.removeprefix(PREFIX))
 
 

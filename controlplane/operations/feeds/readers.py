@@ -28,7 +28,7 @@ def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> 
 
 
 def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[Reader]]:
-    """The same of all of these feeds of a namespace, with their grants: each branch is looked at once."""
+    """The same of all of these feeds of a namespace, with their grants: each branch is examined once."""
     granted = {grant.namespace for grants in feeds.values() for grant in grants}
     reading = [
         (reader, feed)

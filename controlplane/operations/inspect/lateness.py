@@ -1,4 +1,4 @@
-"""How late listings are: behind the period that their component asks for, or never done since it was declared."""
+"""How late listings are: behind the period of their component, or never done since it was declared."""
 
 from __future__ import annotations
 

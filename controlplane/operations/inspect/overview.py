@@ -68,8 +68,9 @@ def plan(
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     looked: str = "",
 ) -> PlanAnswer:
-    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
-    at for it. `looked`: under which id sources were listed for it. Raises NotFound for one that is not declared."""
+    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not listed
+    for it. `looked`: the plan id under which sources were listed for it. Raises NotFound for one that is not
+    declared."""
     if flows is None and ctx.principal.within:
         flows = _visible_flows(ctx, branch)
     with ctx.looking(branch, flows) as (full_plan, facts):

@@ -54,8 +54,8 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
 
 
 def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired | None:
-    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is not known
-    any more."""
+    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is no longer
+    known."""
     flow = state.dataset.partition(".")[0]
     then = tx.revision(state.branch, flow, state.revision)
     if then is None:

@@ -215,7 +215,7 @@ def _begun_with(
 def counts(
     ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
 ) -> Callable[[Run], RunCounts]:
-    """What runs did, of the states of their datasets: one look for all of them."""
+    """The counts of runs, from the states of their datasets: one query for all of them."""
     past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
     def of(run: Run) -> RunCounts:

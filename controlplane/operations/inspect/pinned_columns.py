@@ -1,6 +1,6 @@
 """Where the pinned schema of a read component is wider than its source objects, or lacks a column without any value.
 
-A column is reported if no object has it any more, or if its type became wider for objects that are gone. Others that
+A column is reported if objects no longer have it, or if its type became wider for objects that are gone. Others that
 came later may need the type; inferring it again shows whether they do. Types of the first listing have no such cause,
 and those of a batch of more partitions than are planned at once have none that is known.
 """

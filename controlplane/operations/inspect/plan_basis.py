@@ -1,6 +1,6 @@
 """What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
 
-Two plans with equal bases ask for the same tasks: planning is a function of these facts.
+Two plans with equal bases demand the same tasks: planning is a function of these facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def of_plan(
     looked: str = "",
 ) -> PlanBasis:
     """`live`: revisions as they are stored. `flows`: whose plan it is; none stands for all. `texts`: the blueprints
-    that it is about, if they are not those that are stored. `looked`: under which id its sources were listed."""
+    that it is about, if they are not those that are stored. `looked`: the id under which its sources were listed."""
     datasets = [decision.dataset for decision in plan.decisions]
     names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
     return {

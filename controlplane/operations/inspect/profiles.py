@@ -1,7 +1,7 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
 The profile of a tree node is stored beside the node, so a second request reads only the changes since the first one.
-One look reads a bounded number of leaves; the next one goes on from there.
+One request reads a bounded number of leaves; the next one continues from there.
 """
 
 from __future__ import annotations

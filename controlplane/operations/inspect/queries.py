@@ -271,7 +271,7 @@ def _begin(
 
 
 def user(ctx: Context) -> str:
-    """Who asks, among all namespaces. No actor's name has a line break."""
+    """The caller, by a name that is unique among all namespaces. No actor's name has a line break."""
     return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
 
 
@@ -358,7 +358,7 @@ def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference
 
 
 def _with_files(tx: Tx, table: Resolved) -> QueryTable:
-    """The one look at all partitions: it takes as long as there are many."""
+    """The one read of all partitions: its time grows with their number."""
     paths = known_fragments.paths(tx, table.state.root)
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 

@@ -109,7 +109,7 @@ def records(
 
 
 def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
-    """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not looked at,
+    """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not read,
     however many there are. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)

@@ -52,7 +52,7 @@ class PageMemory:
 
 
 class PageRoom:
-    """Room of one page. It is given back once it is closed, or nothing holds it any more."""
+    """Room of one page. It is given back once it is closed, or no longer referenced."""
 
     def __init__(self, memory: PageMemory, user: str, size_bytes: int) -> None:
         self._memory, self._user, self._size_bytes = memory, user, size_bytes

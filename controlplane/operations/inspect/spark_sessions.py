@@ -37,7 +37,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """Those of one kind of servers, which know the live sessions. Any thread may ask."""
+    """Those of one kind of servers, which know the live sessions. Safe to use from many threads."""
 
     servers: SparkServers = field(default_factory=NoServers)
 

@@ -21,7 +21,7 @@ from controlplane.ports.store import Tx
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
-    """The tasks that a dataset asks for at present, in order of partitions; `next` is the `after` of the next page."""
+    """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of the next page."""
     with ctx.store.read(ctx.namespace) as tx:
         node = _node(ctx, tx, branch, dataset)
         demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
@@ -108,7 +108,7 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
 def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
     """The last lines of the driver or worker that has, or had, an attempt; about other attempts of its own as well.
 
-    `of` asks the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
+    `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
     with ctx.store.read(ctx.namespace) as tx:
         driver = _driver_of(tx, attempt)

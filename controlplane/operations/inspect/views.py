@@ -53,7 +53,7 @@ def instant(at: float) -> str:
 
 
 def when(at: float | None) -> str | None:
-    """The same, of a time that may not be there."""
+    """As `instant`, of a time that may be None."""
     return None if at is None else instant(at)
 
 

@@ -1,4 +1,4 @@
-"""Carry out a plan: commit new roots, ask for tasks, learn schemas, sync targets. One transaction per pass."""
+"""Carry out a plan: commit new roots, demand tasks, learn schemas, sync targets. One transaction per pass."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class BranchPlanner(Planner):
         return [decision for decision in full_plan.decisions if decision.dataset in self.own]
 
     def left_over(self) -> frozenset[str]:
-        """Datasets that have states in this branch and are main's again, as of the last look; each call returns them
+        """Datasets that have states in this branch and are main's again, as of the last plan; each call returns them
         once."""
         datasets, self._left_over = self._left_over, frozenset()
         return datasets
@@ -114,21 +114,21 @@ class BranchPlanner(Planner):
         return {d for d in datasets if d not in nodes and d.partition(".")[0] not in unknown}
 
     def shared(self) -> frozenset[str]:
-        """Datasets in scope that are main's, as of the last look. None is, where the branch is pinned."""
+        """Datasets in scope that are main's, as of the last plan. None is, where the branch is pinned."""
         if self._snapshot is not None:
             return frozenset()
         scope = self._scope(self._compiled, None)
         return frozenset(self._compiled.nodes if scope is None else scope) - self.own
 
     def sources(self) -> list[Source]:
-        """Read components that are this branch's own, and to be listed or followed, as of the last look."""
+        """Read components that are this branch's own, and to be listed or followed, as of the last plan."""
         if self._snapshot is not None:
             return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
         return [node for node in nodes if isinstance(node, Source)]
 
     def own_states(self) -> list[State]:
-        """The newest of each dataset in scope that this branch has states of its own of, as of the last look."""
+        """The newest state of each dataset in scope that has states in this branch, as of the last plan."""
         observed = self.observed()
         if observed is None:
             return []
@@ -153,7 +153,7 @@ class BranchPlanner(Planner):
         return stale
 
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
-        """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
+        """Datasets that have become this branch's own, or main's, since the last plan. The former are fetched."""
         pinned = self._snapshot
         of_main = main.compiled if pinned is None else pinned.desired
         forces = memory.known.forces, (main.observed if pinned is None else pinned.known).forces
@@ -227,8 +227,8 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
 
 
 class Planners:
-    """One planner for each branch that is looked at, in a process that answers questions. Those of branches that are
-    gone are let go of."""
+    """One planner for each requested branch, in a process that answers questions. Those of branches that are gone are
+    let go of."""
 
     def __init__(self) -> None:
         self._planners: dict[tuple[str, str], Planner] = {}

@@ -91,7 +91,7 @@ class Planner:
 
     @property
     def branches(self) -> Mapping[str, Branch]:
-        """All beside main, as of the last look of main's planner."""
+        """All beside main, as of the last plan of main."""
         memory = self._memory
         return {} if memory is None else memory.branches
 
@@ -107,12 +107,12 @@ class Planner:
         return self._scoped(memory, desired, flows), facts
 
     def _stage(self, memory: Memory, facts: StoreSnapshot) -> None:
-        """Decisions outlive the look that made them, and so do the tree nodes that they are about."""
+        """Decisions outlive the transaction that made them, and so do the tree nodes that they are about."""
         if self.keeps_nodes:
             facts.overlay.staged = memory.staged
 
     def nodes_stored(self) -> None:
-        """All tree nodes of the last look are in the store."""
+        """Forget staged tree nodes: those of the last plan are stored."""
         if self._memory is not None:
             self._memory.staged.clear()
 
@@ -128,12 +128,12 @@ class Planner:
 
     @property
     def seen(self) -> int:
-        """The newest mark that the last look knew of."""
+        """The newest mark that the last plan knew."""
         memory = self._memory
         return 0 if memory is None else memory.seen
 
     def observed(self) -> tuple[Desired, Fetched] | None:
-        """What the last look knew; not to be changed."""
+        """The facts of the last plan; not to be changed."""
         memory = self._memory
         return None if memory is None or memory.desired is None else (memory.desired, memory.known)
 

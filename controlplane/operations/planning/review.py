@@ -104,7 +104,7 @@ def _is_other(node: Node, other: Node | None) -> bool:
 
 
 def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
-    """Queue the questions, as tasks that a run would ask as well. Repeating is harmless."""
+    """Queue the questions, as tasks that a run would demand as well. Repeating is harmless."""
     with ctx.store.begin(ctx.namespace) as tx:
         for wish in wishes:
             tx.put_job(wish.task.job, wish.job)
@@ -127,8 +127,7 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
-    """Drop the demands for these analyses: no request waits for them any more. Answers stay: a run asks the same
-    questions."""
+    """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the same questions."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset in datasets:
             tx.drop_demands(branch, demand_of(dataset))

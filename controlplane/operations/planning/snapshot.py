@@ -209,7 +209,7 @@ class Fetched:
             self._replace(self.targets, names, tx.targets(branch, None if everything else sinks))
 
     def drop(self, dataset: str) -> None:
-        """Know nothing of it any more."""
+        """Forget all facts about it."""
         for held in (self.states, self.targets, self.buildings, self.begun, self.pins):
             held.pop(dataset, None)
 

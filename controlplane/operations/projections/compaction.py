@@ -166,7 +166,7 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 
 
 def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[bytes]:
-    """Keep packs that were made; returns their ids. Tables that may show them have to be looked at again."""
+    """Keep packs that were made; returns their ids. Tables that may show them have to be checked again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
     compaction_gc.replaced(tx, made)
     tx.put_traces([], made)
@@ -193,8 +193,8 @@ def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
 
 
 def give_up(store: Store, namespace: str) -> int:
-    """Use no pack that is there any more; new ones are made in time. Files stay, since readers of older versions of
-    tables have them open. How many."""
+    """Stop using all existing packs; new ones are made in time. Files stay, since readers of older versions of tables
+    have them open. How many."""
     with store.begin(namespace) as tx:
         return give_up_all(tx)
 

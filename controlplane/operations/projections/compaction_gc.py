@@ -1,4 +1,4 @@
-"""Packs that no kept generation is read by any more: giving them up, and deleting their files.
+"""Packs that no kept generation needs for reading: giving them up, and deleting their files.
 
 A pack stands in no tree, so no pointer holds it. It is needed while some tree that is read by packs (of a kept
 generation, of queued or running work, of a published table) has a leaf of its rows. That is known without reading

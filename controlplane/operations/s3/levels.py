@@ -68,7 +68,8 @@ def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[Table]:
 
 
 def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
-    """`below`: the part of the prefix below the ref. A dataset that it names is not looked for among all."""
+    """`below`: the part of the prefix below the ref. A dataset that it names is found directly, without a search of
+    all."""
     if len(below) > LEVELS - 1:
         return [f"{below[0]}.{below[1]}"]
     datasets = list(tx.states(branch))

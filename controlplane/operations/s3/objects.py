@@ -80,7 +80,7 @@ class TableObjects:
         return None if part is None else self._part(tx, table, state, name, part)
 
     def find_part(self, tx: Tx, state: State, name: str) -> S3Object | None:
-        """A file of the rows of this state, and nothing else: a look-up that is always short."""
+        """A file of the rows of this state, and nothing else: always a short look-up."""
         part = part_names.parse(name)
         return None if part is None else self._part_of(tx, state, name, part)
 

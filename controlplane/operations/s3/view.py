@@ -26,7 +26,7 @@ STEPS = 4  # through names with one common prefix, before it is skipped
 
 
 class NoSuchListing(Exception):
-    """What a listing began with is not kept any more."""
+    """The state at the beginning of a listing is no longer kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _is_there(tx: Tx, table: Table) -> bool:
 
 
 def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
-    """None also where the state of a ref's time is not kept any more, and an older one still is."""
+    """None also where the state of a ref's time is no longer kept, and an older one still is."""
     newest = tx.state_of(table.ref.branch, table.name, point)
     if newest is None or table.ref.time is None or not isinstance(point, Moment):
         return newest

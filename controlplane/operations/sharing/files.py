@@ -46,8 +46,8 @@ class VersionFiles:
         self._nodes = NodeCache(NODE_BYTES)
 
     def of_version(self, version: Version, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
-        """Pages of its files: those that may hold rows which hints ask for, or as many as have as many rows as the
-        limit. Raises GenerationGone if it is collected in the meantime."""
+        """Pages of its files: those that may hold rows within the hints, or as many as hold the limit's number of rows.
+        Raises GenerationGone if it is collected in the meantime."""
         schema, limit = version.state.schema, request.limit
         condition = hints.condition_of(request.texts, request.tree, schema)
         left, after = limit, None

@@ -199,7 +199,7 @@ def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
 
 
 def _drop_builds(store: Store, namespace: str, before: float) -> int:
-    """A build trace is put together with a state of its root, and goes once there is no such state any more."""
+    """A build trace is put together with a state of its root, and goes once no such state exists."""
     with store.read(namespace) as tx:
         old = list(tx.builds(before))
         roots = {pointer.root for pointer in tx.pointers(["state"])} if old else set()

@@ -1,8 +1,8 @@
 """What the lake lost is made again.
 
-Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one look
-at all their partitions once more: remembered results are adopted, the rest is computed. The same rows are the same
-fragment, with new files, so nothing that follows from them is computed again.
+Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one plan
+all their partitions again: remembered results are adopted, the rest is computed. The same rows are the same fragment,
+with new files, so nothing that follows from them is computed again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Holders:
 
 
 def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
-    """Have all that names a fragment which is given up looked at again; true if something moved on meanwhile."""
+    """Have all datasets that name a given-up fragment planned again; True if a concurrent commit came between."""
     with store.read(namespace) as tx:
         holders = _holders(tx)
     if holders is None:

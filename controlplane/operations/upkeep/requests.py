@@ -1,4 +1,4 @@
-"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit."""
+"""Collecting, checking and repairing on an administrator's request: each leaves a row in the audit."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class CameTo:
 def of(
     attempt: Attempt, came_to: CameTo, measures: Measures, branches: Collection[str], now: float
 ) -> list[PastAttempt]:
-    """One for each of the branches; of no branch, where none demands its tasks any more."""
+    """One for each of the branches; of no branch, where none still demands its tasks."""
     counts = Counter(came_to.outcomes.values())
     rows, size = _written(attempt, came_to.taken)
     return [

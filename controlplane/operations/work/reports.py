@@ -30,7 +30,7 @@ class BadReport(HeadgateError):
 
 
 class Busy(HeadgateError):
-    """The same is being done already: ask again later."""
+    """The same report is being processed already: send it again later."""
 
     code = "unavailable"
 

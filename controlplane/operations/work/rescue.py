@@ -40,7 +40,7 @@ def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fau
 
 
 def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "crashed") -> bool:
-    """End an attempt without a look at its manifest. Its files stay until orphans are swept. False if it ended."""
+    """End an attempt without reading its manifest. Its files stay until orphans are swept. False if it ended."""
     return _abandon(ctx, attempt, reason, fault)
 
 
