@@ -56,7 +56,7 @@ class _Process:
 
 
 class LocalServers:
-    """`SparkServers` over one lake. Any thread may ask."""
+    """`SparkServers` over one lake. Safe to use from many threads."""
 
     def __init__(
         self,

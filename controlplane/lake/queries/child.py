@@ -73,7 +73,7 @@ class QueryChild:
         return content
 
     def stop(self) -> None:
-        """The query that it answers is not wanted any more: it ends, and here the process with it."""
+        """End the running query, which is no longer wanted; here the process ends with it."""
         self.kill()
 
     def settle(self) -> bool:
