@@ -181,7 +181,7 @@ class KubernetesPool:
             raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
     def seen(self) -> tuple[SeenJob, ...]:
-        """Everything as of the last look."""
+        """All Jobs as of the last poll."""
         with self._lock:
             return tuple((self._seen_jobs or {}).values())
 

@@ -31,7 +31,7 @@ log = logs.get("sessions")
 
 
 class KubernetesSessionPods:
-    """`SessionPods`. Any thread may ask."""
+    """`SessionPods`. Safe to use from many threads."""
 
     def __init__(
         self, cluster: Cluster, lake: str, open_api: Callable[[], Asks], *, now: Callable[[], float] = time.time

@@ -38,7 +38,7 @@ class PodVerdict:
     taken: str = ""
 
     def after(self, before: PodVerdict | None) -> PodVerdict:
-        """This verdict, with the cause that an earlier one had and that cannot be seen any more."""
+        """This verdict, with the cause of an earlier one, which is no longer visible."""
         cause = self.taken or (before.taken if before else "")
         reason = cause if cause and self.fault == "disrupted" else self.reason
         return replace(self, reason=reason, taken=cause)
