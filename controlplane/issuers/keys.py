@@ -33,7 +33,8 @@ KIND: Final = {
 
 @dataclass(slots=True)
 class Published:
-    """What one issuer publishes. Safe to use from many threads: one of them asks, the others wait for its answer."""
+    """What one issuer publishes. Safe to use from many threads: one of them sends the request, the others wait for its
+    answer."""
 
     issuer: str
     fetch: Fetch = fetching.get
