@@ -1,6 +1,7 @@
-"""The API of a cluster as plain JSON: a few calls, every failure told apart. The one user of the Kubernetes client.
+"""The API of a cluster as plain JSON: a few calls, an error class for each kind of failure.
 
-The client finds addresses, certificates and tokens (and renews them); its thousands of models are not used.
+The one user of the Kubernetes client, which finds addresses, certificates and tokens (and renews them); its thousands
+of models are not used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONNECT_S, ANSWER_S, WATCH_S = 5.0, 30.0, 240.0
 
 
 class ApiRefused(HeadgateError):
-    """The cluster does not take what it was asked to create."""
+    """The cluster rejects an object that it should create."""
 
     code = "cluster-refused"
 
@@ -42,8 +43,8 @@ class ApiRefused(HeadgateError):
 
 
 class Api:
-    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, Refused where what is to
-    be created is not taken."""
+    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, ApiRefused where an object
+    to create is rejected."""
 
     def __init__(self, namespace: str, configuration: Configuration) -> None:
         configuration.retries = ONCE_MORE
@@ -51,7 +52,7 @@ class Api:
 
     @classmethod
     def open(cls, namespace: str, kubeconfig: Path | None) -> Api:
-        """By a kubeconfig file, or by what a pod is given."""
+        """By a kubeconfig file, or by a pod's own service account."""
         configuration = Configuration()
         try:
             if kubeconfig is None:
@@ -165,7 +166,7 @@ class Api:
 
 
 def _ours(item: Json) -> Json:
-    """Without the book-keeping of who set which field: a good part of each, and of no use here."""
+    """Without the book-keeping of field owners: a good part of each, and of no use here."""
     item["metadata"].pop("managedFields", None)
     return item
 

@@ -1,4 +1,4 @@
-"""A pool of drivers that somebody else starts and ends."""
+"""A pool of drivers that are started and ended outside of Headgate."""
 
 from __future__ import annotations
 

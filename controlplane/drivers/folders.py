@@ -1,7 +1,7 @@
-"""Folders of packages that drivers on this machine installed for transforms, and that nobody needs any more.
+"""Folders of packages that drivers on this machine installed for transforms, and that are no longer needed.
 
 Drivers make them (`dataplane.transform.packages`). Beside a folder stand `NAME.sets`, a line for each set of
-requirements that it was used for, and `NAME.lock`, which is shared by whoever uses it.
+requirements that it was used for, and `NAME.lock`, a lock that its users share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GRACE_S = 3600.0
 
 
 def own_of(home: Path, namespace: str) -> Path:
-    """Where drivers of a namespace keep what they keep."""
+    """The folder for files of a namespace's drivers."""
     return home if namespace == DEFAULT else home / "namespaces" / namespace
 
 

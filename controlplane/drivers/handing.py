@@ -1,5 +1,5 @@
-"""What a child is handed: not by its environment, which the kernel shows to all processes of its user, and not by a
-file that has a name."""
+"""Secrets for a child: not in its environment, which the kernel shows to all processes of its user, and not in a file
+that has a name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The pool of Jobs in a cluster. What there is, the cluster knows: this process may end, and another one goes on.
+"""The pool of Jobs in a cluster. The cluster holds all state: this process may end, and another one goes on.
 
-Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that whoever launches into a
-slot that somebody else has just taken is told so: there are never more Jobs than slots, however many processes try.
+Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that a launch into a slot
+that was just taken is refused: there are never more Jobs than slots, however many processes try.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge, time_of
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.failpoints import failpoint
 
-START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long
+START_S = 600.0  # a launch that only an operator can help is given up and retried after so long
 WATCH_PAUSE_S = 5.0
 LOOK_AGAIN_S = 0.2
 log = logs.get("pool")
@@ -75,7 +75,7 @@ class SeenJob:
 
     @property
     def driver(self) -> Driver:
-        """`seen` moves once, when it ends: what did not change is not to be stored again."""
+        """`seen` moves once, when it ends: an unchanged driver is not stored again."""
         ended = self.verdict.state == "ended"
         kind = cast("Literal['driver', 'worker']", self.launch.kind)
         at = self.verdict.at if ended else self.at
@@ -115,9 +115,9 @@ class KubernetesPool:
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._supplied: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
-        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was told to end
+        self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was requested to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
-        self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
+        self._since: dict[str, float] = {}  # uid -> since when it waits for an operator
         self._backoff: dict[str, Backoff] = defaultdict(Backoff)
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -149,7 +149,7 @@ class KubernetesPool:
                     self._launch(pool, slot, namespace)
 
     def end(self, driver: str, reason: str) -> None:
-        """The kubelet kills what does not heed its signal, once `grace_s` is over."""
+        """The kubelet kills a process that ignores its signal, once `grace_s` is over."""
         with self._lock:
             for job in list(self._current_jobs().values()):
                 if job.launch.driver == driver and job.is_wanted:
@@ -181,7 +181,7 @@ class KubernetesPool:
             raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
     def seen(self) -> tuple[SeenJob, ...]:
-        """Everything as of the last look."""
+        """All Jobs as of the last poll."""
         with self._lock:
             return tuple((self._seen_jobs or {}).values())
 
@@ -255,7 +255,7 @@ class KubernetesPool:
             log.warning("Jobs cannot be looked after", reason=str(e))
 
     def _follow(self, job: SeenJob) -> None:
-        """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
+        """Act on the state of a Job: supply its pod with its Secret, or end it if it waits in vain."""
         state = job.verdict.state
         if state == "waiting":
             self._give(job)
@@ -283,13 +283,13 @@ class KubernetesPool:
     # --- doing ------------------------------------------------------------------------------------
 
     def _launch(self, pool: Pool, slot: int, namespace: str) -> None:
-        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        """The Job first: its creator gives its pod a token, which goes with it."""
         number = 1 + self._numbers.get((pool.name, slot), 0)
         driver = namespaces.id_in(namespace, f"{pool.kind}-{uuid4().hex[:12]}")
         launch = Launch(driver, pool.kind, pool.size, slot, number)
         job = self._created(pool, JOBS, manifests.job(self._cluster, launch))
         if not job:
-            return  # refused, or somebody else was faster, and the next look finds it
+            return  # refused, or another process was faster, and the next poll finds it
         failpoint("after-job-created")
         seen_job = _job_seen(job, (), ())
         self._current_jobs()[seen_job.uid] = seen_job
@@ -298,7 +298,7 @@ class KubernetesPool:
         log.info("launched", job=seen_job.job, driver=launch.driver)
 
     def _created(self, pool: Pool, resource: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """What was created; empty if it is there already, None if it was refused."""
+        """The created object; empty if it exists already, None if it was rejected."""
         try:
             made = self._api.create(resource, body)
         except ApiRefused as e:
@@ -346,7 +346,7 @@ class KubernetesPool:
         return drivers
 
     def _watch(self, nudge: Callable[[], None]) -> None:
-        """A hint only: what is lost here, the next look finds."""
+        """A hint only: the next poll finds changes that are missed here."""
         while not self._closed.is_set():
             try:
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
@@ -387,7 +387,7 @@ def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
 
 
 def _last_to_end(job: SeenJob) -> tuple[bool, int]:
-    """Who has not begun goes first, then the higher slot."""
+    """Waiting Jobs come last, then the higher slot: the last ones end first."""
     return job.verdict.state == "waiting", job.launch.slot
 
 

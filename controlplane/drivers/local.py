@@ -101,10 +101,10 @@ class LocalPool:
         own: Path | None = None,
         driver_idle_s: float = 300.0,
     ) -> None:
-        """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing. A child
-        that `hearing` has not heard for `silent_s` is killed; an idle one calls every 20 s. Children run as
-        `user`, if one is given, and keep what they keep in the folder `own` instead of the home. A driver without work
-        is kept for `driver_idle_s`."""
+        """`mint_token` gives the token of the driver with an id. `grace_s`: between the request to end and the kill. A
+        child whose last call is more than `silent_s` ago is killed; an idle one calls every 20 s. Children run as
+        `user`, if one is given, and store their files in the folder `own` instead of the home. A driver without work is
+        kept for `driver_idle_s`."""
         self.shares = shares_of(driver_idle_s)
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
@@ -116,7 +116,7 @@ class LocalPool:
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(
             1, "spawner"
-        )  # children may be told to end with the thread that started them
+        )  # a child may get its end signal when the thread that started it ends
         self._closed = False
         self._records, self._has_swept = ChildRecords(home / "run"), False
 
@@ -145,7 +145,7 @@ class LocalPool:
                     self._start(cast("Kind", kind), namespace)
 
     def _end_left_behind(self) -> None:
-        """Once, before the first child: who scales has adopted what earlier children had finished."""
+        """Once, before the first child: the caller has adopted results that earlier children had finished."""
         if not self._has_swept:
             self._has_swept = True
             for pid in self._records.end_all():
@@ -254,7 +254,7 @@ class LocalPool:
         return not self._hearing.has_spark(driver.id)
 
     def _bury(self, child: Child) -> int:
-        """Kill what is left of the group, then reap its leader: until then the group's number is nobody else's."""
+        """Kill the rest of the group, then reap its leader: until then no other group can have its number."""
         with suppress(ProcessLookupError):
             os.killpg(child.process.pid, signal.SIGKILL)
         status = child.process.wait()
@@ -344,8 +344,9 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_of(environment: Mapping[str, str], namespace: str = DEFAULT) -> dict[str, str]:
-    """Secrets of a namespace's sources, which are resolved in the data plane, and only there. They are handed over
-    aside. Those of `team-a` are called HEADGATE_NAMESPACE__TEAM_A__SECRET_..., and come as HEADGATE_SECRET_..."""
+    """Secrets of a namespace's sources, which are resolved in the data plane, and only there. They are passed apart
+    from the environment. Those of `team-a` are called HEADGATE_NAMESPACE__TEAM_A__SECRET_..., and come as
+    HEADGATE_SECRET_..."""
     word = namespace.upper().replace("-", "_")
     prefix = "HEADGATE_SECRET_" if namespace == DEFAULT else f"HEADGATE_NAMESPACE__{word}__SECRET_"
     return {f"HEADGATE_SECRET_{k.removeprefix(prefix)}": v for k, v in environment.items() if k.startswith(prefix)}
@@ -358,7 +359,7 @@ _SHARED = (
     "HEADGATE_CLASSES",
     "HEADGATE_JARS",
     "HEADGATE_JVM",
-    "HEADGATE_LAKE",  # Spark must be told at its start
+    "HEADGATE_LAKE",  # Spark needs it at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_WORKER_SLOTS",
     "HEADGATE_LISTING_TIMEOUT",

@@ -1,4 +1,4 @@
-"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON."""
+"""Manifests for a cluster: pure functions of the pools' settings and of one launch, to plain JSON."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CALLS = "/tmp/headgate-calls"  # touched by a driver or worker with each call th
 CALLS_EVERY_S = 120  # an idle one calls every 10 or 20 s; one that waits for an answer, after 65 s at the latest
 HEAP = 0.6  # of a driver's memory: the rest is Python's, and the JVM's beside its heap
 
-# Silence of an idle process holds no lease, so nothing but the kubelet ends it and gives its slot back. What counts is
-# that it calls, not that it is answered: a control plane that is away kills nobody. One that is stopped does not heed
-# SIGTERM either, hence the short grace.
+# Silence of an idle process holds no lease, so nothing but the kubelet ends it and gives its slot back. Calls
+# count, not their answers: a control plane that is away kills no process. A stopped process ignores SIGTERM as well,
+# hence the short grace.
 CALLED_LATELY = "import os, sys, time; sys.exit(time.time() - os.stat(sys.argv[1]).st_mtime > float(sys.argv[2]))"
 LIVENESS: Manifest = {
     "exec": {"command": ["python3", "-I", "-S", "-c", CALLED_LATELY, CALLS, str(CALLS_EVERY_S)]},

@@ -266,7 +266,7 @@ def _named_texts(where: str, value: Any) -> dict[str, str]:
 
 
 def _conf(value: Any) -> dict[str, str]:
-    """Spark's values may stand there as what they are."""
+    """Spark's values may have their own types there."""
     settings = _mapping("conf", value)
     plain = {name: json.dumps(setting) for name, setting in settings.items() if isinstance(setting, int | float)}
     return _named_texts("conf", settings | plain)

@@ -1,4 +1,4 @@
-"""The pod that answers queries by Spark: what a cluster is asked for, as plain JSON. Pure functions of the settings."""
+"""The pod that answers queries by Spark: its manifest, as plain JSON. Pure functions of the settings."""
 
 from __future__ import annotations
 

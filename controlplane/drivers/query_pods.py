@@ -1,7 +1,7 @@
 """The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
 
-What there is, the cluster knows: a Job's name tells what it was made of and a number, so that the second replica to
-ask for one finds the first one's.
+The cluster holds all state: a Job's name has a digest of its settings and a number, so that the second replica to
+request one finds the first one's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class KubernetesQueryPods:
         return ASKED_FOR
 
     def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
-        """Its pod, and what cluster and pod say of it."""
+        """Its pod, and the verdict of cluster and pod."""
         uid = job["metadata"]["uid"]
         pods = [pod for pod in api.list(PODS, labels) if _job_of(pod) == uid]
         events = warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ()

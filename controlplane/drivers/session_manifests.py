@@ -1,4 +1,4 @@
-"""The pod of a Spark session: what a cluster is asked for, as plain JSON. Pure functions of the settings and a note."""
+"""The pod of a Spark session: its manifest, as plain JSON. Pure functions of the settings and a note."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def selector(cluster: Cluster) -> str:
 
 
 def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadline_s: float) -> Manifest:
-    """`place`: slot, and the number of launches in it, so that of two replicas that take the same slot one is told so.
-    The note is for whoever finds the Job, and has nothing that opens the session."""
+    """`place`: slot, and the number of launches in it, so that of two replicas that take the same slot one is refused.
+    The note is for a replica that finds the Job, and has nothing that opens the session."""
     slot, number = place
     name, labels = f"{cluster.instance}-session-{slot}-{number}", {**_labels(cluster), SLOT: str(slot)}
     labels[ID] = note.entry["id"]

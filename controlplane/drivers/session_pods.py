@@ -21,7 +21,7 @@ from controlplane.ports.spark_sessions import Note, SessionPod
 
 Found = Mapping[str, Any]
 KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
-LOST_S = 300.0  # longer than whoever opens a session waits for its pod
+LOST_S = 300.0  # longer than a client that opens a session waits for its pod
 DEADLINE_S = 600  # beside a session's time: its pod has to start
 BUSY = "{most} Spark sessions are open in the cluster, as many as `sessions` of the pools file allows; end one"
 REFUSED = "the session has no pod: {reason}"
@@ -31,7 +31,7 @@ log = logs.get("sessions")
 
 
 class KubernetesSessionPods:
-    """`SessionPods`. Any thread may ask."""
+    """`SessionPods`. Safe to use from many threads."""
 
     def __init__(
         self, cluster: Cluster, lake: str, open_api: Callable[[], Asks], *, now: Callable[[], float] = time.time
@@ -97,7 +97,7 @@ class KubernetesSessionPods:
             self._cached_notes = -KNOWN_S, self._cached_notes[1]
 
     def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
-        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        """The Job first: its creator gives its pod a token, which goes with it."""
         while True:
             jobs = api.list(JOBS, self._labels)
             place = self._free(jobs) or self._freed(api, jobs)
@@ -121,8 +121,7 @@ class KubernetesSessionPods:
         return None if slot is None else (slot, _following(jobs, slot))
 
     def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:
-        """The slot of a Job that came to nothing: whoever made it died before its pod had been given its token. Raises
-        QueriesBusy."""
+        """The slot of a Job that came to nothing: its maker died before its pod had its token. Raises QueriesBusy."""
         lost = next((job for job in jobs if _is_alive(job) and _is_lost(job, self._now())), None)
         if lost is None:
             raise QueriesBusy(BUSY.format(most=self._settings.maximum))

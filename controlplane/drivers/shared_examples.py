@@ -1,4 +1,4 @@
-"""The process of a service that runs tests of blueprints: one question at a time, and it ends when nobody asks."""
+"""The process of a service that runs tests of blueprints: one question at a time, and it ends when it is idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that are neither drivers nor workers, as plain JSON: what those of queries and of sessions have in common.
+"""Pods that are neither drivers nor workers, as plain JSON: the common parts of query and session pods.
 
 Their labels are not those of drivers and workers, which are no business of theirs.
 """

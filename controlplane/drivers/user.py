@@ -1,4 +1,5 @@
-"""Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): which one, and what is opened to it.
+"""Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): its identity, and the paths that are
+opened to it.
 
 It may read and write the lake and a folder of its own in the home, and passes through the home to both.
 """
@@ -26,7 +27,7 @@ class User:
 
 
 def read(text: str) -> User:
-    """`name` or `uid[:gid]`, where a group may be named too. BadUser says what is wrong."""
+    """Parse `name` or `uid[:gid]`, where a group may be named too. Raises BadUser with the reason."""
     name, _, group = text.partition(":")
     try:
         entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)

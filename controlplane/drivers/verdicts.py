@@ -38,7 +38,7 @@ class PodVerdict:
     taken: str = ""
 
     def after(self, before: PodVerdict | None) -> PodVerdict:
-        """With what was known before, and cannot be seen any more."""
+        """This verdict, with the cause of an earlier one, which is no longer visible."""
         cause = self.taken or (before.taken if before else "")
         reason = cause if cause and self.fault == "disrupted" else self.reason
         return replace(self, reason=reason, taken=cause)
@@ -62,7 +62,7 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerd
 
 
 def awaits_pod(job: Found, pods: Sequence[Found]) -> bool:
-    """Whether only events tell what is wrong with it, or what was."""
+    """True if only events show the problem of the Job, a present or a past one."""
     return "Complete" not in _true(job) and (not pods or _is_being_made(pods[0]))
 
 
@@ -138,7 +138,7 @@ def _disrupted_by_events(events: Iterable[Found]) -> tuple[str, Fault] | None:
 
 
 def _without_pod(events: Iterable[Found]) -> PodVerdict:
-    """The Job stays active for ever where its pods are refused; only events tell."""
+    """The Job stays active for ever where its pods are refused; only events show that."""
     refused = [e for e in events if e.get("reason") == "FailedCreate"]
     if not refused:
         return PodVerdict("waiting")

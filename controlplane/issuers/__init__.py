@@ -1,1 +1,1 @@
-"""Adapter: issuers of identity tokens, asked over HTTP and checked with PyJWT."""
+"""Adapter: issuers of identity tokens, queried over HTTP and verified with PyJWT."""

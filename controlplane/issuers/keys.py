@@ -1,7 +1,7 @@
 """What issuers publish, and for how long it is kept: their metadata and their public keys.
 
 Metadata: OpenID Connect Discovery 1.0. Keys: RFC 7517. An unknown key id has the keys fetched again, because issuers
-change keys; but not more often than every half minute, because anybody can make up a key id.
+change keys; but not more often than every half minute, because any client can make up a key id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ KIND: Final = {
 
 @dataclass(slots=True)
 class Published:
-    """What one issuer publishes. Safe to use from many threads: one of them asks, the others wait for its answer."""
+    """What one issuer publishes. Safe to use from many threads: one of them sends the request, the others wait for its
+    answer."""
 
     issuer: str
     fetch: Fetch = fetching.get

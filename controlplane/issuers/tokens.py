@@ -79,7 +79,7 @@ def _require_numbers(claims: dict[str, Any], issuer: str) -> None:
 
 
 def _unchecked(text: str) -> dict[str, Any]:
-    """Header and payload of a token that may be anybody's. Raises BadIdentity."""
+    """Header and payload of an unverified token. Raises BadIdentity."""
     jwt = library()
     if len(text) > LONGEST:
         raise BadIdentity(f"an identity token has {LONGEST} characters at most")

@@ -18,7 +18,7 @@ GRACE_S = 10  # after which a process whose parent is gone is ended by the kerne
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`what` is done, in words, and what takes `less`. `is_over`: no caller waits for it."""
+    """Texts for errors: `what` is done, and the advice that takes `less`. `is_over`: no caller waits for it."""
 
     what: str
     less: str

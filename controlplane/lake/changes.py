@@ -1,8 +1,7 @@
-"""Changes of rows, told by processes of the data plane.
+"""Changes of rows, computed by processes of the data plane.
 
-Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at a time. What came
-out is a file then, and no process waits for who takes it. Where one side has no files, rows are a stream as records
-are.
+Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at a time. The result
+is a file then, and no process waits for its reader. Where one side has no files, rows are a stream as records are.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ TIMEOUT_S = 120.0
 
 
 def make_checkpoint(log: bytes) -> bytes:
-    """The Parquet file of a checkpoint that holds what a log's only file says: equal bytes for an equal file.
+    """The Parquet file of a checkpoint with the contents of a log's only file: equal bytes for an equal file.
 
     OSError if it cannot be made.
     """

@@ -17,8 +17,8 @@ CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)  # of Arrow, on wha
 
 
 def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, str, str]]:
-    """Those that are damaged: with the file, and what is wrong with it. OSError if the lake cannot be read. Closing the
-    iterator early ends the process."""
+    """The damaged ones, each with the file and its damage. OSError if the lake cannot be read. Closing the iterator
+    early ends the process."""
     child: subprocess.Popen[bytes] | None = None
     try:
         for fragment in fragments:

@@ -1,6 +1,6 @@
-"""What is wrong with the log of a table of ours, so that no reader can open it, and what can still be told from it.
+"""Damage of the log of one of our tables that keeps readers from opening it, and the facts that it still gives.
 
-Looks at the log as the store holds it.
+Reads the log as the store holds it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _KINDS = ("protocol", "metaData", "add", "remove", "txn")
 
 @dataclass(slots=True)
 class DeltaLog:
-    """`newest`: no version is later. `files`: paths, with sizes, that are active as far as can be told. `damage` says
-    why nobody can read the table; None if there is no such reason."""
+    """`newest`: the latest version. `files`: paths, with sizes, that are active as far as the log shows. `damage`: why
+    no reader can open the table; None if there is no such reason."""
 
     newest: int = -1
     damage: str | None = None

@@ -55,7 +55,7 @@ class TableDiff:
 
 
 class WantedFragment(NamedTuple):
-    """A fragment as the publisher is asked for it: its id (32 hexadecimal digits) and files."""
+    """A fragment of a request to the publisher: its id (32 hexadecimal digits) and files."""
 
     id: str
     files: tuple[FileEntry, ...]

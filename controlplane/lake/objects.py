@@ -87,7 +87,7 @@ def open_lake(uri: str) -> ObjectStore:
 
 
 def check_lake(uri: str) -> None:
-    """Raise LakeRefused for a place that cannot be a lake; OSError if it cannot be asked."""
+    """Raise LakeRefused for a place that cannot be a lake; OSError if it cannot be reached."""
     if kind_of(uri) == "local":
         _check_folder(local_root(uri))
     else:

@@ -43,7 +43,7 @@ LAST = 2**63 - 2  # the version after which there is none
 FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed
 TRIES = 5
 APP = "headgate"
-OURS = "_frags/"  # starts the paths of files that nobody else has written
+OURS = "_frags/"  # starts the paths of files that only we have written
 PROPERTIES = {
     "delta.checkpointInterval": "20",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -56,7 +56,7 @@ class CommitRefused(Exception):
 
 
 class Publication:
-    """One request at work on one table. `may_commit` is asked after each look at it: False ends the work."""
+    """One request at work on one table. `may_commit` is called after each read of it: False ends the work."""
 
     def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
         self._may_commit = may_commit
@@ -144,8 +144,8 @@ class Publication:
         )
 
     def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
-        """As the library would make it anew, but over the version that was seen, and no other: the library goes over
-        whatever is newest by then."""
+        """Write the entry that the library would write, but over the version that was read, and no other: the library
+        goes over whatever is newest by then."""
         change = replacement(self.wanted, active)
         self._link(change.adds)
         version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
@@ -160,7 +160,8 @@ class Publication:
     def _anew(
         self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, whole: bool = False
     ) -> tuple[bytes, bytes]:
-        """The entry of the log: that of a new table somewhere else, and what goes. `whole`: with a checkpoint of it."""
+        """The entry of the log: that of a new table in a temporary folder, and the removed files. `whole`: with a
+        checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / "_delta_log"
@@ -179,9 +180,9 @@ class Publication:
             return entry, (log / f"{0:020}.checkpoint.parquet").read_bytes()
 
     def _made_anew(self, log: delta_log.DeltaLog) -> int:
-        """A table that nobody can read gets a next version that needs none of those before: an entry with all that the
-        table holds, and a checkpoint of it. What is there of the log stays, so that nothing is lost that might be
-        looked at. Files of the table that the rest of the log tells of go in that entry, for readers that follow it.
+        """Give an unreadable table a next version that needs none of those before: an entry with all that the table
+        holds, and a checkpoint of it. The rest of the log stays, so that evidence is not lost. Files of the table that
+        the rest of the log names are removed in that entry, for readers that follow it.
         """
         folder, version = f"{self.path}/_delta_log", log.newest + 1
         if version > LAST:

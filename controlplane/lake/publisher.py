@@ -97,7 +97,7 @@ class DeltaPublisher:
         child, self._child = self._child, None
         if child is None:
             return
-        with child:  # closes the pipes, which tells the child to end, and waits for it
+        with child:  # closes the pipes, which ends the child, and waits for it
             pass
 
     def _rest(self) -> None:

@@ -46,8 +46,8 @@ class RecordRenderer:
 
 
 class RecordStream(Iterator[bytes]):
-    """A body from a process of the pool, which is asked with the first piece and waits while nobody takes one. `close`
-    ends it at once, also from another thread than the one that waits for a piece."""
+    """A body from a process of the pool. The request is sent with the first piece, and the process waits while no
+    reader takes one. `close` ends it at once, also from another thread than the one that waits for a piece."""
 
     def __init__(self, pool: QueryPool, request: Json) -> None:
         self._pool, self._request = pool, request
@@ -93,7 +93,7 @@ class RecordStream(Iterator[bytes]):
 
 
 def _nothing() -> None:
-    """No process was asked yet."""
+    """The end of a stream without a process: nothing to do."""
 
 
 def request_of(rows: WantedRows) -> Json:
@@ -115,9 +115,8 @@ def rendering_of(rendering: Rendering) -> Json:
 
 
 class Piped(Iterator[bytes]):
-    """The output of a process that is sent a request: it starts when the first piece is asked for, and waits while
-    nobody takes what it wrote. `close` ends it at once, also from another thread than the one that waits for a
-    piece."""
+    """The output of a process that is sent a request: it starts with the first piece, and waits while its output is not
+    read. `close` ends it at once, also from another thread than the one that waits for a piece."""
 
     def __init__(self, command: Sequence[str], request: bytes) -> None:
         self._command, self._request = command, request

@@ -24,7 +24,7 @@ ENDED = "Spark does not start: its process ended, or took too long"
 
 
 class PodServers:
-    """`SparkServers`. Any thread may ask. They outlive this process."""
+    """`SparkServers`. Safe to use from many threads. They outlive this process."""
 
     def __init__(self, pods: SessionPods, *, starts_s: float = STARTS_S) -> None:
         self._pods, self._starts_s = pods, starts_s

@@ -56,7 +56,7 @@ class _Process:
 
 
 class LocalServers:
-    """`SparkServers` over one lake. Any thread may ask."""
+    """`SparkServers` over one lake. Safe to use from many threads."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class LocalServers:
 def _port(process: _Process, order: ServerOrder) -> int:
     """The port that it listens on. Raises EngineUnavailable."""
     assert process.popen.stdin
-    with suppress(BrokenPipeError):  # what it says tells why
+    with suppress(BrokenPipeError):  # its output has the reason
         process.popen.stdin.write(json.dumps(order).encode() + b"\n")
         process.popen.stdin.flush()
     line = _line(process.popen)

@@ -1,4 +1,4 @@
-"""Who asks, and of which store. Every operation that a user can call takes one of these."""
+"""The caller of an operation, and its store. Every operation that a user can call takes one of these."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from controlplane.ports.store import Store
 
 
 def _nobody() -> None:
-    """Nudge nobody."""
+    """The default nudge: does nothing."""
 
 
 def _no_namespace(_: str) -> None:
-    """Nudge nobody."""
+    """The default nudge of a namespace: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Context:
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
     veil: Veil | None = None  # over answers that pages are put together of, where the actor must not see all names
-    override: bool = False  # an administrator changes what is protected, which is noted
+    override: bool = False  # an administrator changes a protected branch, which is noted
 
     def sees(self, dataset: str) -> bool:
         """Whether the actor may know of it, as `dataflow.component`."""

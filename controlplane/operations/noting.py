@@ -1,4 +1,4 @@
-"""The audit of changes: who changed what, in the transaction of the change."""
+"""The audit of changes: actor and change, in the transaction of the change."""
 
 from __future__ import annotations
 

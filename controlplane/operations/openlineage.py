@@ -1,9 +1,9 @@
-"""OpenLineage events of what was committed, written and given up, sent in order by a cursor over our own events.
+"""OpenLineage events of commits, writes and given-up work, sent in order by a cursor over our own events.
 
     a batch of events after the cursor -> run events -> the sink, one by one -> the cursor moves
 
-The cursor moves after the sink has taken what is before it: whatever ends us in between, nothing is lost, and what is
-sent again has the same run ids.
+The cursor moves after the sink has accepted the events before it. So a crash in between loses nothing, and events that
+are sent again have the same run ids.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class Export:
                 tx.move_cursor(CURSOR, tx.last_event())
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Send one batch; whether there may be more. `is_over` is asked between events.
-
-        Raises OSError where the sink takes nothing now: what it took before is not sent again."""
+        """Send one batch; True if there may be more. `is_over` is polled between events. Raises OSError where the sink
+        accepts nothing now: events that it accepted before are not sent again."""
         with self.store.read(self.namespace) as tx:
             after = tx.cursor(CURSOR)
             if after is None:
@@ -89,7 +88,7 @@ class Export:
                 return [_encoded(telling.of(event)) for event in events]
         except OSError:
             raise
-        except Exception as e:  # noqa: BLE001  # one of them is at fault: each is told by itself
+        except Exception as e:  # noqa: BLE001  # one of them is at fault: each is sent by itself
             log.warning("OpenLineage events cannot be made together", error=str(e))
             return [self._rendered_alone(event) for event in events]
 
@@ -122,7 +121,7 @@ def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
     return [json.dumps(run, ensure_ascii=False).encode() for run in runs]
 
 
-# --- what is told ---------------------------------------------------------------------------------
+# --- rendering ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -136,7 +135,7 @@ class _Telling:
     with_columns: bool = field(default=True, kw_only=True)
     _code: dict[str, Desired] = field(default_factory=dict)
     _lineages: dict[str, Lineages | None] = field(default_factory=dict)
-    _failed: set[str] = field(default_factory=set)  # runs that are told of already
+    _failed: set[str] = field(default_factory=set)  # runs that are reported already
 
     def of(self, event: Event) -> Iterable[RunEvent]:
         """Those that one of the batch brings; most bring none."""
@@ -169,8 +168,8 @@ class _Telling:
         return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
-        """The state that was committed, or what the event tells of one that is not kept any more. None for an event of
-        a version that did not tell which it was."""
+        """The committed state, or the one that its event records where it is no longer kept. None for an event of an
+        earlier version, which did not record the state's number."""
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None
@@ -215,7 +214,7 @@ class _Telling:
             for name, state_input in read.items()
         ]
 
-    # --- what is told by present code
+    # --- facts of the present code
 
     def _of_failure(self, event: Event) -> Iterable[RunEvent]:
         """Once in a batch for all that fails on the way to one state."""

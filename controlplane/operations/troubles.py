@@ -1,6 +1,6 @@
-"""What fails of the loop's work, unit by unit: an attempt, a dataset, a table, a listing, the pool.
+"""Failures of the loop's work, unit by unit: an attempt, a dataset, a table, a listing, the pool.
 
-A unit that fails is told with its name, left alone for a while that grows, and delays no other one.
+A unit that fails is reported with its name, left alone for a while that grows, and delays no other one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logs.get("troubles")
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One unit that failed so many times in a row, and when it is tried again, by the clock of `Troubles`."""
+    """One unit that failed so many times in a row, and when it is tried again, by the clock of its registry."""
 
     failures: int
     until: float
@@ -60,8 +60,8 @@ class Troubles:
 
     @property
     def stuck_everywhere(self) -> str:
-        """Why no pass succeeds any more in any namespace; empty while some do in one. What is broken in one namespace
-        keeps the process from no other."""
+        """Why no pass succeeds in any namespace; empty while some do in one. A fault of one namespace keeps the process
+        from no other."""
         with self._lock:
             others = list(self._others.values())
         reasons = [troubles.stuck for troubles in (self, *others)]
@@ -112,7 +112,7 @@ class Troubles:
 
     @property
     def units(self) -> dict[str, Trouble]:
-        """Units whose last try failed, and that somebody still tries: others are gone."""
+        """Units whose last try failed, and that are still tried: others are gone."""
         oldest = self._clock() - 2 * LONGEST_S
         with self._lock:
             self._units = {unit: trouble for unit, trouble in self._units.items() if trouble.until > oldest}
@@ -137,7 +137,7 @@ class Troubles:
 
     @property
     def stuck(self) -> str:
-        """Why no pass succeeds any more; empty while some do."""
+        """Why no pass succeeds, or ends; empty while some do."""
         began = self._began
         if began is not None and self._clock() - began > PASS_S:
             return f"a pass of the loop has not ended for {self._clock() - began:.0f} seconds"
@@ -148,12 +148,12 @@ class Troubles:
 
 
 def of_dataset(dataset: str) -> str:
-    """The unit that carries out what is planned for a dataset: requests, commits."""
+    """The unit of a dataset's planned work: requests, commits."""
     return f"dataset {dataset}"
 
 
 def of_listing(dataset: str) -> str:
-    """The unit that asks for the listing of a source."""
+    """The unit that requests the listing of a source."""
     return f"listing of {dataset}"
 
 

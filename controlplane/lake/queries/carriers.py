@@ -44,7 +44,7 @@ LOST = "the connection to it broke"
 
 
 class ChildEnded(Exception):
-    """`code` is its exit status, negative for a signal. `told`: the same, for people."""
+    """`code` is its exit status, negative for a signal. The message is the same, for people."""
 
     def __init__(self, code: int, message: str = "") -> None:
         self.code, self.told = code, message or str(code)
@@ -67,7 +67,7 @@ class Carrier(Protocol):
     def is_alive(self) -> bool: ...
 
     def write(self, data: bytes) -> None:
-        """To its input. Whether it has ended, `read` tells."""
+        """Write to its input. If it has ended, the next `read` raises."""
 
     def read(self, deadline: float) -> bytes:
         """Some of its output. A process that says nothing until the deadline (`time.monotonic`) is ended. Raises

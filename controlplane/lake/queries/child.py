@@ -1,4 +1,4 @@
-"""One process that answers queries, and what it says. Any thread may end it; the one that asked is told why."""
+"""One process that answers queries, and its protocol. Any thread may end it; the thread that waits gets the reason."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dataplane.contract.schemas import Json
 
 STARTS_S = 10.0
 UNREADABLE = "its answer was longer than any may be"
-STOP_S = 2 * GRACE_S  # after it was told to stop its query, a process is ended
+STOP_S = 2 * GRACE_S  # after a request to stop its query, a process is ended
 
 
 class QueryChild:
-    """Asked by one thread at a time. `asked`: questions that the process had."""
+    """Used by one thread at a time. Counts the questions that the process had."""
 
     def __init__(self, carrier: Carrier, question: int = 0) -> None:
         self.carrier, self.user, self.asked = carrier, "", question
-        self.is_unwanted = False  # what it is asked next is not wanted any more
+        self.is_unwanted = False  # its next question is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
 
@@ -73,11 +73,11 @@ class QueryChild:
         return content
 
     def stop(self) -> None:
-        """The query that it answers is not wanted any more: it ends, and here the process with it."""
+        """End the running query, which is no longer wanted; here the process ends with it."""
         self.kill()
 
     def settle(self) -> bool:
-        """Whether it can be asked again though its last answer was not read whole."""
+        """True if it can answer again though its last answer was not read whole."""
         return False
 
     def kill(self) -> None:
@@ -98,7 +98,8 @@ class SparkChild(QueryChild):
         self._changing = threading.Lock()
 
     def stop(self) -> None:
-        """Of one that was taken for a query and not asked yet, the question ends as it comes."""
+        """Stop the query. If the process is reserved but has no question yet, the next question is stopped as it
+        comes."""
         with self._changing:
             self.is_unwanted, question = True, self.asked
             if not self._is_answering:
@@ -113,8 +114,9 @@ class SparkChild(QueryChild):
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
-        """A process that starts tells itself that it does, as late as that may be on a busy machine: nothing of the
-        query runs yet, and one that was killed would never have started."""
+        """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts reports that by itself,
+        however late on a busy machine: nothing of the query runs yet, and a process that is killed then never
+        starts."""
         with self._changing:
             self._is_answering, self.asked = True, self.asked + 1
             is_unwanted = self.is_unwanted

@@ -1,6 +1,6 @@
 """How much memory queries may take on this machine, or in this container.
 
-Where a container has less than it takes, the kernel ends all that is in it: so queries get a part of what there is.
+If a container runs out of memory, the kernel ends all its processes: so queries get a part of the memory.
 """
 
 from __future__ import annotations

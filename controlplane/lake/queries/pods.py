@@ -94,7 +94,7 @@ class SparkPodPool(SparkPool):
 
 
 class Wish:
-    """To have the process, until when, and what it waits for."""
+    """A request for the process, with its deadline, and the reason why it waits."""
 
     def __init__(self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float) -> None:
         self._pool, self._cancellation = pool, cancellation
@@ -106,7 +106,7 @@ class Wish:
         return max(0.01, self._deadline - time.monotonic())
 
     def check(self) -> None:
-        """Raises what its end is."""
+        """Raise the error that ends the request, if any."""
         if self._cancellation.is_cancelled:
             raise QueryCancelled(CANCELLED)
         if self._pool.is_closed:
@@ -137,7 +137,7 @@ class SparkPodSession(SparkSession):
 def _do(work: Callable[[], PodPlace | str], future: Future[PodPlace | str]) -> None:
     try:
         future.set_result(work())
-    except Exception as e:  # noqa: BLE001  # who waits is told
+    except Exception as e:  # noqa: BLE001  # raised to the waiting thread
         future.set_exception(e)
 
 

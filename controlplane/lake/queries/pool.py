@@ -1,6 +1,6 @@
 """A few warm processes that answer queries: started when there is a query, ended with this process.
 
-A process is handed to another user only as a new one, and is replaced after some number of questions.
+Another user gets a new process, and a process is replaced after some number of questions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Results of queries in a folder of this machine: an Arrow stream, and beside it what it was made from; the same rows
-as a file of another form where such a file was asked for.
+"""Results of queries in a folder of this machine: an Arrow stream, and beside it a record of its origin; the same rows
+as a file of another form on request.
 
 Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
 folder.
@@ -109,7 +109,8 @@ class ResultFolder:
             self._make_room()
 
     def _make_room(self) -> None:
-        """What was not read for the longest time goes first; then what a process left that died."""
+        """Delete files beyond the bound, the least recently read first, and files not read for `KEPT_S`, also those of
+        processes that died."""
         left, now = self._most, self._now()
         for path, at, size in sorted(self._files(), key=lambda file: -file[1]):
             left -= size

@@ -48,7 +48,7 @@ class SparkPool(QueryPool):
 
     @property
     def version(self) -> str:
-        with suppress(PackageNotFoundError):  # the process will tell
+        with suppress(PackageNotFoundError):  # the process reports it
             return f"spark {version('pyspark')}"
         return "spark"
 
@@ -63,7 +63,7 @@ class SparkPool(QueryPool):
 
 
 class SparkSession(Session):
-    """`QuerySession`. No process is needed to tell what a query reads."""
+    """`QuerySession`. Inspecting a query needs no process."""
 
     _pool: SparkPool
     _read: Addressed | None = None

@@ -1,4 +1,4 @@
-"""Whose query is next: so many at a time, of each user so many, and who has fewest of them running goes first."""
+"""Limits on concurrent queries, in all and per user. The user with the fewest running queries is next."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bounds:
 
 
 class Turns:
-    """Safe to use from many threads. `free`: its lock, which `Turns` shares with who has the processes."""
+    """Safe to use from many threads. `free`: the lock, shared with the owner of the processes."""
 
     def __init__(self, bounds: Bounds, free: threading.Condition) -> None:
         self._bounds, self._free = bounds, free

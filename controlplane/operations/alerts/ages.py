@@ -1,6 +1,6 @@
 """Datasets whose newest data is older than they expect: the condition `old`, and events when it begins and ends.
 
-The alert is kept where nobody is told, too: it says that the event was written.
+The alert is stored even where no channel is configured: it records that the event was written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is to be told of datasets now: failed, blocked, waiting for a loss to be confirmed, listed late."""
+"""Conditions of datasets that alerts report now: failed, blocked, waiting for a loss to be confirmed, listed late."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from dataplane.contract.results import TaskError
 
 
 def record(tx: Tx, branch: str, news: News) -> None:
-    """What came of a look, in one transaction with the messages about it."""
+    """Record the result of an alerting step, in one transaction with the messages about it."""
     tx.put_alerts(news.kept)
     tx.drop_alerts(news.forgotten)
     waiting = {(m.channel, m.dataflow): m for m in tx.messages(branch) if alerts.is_open(m)}
@@ -39,7 +39,7 @@ def record(tx: Tx, branch: str, news: News) -> None:
 
 
 def step(tx: Tx, branch: str, channels_of: Mapping[str, Channels]) -> bool:
-    """Send what is due, and take in what was answered; whether anything changed."""
+    """Send due messages and process the answers to earlier ones. True if anything changed."""
     messages = tx.messages(branch)
     keys = [message.task for message in messages if message.task is not None]
     answers, tasks = tx.memos(keys), tx.tasks(keys)
@@ -88,7 +88,7 @@ def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
 
 
 def _drop(tx: Tx, message: Message) -> None:
-    """The channel is not there any more, or another one."""
+    """The channel no longer exists, or is another one."""
     if message.task is not None:
         sending.forget(tx, message.branch, message.dataflow, message.task)
     tx.drop_messages([message.id])

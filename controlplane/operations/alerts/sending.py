@@ -1,4 +1,4 @@
-"""The task of a worker that sends one message, and what came of it."""
+"""The task of a worker that sends one message, and its answer."""
 
 from __future__ import annotations
 

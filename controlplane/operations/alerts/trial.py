@@ -1,4 +1,4 @@
-"""Tests of channels: one message to each, whose answer somebody waits for."""
+"""Tests of channels: one message to each, and the caller waits for its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The look of the loop, once in each pass: what holds now, what to tell of it, what to send."""
+"""The alerting step of the loop, once per pass: current conditions, new alerts, messages to send."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Watch:
         self.is_under_way = False  # a message waits to be sent for the first time
 
     def step(self) -> bool:
-        """Whether anything changed that may allow more. Costs nothing where nobody is to be told, and nothing
-        is expected to be fresh."""
+        """True if anything changed that may allow more work. Free where no channel is configured and no dataset
+        declares an expected freshness."""
         news, flows, events = self._look()
         if not (news.kept or news.forgotten or news.told or self._is_sending):
             return False

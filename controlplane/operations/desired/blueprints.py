@@ -64,7 +64,7 @@ def tested(sources: Sequence[Source]) -> Desired:
 
 
 def compiled(sources: Sequence[Source]) -> Desired:
-    """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
+    """The desired state of a set of blueprints that stands alone. Raises InvalidBlueprint with every problem."""
     read_drafts = drafts.read(sources)
     return compile_cached(_looked_at(read_drafts, sources), "default", _by_flow(read_drafts))
 
@@ -76,8 +76,8 @@ def attempted(sources: Sequence[Source]) -> Desired:
 
 
 def beside(stored: Iterable[DataflowAnswer], sources: Sequence[Source]) -> Desired:
-    """What is stored, as it was answered, with `sources` in place of their dataflows. Raises InvalidBlueprint for their
-    problems; a stored dataflow that does not compile is left out."""
+    """The stored dataflows, as they were answered, with `sources` in place of their own. Raises InvalidBlueprint for
+    problems of `sources`. A stored dataflow that does not compile is left out."""
     read_drafts = drafts.read(sources)
     live = {answer["name"]: _answered(answer) for answer in stored}
     edited = {revision.dataflow: revision for revision in _looked_at(read_drafts, sources)}
@@ -134,9 +134,9 @@ def apply(
     looked: str = "",
     action: Action = "apply",
 ) -> ApplyAnswer:
-    """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
-    `unseen`: why a source was not looked at for it. `unanswered`: why Spark has not analysed all that it was asked.
-    `looked`: under which id sources were listed for it. `action`: what the audit calls it.
+    """Store new revisions of the dataflows in `sources` and answer what will run. Equal texts make no new revision.
+    `unseen`: why a source was not listed for it. `unanswered`: why Spark has not answered every analysis request.
+    `looked`: the plan id under which sources were listed for it. `action`: its name in the audit.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -160,7 +160,7 @@ def apply(
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
-        if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
+        if tx.revisions(branch) != edit.live:  # a concurrent apply came first
             edit = edit_of(ctx, tx, branch, read_drafts, sources)
         commit(ctx, tx, edit, expected, action)
     with ctx.looking(branch, edit.flows) as (full_plan, facts):
@@ -170,7 +170,7 @@ def apply(
 
 
 def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Problem, ...]:
-    """What is wrong with these texts beside those that are stored. Nothing is planned, and nothing is stored."""
+    """Problems of these texts, compiled together with the stored ones. Plans nothing and stores nothing."""
     read_drafts = drafts.read(sources)
     try:
         with ctx.store.read(ctx.namespace) as tx:
@@ -181,8 +181,8 @@ def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Prob
 
 
 def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
-    """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
-    a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""
+    """Store the blueprints of a plan if its basis still holds, so that exactly the planned work runs. A plan of stored
+    blueprints stores nothing. Raises PlanMoved, and as `apply`."""
     read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit_of(ctx, tx, branch, read_drafts, sources)  # compiled here, the transaction that writes need not
@@ -215,8 +215,8 @@ def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> li
 
 
 def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:
-    """What only Spark can tell of the columns of an edit, as far as the columns that it reads are known: answers lead
-    to further questions. Raises InvalidBlueprint."""
+    """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
+    further questions. Raises InvalidBlueprint."""
     read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = edit_of(ctx, tx, branch, read_drafts, sources, is_look=True)
@@ -226,7 +226,7 @@ def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New revisions of some dataflows, and what is wanted with them, as compiled over what was live."""
+    """New revisions of some dataflows, and the desired state with them, compiled over the live one."""
 
     branch: str
     live: Mapping[str, Revision]
@@ -266,7 +266,7 @@ def edit_of(
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
 
     `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
-    is not stored, and looked at several times, so new components get the same uids each time.
+    is not stored, and compiled several times, so new components get the same uids each time.
     """
     live = tx.revisions(branch)
     permits.check(ctx, branch, read_drafts, _looked_at(read_drafts, sources), live)
@@ -295,7 +295,7 @@ def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions
 def _refuse(
     live: Mapping[str, Revision], revisions: Sequence[Revision], read_drafts: Sequence[Draft], namespace: str
 ) -> NoReturn:
-    """Raises InvalidBlueprint with the problems of drafts, and those that they have with what is live."""
+    """Raise InvalidBlueprint with the problems of drafts, by themselves and together with the live dataflows."""
     broken = compile_live(live.values(), namespace).left_out
     others = [r for name, r in live.items() if name not in broken and name not in _by_flow(read_drafts)]
     compile_cached([*others, *revisions], namespace, _by_flow(read_drafts))
@@ -324,8 +324,8 @@ def commit(
 def _proposed(
     live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, read_drafts: Sequence[Draft]
 ) -> Desired:
-    """What is wanted after an edit. Raises InvalidBlueprint for problems of the edit; a stored dataflow that does not
-    compile is no problem of it, unless the edit reads it."""
+    """The desired state after an edit. Raises InvalidBlueprint for problems of the edit. A stored dataflow that does
+    not compile is no problem of the edit, unless the edit reads it."""
     try:
         return compile_cached(together.values(), namespace, _by_flow(read_drafts))
     except InvalidBlueprint:

@@ -1,4 +1,4 @@
-"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to."""
+"""Branches: made, listed and ended. Making one costs a row; ending one releases data that has no other reference."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _text(revision: Revision | None) -> object:
 
 
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
-    """End a branch, what it asks for and all of its own pointers. Raises NotFound, and BranchProtected."""
+    """End a branch, its demands and all of its own pointers. Raises NotFound, and BranchProtected."""
     with ctx.store.begin(ctx.namespace) as tx:
         if _one(tx, name).protected:
             _override(ctx, tx, name)
@@ -158,7 +158,8 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
 
 
 def require_editable(ctx: Context, tx: Tx, name: str) -> None:
-    """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
+    """Require that the branch exists and may be edited, and extend its lifetime to that of a new branch. Raises
+    NotFound, and BranchProtected."""
     require_there(tx, name)
     if tx.is_protected(name):
         _override(ctx, tx, name)
@@ -166,14 +167,14 @@ def require_editable(ctx: Context, tx: Tx, name: str) -> None:
 
 
 def _override(ctx: Context, tx: Tx, name: str) -> None:
-    """Note that a protected branch is changed all the same. Raises BranchProtected."""
+    """Note the change of a protected branch in the audit. Raises BranchProtected."""
     if not ctx.override or not may(ctx.principal, "admin"):
         raise BranchProtected(name)
     _note(ctx, tx, "branch.override", name, True, True)
 
 
 def lengthen(tx: Tx, name: str) -> None:
-    """Somebody works with a branch. Raises NotFound."""
+    """Extend a branch that is in use to the lifetime of a new one. Raises NotFound."""
     if name == MAIN:
         return
     branch = _one(tx, name)

@@ -1,4 +1,5 @@
-"""Sessions of browsers beside tokens of programs: who signs in shows a token once, and has a random text from then on.
+"""Sessions of browsers beside tokens of programs: a user shows a token once at sign-in, and has a random text from then
+on.
 
 The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
 after it was last used, 7 days after it began, and as soon as its token is.
@@ -41,7 +42,8 @@ def link(ctx: Context, token: Token) -> tuple[str, float]:
 
 
 def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
-    """What is over goes, so that the table stays as small as what is in use."""
+    """Store a new session and drop expired ones, so that the table holds only sessions in use. Returns the session's
+    text."""
     text, now = namespaces.text_in(token.namespace, secrets.token_urlsafe(32)), tx.now()
     tx.drop_browser_sessions(now)
     ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)
@@ -88,7 +90,7 @@ def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
 
 
 def end(store: Store, text: str) -> None:
-    """End a session now; nothing happens if it is over. The token of who signed in at an issuer is of this session
+    """End a session now; nothing happens if it is over. A token from a sign-in at an issuer belongs to this session
     alone, and ends with it."""
     with store.begin(namespaces.of_text(text)) as tx:
         session = tx.browser_session(_hash(text))

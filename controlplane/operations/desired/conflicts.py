@@ -1,4 +1,4 @@
-"""How the conflicts of a merge are told: what, where on each side, and how to settle it."""
+"""Rendering of the conflicts of a merge: the part, its place on each side, and how to settle it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator wishes: refresh, retry, pause, resume."""
+"""Requests of operators: refresh, retry, pause, resume."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def refresh(
     force: bool = False,
     schema: bool = False,
 ) -> RefreshAnswer:
-    """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
-    whatever is known of it. `schema`: infer the columns of its sources anew. Raises NothingPinned."""
+    """List the sources of the target and of its upstream again. `force`: recompute the target, even where its results
+    are known. `schema`: infer the columns of its sources again. Raises NothingPinned."""
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     return ask_refresh(ctx, branch, target, **how)[0]
 
@@ -46,7 +46,7 @@ def ask_refresh(
     force: bool = False,
     schema: bool = False,
 ) -> tuple[RefreshAnswer, ListingRequests]:
-    """The same, with the listings that were asked for, for who waits for them."""
+    """As `refresh`, and also returns the requested listings, for a caller that waits for them."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
@@ -79,7 +79,7 @@ def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
 
 
 def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> RetryAnswer:
-    """Give failed tasks of the target, and of what is upstream of it, a fresh budget.
+    """Give failed tasks of the target and of its upstream a fresh budget.
 
     `among`: only of those datasets that still want one of these tasks, and no listings.
     """
@@ -116,7 +116,7 @@ def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> 
 
 
 def _require_partition(tx: Tx, branch: str, dataset: str, partition: str) -> None:
-    """Raises NotFound for one that is neither committed nor asked for."""
+    """Raise NotFound for a partition that is neither committed nor requested."""
     state = tx.state_of(branch, dataset)
     if state is None or partition not in tree.lookup(tx, state.root, [partition]):
         raise NotFound(
@@ -126,7 +126,7 @@ def _require_partition(tx: Tx, branch: str, dataset: str, partition: str) -> Non
 
 
 def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:
-    """Keys of the failed tasks that the target, or what is upstream of it, wants."""
+    """Keys of the failed tasks that the target or its upstream wants."""
     with ctx.store.read(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
@@ -143,7 +143,7 @@ def _failed_listing(tx: Tx, node: Source) -> bool:
 
 
 def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
-    """Stop computing the target; what is published stays readable."""
+    """Stop computing the target. Its published data stays readable."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = {*targeted(nodes, target), *(d for d in nodes.order if target in paused_by(d))}
@@ -158,8 +158,8 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
 
 
 def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
-    """Take back the pause of the target, and of each dataset in it, and let what was rolled back in it go on. What is
-    paused all the same is told, and by what: a pause of its dataflow, or `paused: true` in its blueprint."""
+    """Lift the pause of the target and of each dataset in it, and release its rollback holds. The answer names datasets
+    that remain paused, and by what: a pause of the dataflow, or `paused: true` in the blueprint."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen, before = targeted(nodes, target), tx.paused(branch)

@@ -11,7 +11,7 @@ from controlplane.core.errors import Problem
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A blueprint as it was sent. `name` is its file: an absolute one tells what relative paths are relative to."""
+    """A blueprint as it was sent. `name` is its file: an absolute one is the base of relative paths."""
 
     name: str
     text: str
@@ -19,7 +19,7 @@ class Source:
 
 
 def read(sources: Sequence[Source]) -> list[Draft]:
-    """A draft of each. A second one of a dataflow has a problem, and is looked at under another name."""
+    """A draft of each. A second one of a dataflow has a problem, and is checked under another name."""
     drafts: list[Draft] = []
     files: dict[str, str] = {}
     for number, source in enumerate(sources, 1):

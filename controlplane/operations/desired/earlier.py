@@ -1,7 +1,7 @@
 """Which earlier states a rollback goes back to: of one dataset, or of all of a dataflow at a time.
 
-A read component goes back as well: what it had listed then is what the others were made of. Rows that were taken out of
-a dataset by its rules come with the dataset, as the same tasks make both.
+A read component goes back as well: the others were made of its listing at that time. Rows that were taken out of a
+dataset by its rules come with the dataset, as the same tasks make both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STATES_LOOKED_AT = 1_000  # of each dataset, where a time is looked for at which
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """States to go back to, by dataset, and what each had been in up to then, newest first. `left_out`: datasets that
-    had no data yet."""
+    """States to go back to, by dataset, and the states of each up to then, newest first. `left_out`: datasets that had
+    no data yet."""
 
     states: Mapping[str, State]
     lines: Mapping[str, Sequence[State]]

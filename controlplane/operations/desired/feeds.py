@@ -1,6 +1,6 @@
 """Feeds: which datasets are offered under a name, with which contract, and to whom.
 
-For administrators: what is granted leaves the dataflow, and perhaps the namespace.
+For administrators: granted data leaves the dataflow, and perhaps the namespace.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
 
 
 def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
-    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those who waited since
-    it broke the contract of before. Raises NotFound, and BadFeed where the new contract takes something away."""
+    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those that waited
+    because it broke the earlier contract. Raises NotFound, and BadFeed where the new contract takes something away."""
     with ctx.store.begin(ctx.namespace) as tx:
         feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)

@@ -1,8 +1,8 @@
 """Signed links: one dataset, read only, without a token, for tools that cannot send headers.
 
-A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored: who
-has the database can neither make a link nor widen one. A link never reads more than its maker may, and ends with its
-maker's token.
+A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored:
+access to the database is not enough to make a link or to widen one. A link never reads more than its maker may, and
+ends with its maker's token.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
 
 
 def signature(installation: bytes, namespace: str, link: Link) -> str:
-    """What a link's address has beside its id. It tells the namespace, too. `installation`: the secret of the
+    """The signature in a link's address, beside its id. It names the namespace, too. `installation`: the secret of the
     installation."""
     fixed = {name: value for name, value in asdict(link).items() if name not in _OPEN}
     text = canonical({"namespace": namespace, **fixed, "columns": list(link.columns)})
@@ -91,8 +91,8 @@ def signature(installation: bytes, namespace: str, link: Link) -> str:
 
 
 def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tuple[Link, Token]:
-    """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link
-    or not, and LinkEnded, which only who has the address gets to know."""
+    """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link or
+    not, and LinkEnded, but only for the right signature."""
     namespace = namespaces.of_text(sent_signature)
     with store.read(namespace) as tx:
         link = tx.link(id)
@@ -107,7 +107,7 @@ def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tup
 
 
 def may_read(maker: Token, link: Link) -> bool:
-    """Whether the token that made a link may itself read what the link reads, as of now. All rights end here."""
+    """Whether the token that made a link may itself read the link's dataset, as of now. All rights end here."""
     return may(maker.principal, "data", dataset=link.dataset, branch=link.branch)
 
 
@@ -140,7 +140,7 @@ def revoke(ctx: Context, caller: Token, id: str) -> None:
 
 
 def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
-    """The caller's links, or all for who administers, without their addresses."""
+    """The caller's links, or all for an administrator, without their addresses."""
     with ctx.store.read(ctx.namespace) as tx:
         return [entry_of(link, _ended(tx, link)) for link in tx.links() if _is_shown(link, caller)]
 

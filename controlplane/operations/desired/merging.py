@@ -1,5 +1,5 @@
-"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan,
-which finds what the branch has computed."""
+"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
+adopts the results of the branch."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def merge_branch(
     take: Mapping[str, Side] | None = None,
     when_ready: bool = False,
 ) -> MergeAnswer:
-    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`:
-    only if that leaves nothing to compute, as it has to be where `into` is protected.
+    """Bring the edits of `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`: only if
+    the merge leaves nothing to compute, which a protected `into` always requires.
 
-    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the whole does not compile,
-    BranchEnded if one of the two is deleted meanwhile, StaleRevision if somebody else was first, CannotMerge for main
-    and for a branch into itself, and NotFound.
+    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the merged texts do not compile,
+    BranchEnded if one of the two is deleted meanwhile, StaleRevision if a concurrent edit was first, CannotMerge for
+    main and for a branch into itself, and NotFound.
     """
     if source == MAIN:
         raise CannotMerge("main is not merged into branches: those that follow it have what it has")
@@ -67,7 +67,7 @@ def merge_branch(
         texts = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
         _hold(tx, source, into)
-        if _texts(tx, source, into) != texts:  # somebody else has edited one of them meanwhile
+        if _texts(tx, source, into) != texts:  # a concurrent edit of one of them
             brought, edit = _edit(ctx, tx, source, into, take or {})
         forces = tx.forces(into)
         _bring_pins(tx, source, into, edit)
@@ -199,7 +199,7 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
 
 def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str]) -> None:
     """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
-    beside what else it has."""
+    beside its other texts."""
     merged = tx.revisions(into, flows)
     sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
     uids = {flow: revision.uids for flow, revision in merged.items()}
@@ -222,7 +222,7 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
 
 
 def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
-    """What was made anew in the branch is what it made there."""
+    """Copy forced recomputations, so that the results that the branch recomputed are taken over."""
     forced = tx.forces(source)
     tx.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
 

@@ -1,7 +1,7 @@
 """Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
 
-A namespace begins with a token for its first administrator. The name of one that was deleted is not given again: what
-other processes and clients still have of it must not come to mean something else.
+A namespace begins with a token for its first administrator. The name of a deleted one is never reused: references that
+other processes and clients still hold must not change their meaning.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def show(ctx: Context, name: str) -> NamespaceEntry:
 
 
 def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
-    """End one without dataflows: its tokens, keys, audit and events, and what its dataflows had left in the lake.
+    """End one without dataflows: its tokens, keys, audit and events, and the remains of its dataflows in the lake.
     Raises NotAdministered, NotFound, NamespaceInUse."""
     _require(ctx)
     if name == DEFAULT:
@@ -108,7 +108,8 @@ def create_token(
 
 
 def _require(ctx: Context) -> None:
-    """Of who may administer `default`, all of it; the routes have looked at the permission."""
+    """Require a token of namespace `default`, which administers all namespaces. The routes have checked the
+    permission."""
     if ctx.namespace != DEFAULT:
         raise NotAdministered(
             "namespaces are made and seen by administrators of the installation: use a token of theirs"

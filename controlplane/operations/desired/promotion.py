@@ -38,8 +38,8 @@ def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnsw
 
 def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     """The blueprint of `dataset`'s dataflow with the query as a transform of that name, as Spark would read it. Raises
-    QueryRefused where no transform can be made of it, InvalidBlueprint where the whole has problems, and NotFound for
-    who must not see all of the dataflow."""
+    QueryRefused where no transform can be made of it, InvalidBlueprint where the edited dataflow has problems, and
+    NotFound where the caller must not see all of the dataflow."""
     flow, _, name = dataset.partition(".")
     if not may(ctx.principal, "view", dataflow=flow):  # the answer has its whole text
         raise NotFound(f"there is no dataflow {flow} that you see whole; a query becomes a part of one that you do")
@@ -78,7 +78,8 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
 
 
 def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> PromotionAnalysis:
-    """What the transform would give, as far as Spark has been asked. `unanswered`: why answers of its are missing."""
+    """Columns that the transform would have, and the breaks that it would cause, as far as Spark has answered.
+    `unanswered`: why answers of Spark are missing."""
     dataset, change = proposal.answer["dataset"], drafts.read(proposal.sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = blueprints.edit_of(ctx, tx, branch, change, proposal.sources, is_look=True)
@@ -108,7 +109,8 @@ def _named(ref: TableRef, text: str, flow: str, branch: str) -> str:
 
 
 def _require_seen(ctx: Context, ref: TableRef, name: str, flow: str) -> None:
-    """Refused alike whether there is such a dataset or not: what compiles would tell which there are, and columns."""
+    """Refuse hidden and missing datasets alike: a query that compiles would reveal that a dataset exists, and its
+    columns."""
     dataset = name if "." in name else f"{flow}.{name}"
     if not ctx.sees(dataset):
         raise _refused(ref.line, ref.column, "unknown-table", f"there is no dataset {dataset} that you see")

@@ -1,6 +1,6 @@
 """Whether a merge leaves anything to compute: then it is not ready.
 
-Asked in the transaction that moves the texts, so that it is about the inputs which that transaction sees. Does not
+Checked in the transaction that moves the texts, so that it is about the inputs which that transaction sees. Does not
 belong here: waiting.
 """
 

@@ -1,7 +1,7 @@
-"""Recipients: who reads shares. Each is a bearer token that can do nothing else.
+"""Recipients: who reads shares. Each is a bearer token with no other permission.
 
-Its files are read through the S3 view, under URLs that we sign for it: there it is a key that reads the datasets of its
-shares, whose secret nobody gets.
+Files of a share are read through the S3 view, under URLs that we sign for the recipient. There the recipient is a key
+that reads the datasets of its shares, and its secret is never given out.
 """
 
 from __future__ import annotations

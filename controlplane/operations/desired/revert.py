@@ -1,6 +1,6 @@
 """Undoing edits: the text of an earlier revision of a dataflow becomes its newest revision.
 
-Data follows by the ordinary plan, which takes what was computed before.
+Data follows by the ordinary plan, which adopts earlier results.
 """
 
 from __future__ import annotations

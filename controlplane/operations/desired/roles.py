@@ -32,8 +32,8 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
 
 
 def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: Narrowing = EVERYWHERE) -> RoleEntry:
-    """What all who have it may do from now on. Raises NotFound, BadScope, and RoleInUse where somebody has it beside
-    what the new one cannot stand beside."""
+    """Replace the permissions of a role, for all its holders, from now on. Raises NotFound, BadScope, and RoleInUse
+    where the new role cannot be combined with a holder's other roles or names."""
     with ctx.store.begin(ctx.namespace) as tx:
         before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)

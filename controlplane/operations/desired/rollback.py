@@ -1,8 +1,8 @@
 """Rolling datasets back: the rows of an earlier generation become the newest state, and are held there.
 
-Of each dataset a state is written with the old root and schema, and a hold beside it, all in one transaction. Numbers
-go on, so tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of what the
-old one was made of may be gone by now. So the next plan after the hold looks at all of it, and takes what memory knows.
+Each dataset gets a state with the old root and schema, and a hold beside it, all in one transaction. Numbers go on, so
+tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of the old state's
+inputs may be gone by now. So the next plan after the hold examines all of them, and adopts remembered results.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
-TRIES = 5  # in which somebody else may commit a state between reading it and rolling it back
+TRIES = 5  # a concurrent commit may come between reading a state and rolling it back
 FRAGMENTS_A_TIME = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What is rolled back, and to where: to a generation, or to what there was at a time."""
+    """A rollback request: the target, and the generation or time to go back to."""
 
     branch: str
     target: str
@@ -45,11 +45,11 @@ class _Wish:
 def rollback(
     ctx: Context, branch: str, target: str, to: Point, *, reason: str = "", force: bool = False
 ) -> RollbackAnswer:
-    """Go back to an earlier generation of a dataset, or to what a dataset or a dataflow had at a time, and stay there.
+    """Go back to an earlier generation of a dataset, or to the data of a dataset or dataflow at a time, and stay there.
     `force`: also where datasets would reflect different states of one source.
 
-    Raises GenerationGone for what is not kept any more, NotReadable where files of it are lost, CutsDisagree, NotFound
-    and BranchProtected. All of it happens, or nothing.
+    Raises GenerationGone for a generation that is no longer kept, NotReadable where files of it are lost, CutsDisagree,
+    NotFound and BranchProtected. All of it happens, or nothing.
     """
     wish = _Wish(branch, target, to, reason)
     for _ in range(TRIES - 1):
@@ -77,7 +77,7 @@ def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
     return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": chosen.left_out}
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def _require_agreeing(target: str, chosen: Chosen) -> None:
@@ -104,7 +104,7 @@ def _require_stored(tx: Tx, state: State) -> None:
         raise NotReadable(state.dataset, state.generation, f"the files of {lacking} of its partitions are lost")
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def _write(ctx: Context, tx: Tx, wish: _Wish, states: Mapping[str, State]) -> list[RollbackEntry]:
@@ -155,7 +155,7 @@ def _original(tx: Tx, branch: str, old: State) -> int:
 
 
 def _keep_checks(tx: Tx, old: State, state: State) -> None:
-    """What was found in the rows is found in them still."""
+    """Copy the check results of the old generation: the rows are the same."""
     before = record_key(old.branch, old.dataset, old.generation)
     memos = tx.memos([before])
     if before in memos:
@@ -163,7 +163,7 @@ def _keep_checks(tx: Tx, old: State, state: State) -> None:
 
 
 def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
-    """Nothing of them is wanted any more, and what was begun on their rows downstream is not finished."""
+    """Drop all demands of the datasets, and unfinished runs downstream that read their rows."""
     names = list(datasets)
     for name in names:
         tx.drop_demands(branch, name)

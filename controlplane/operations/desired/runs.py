@@ -1,4 +1,4 @@
-"""Beginning a run: store blueprints, and ask for a listing of all that they read."""
+"""Beginning a run: store blueprints, and request a listing of all that they read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from controlplane.operations.noting import note_change
 def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
     """Store these dataflows and list every source of theirs and of their upstream, whatever `refresh` says.
 
-    What had failed before is told and not yet tried again: the new listings may replace it. Raises what
-    `blueprints.apply` raises, and then nothing was stored.
+    Tasks that had failed before are reported and not yet retried: the new listings may replace them. Raises as
+    `blueprints.apply`, and then nothing was stored.
     """
     with ctx.store.read(ctx.namespace) as tx:
         since = tx.last_event()

@@ -1,8 +1,7 @@
-"""Keys of the S3 view: an access key and a secret key, which read what their scopes say.
+"""Keys of the S3 view: an access key and a secret key, which read within their scopes.
 
-A signature can only be verified by who knows the secret. So it is derived from the installation's secret and the access
-key each time, and not stored: who has the database cannot sign. Keys lie among the tokens, under a hash that no text
-has.
+Verifying a signature needs the secret. So it is derived from the installation's secret and the access key each time,
+and not stored: access to the database is not enough to sign. Keys lie among the tokens, under a hash that no text has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Inferred schemas that an operator takes back: the next listing is looked at as if it were the first.
+"""Inferred schemas that an operator takes back: the next listing counts as the first one.
 
-A component of an earlier edition is of the newest one from then on: what that reads otherwise is found anew, too.
+A component of an earlier edition moves to the newest one: columns that the newest edition reads otherwise are inferred
+again, too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from controlplane.ports.store import Tx
 
 
 def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> list[str]:
-    """The datasets whose columns are to be inferred anew. Raises NothingPinned where there is none."""
+    """Release the inferred schemas of the chosen datasets, and return the names of these. Raises NothingPinned where
+    none has one."""
     sources = [name for name in chosen if _is_inferred(nodes, name)]
     pins = tx.pinned_schemas(branch, sources)
     for dataset, pin in sorted(pins.items()):

@@ -39,8 +39,8 @@ def delete(ctx: Context, name: str) -> None:
 
 
 def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, history: bool) -> ShareEntry:
-    """Give a dataset that has data. `alias`: `schema.table` for recipients, empty: as the dataset is called. Raises
-    NotFound, NameTaken where the share has another one of this name, BadScope for what is no name."""
+    """Add a dataset that has data to a share. `alias`: `schema.table` for recipients; if empty, the dataset's name.
+    Raises NotFound, NameTaken where the share has another dataset under this name, BadScope for an invalid name."""
     schema, _, table = (alias or dataset).partition(".")
     _check(schema, "schema")
     _check(table, "table")

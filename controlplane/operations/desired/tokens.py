@@ -1,6 +1,6 @@
 """Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and revocation.
 
-A token belongs to a namespace, which its text and its id tell (`core.model.namespaces`): it is looked up there, and in
+A token belongs to a namespace, which its text and its id name (`core.model.namespaces`): it is looked up there, and in
 no other.
 """
 
@@ -43,7 +43,7 @@ def create(
     """A new token: its text, which is never seen again, and its record.
 
     `is_unique`: the audit knows people by the names of their tokens, so no live token may have the same one. Raises
-    NameTaken, and BadScope for a role that is not there, and for what it cannot be narrowed to.
+    NameTaken, and BadScope for a missing role, or for names that it cannot be narrowed to.
     """
     text = new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
@@ -69,7 +69,8 @@ def create(
 
 
 def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
-    """A token whose text somebody else chose; nothing happens if it was there before, also if it is revoked by now.
+    """Store a token whose text an external party chose. Does nothing if it exists already, even if it is revoked by
+    now.
 
     Its id follows from the text, so that processes that start at the same time make one.
     """
@@ -87,7 +88,7 @@ def new_text(namespace: str) -> str:
 
 
 def namespace_of(text: str) -> str:
-    """Where a token with this text is to be looked up."""
+    """The namespace in which a token with this text is looked up."""
     return namespaces.of_text(text.removeprefix(PREFIX))
 
 
@@ -122,7 +123,7 @@ def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
 
 
 def is_live(store: Store, token: str) -> bool:
-    """Whether the token or S3 key with this id has not ended, nor what made it."""
+    """Whether neither the token or S3 key with this id nor its maker has ended."""
     return standing(store, token) is not None
 
 
@@ -210,7 +211,7 @@ def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
 
 
 def drain_drivers(tx: Tx, drivers: Container[str]) -> None:
-    """They finish what they have, and get nothing more."""
+    """They finish their attempts, and get no new ones."""
     for token in tx.tokens():
         if "driver" in token.scopes and token.subject in drivers and not is_draining(token):
             tx.put_token(replace(token, scopes=(*token.scopes, _DRAIN)))

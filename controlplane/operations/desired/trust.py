@@ -1,4 +1,4 @@
-"""Trust in issuers of identity tokens: rules, and the tokens that are given to who fits one.
+"""Trust in issuers of identity tokens: rules, and the tokens that are given to identities that fit one.
 
 What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
 """
@@ -88,8 +88,8 @@ def delete(ctx: Context, name: str) -> None:
 
 
 def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str]]:
-    """For a token that a program shows: its issuer, and the audiences for which rules trust that. Nothing is checked
-    yet, and no issuer is asked that no rule names. Raises BadIdentity, NotTrusted."""
+    """The issuer of a token that a program shows, and the audiences for which rules trust it. Verifies nothing yet, and
+    contacts no issuer that no rule names. Raises BadIdentity, NotTrusted."""
     named = issuers.named(text)
     if len(named.audiences) > 1:
         raise NotTrusted("this identity token is for several audiences, each of which could show it here")
@@ -107,13 +107,13 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
 
 
 def exchange(ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonObject) -> tuple[str, Token, TrustRule]:
-    """A token for who has these claims, which were checked, with its text. Raises NotTrusted, BadIdentity."""
+    """A new token, with its text, for the owner of these verified claims. Raises NotTrusted, BadIdentity."""
     return _open(ctx, "exchange", issuer, audiences, claims)
 
 
 def login(ctx: Context, issuer: str, claims: JsonObject, why_not: Callable[[Token], str]) -> Token:
-    """The token of a person's session, whose text nobody gets. `why_not`: why such a token can have no session; empty
-    if it can. Raises NotTrusted, BadIdentity."""
+    """The token of a person's session, whose text is never given out. `why_not`: why such a token can have no session;
+    empty if it can. Raises NotTrusted, BadIdentity."""
     _, token, _ = _open(ctx, "login", issuer, [""], claims, why_not)
     return token
 

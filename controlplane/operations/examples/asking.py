@@ -77,7 +77,8 @@ def _check(question: Question, contents: Mapping[str, bytes]) -> None:
 
 
 def _written(folder: Path, number: int, path: str, content: bytes) -> str:
-    """The file under its own name, which tells how it is compressed."""
+    """Write the file under its own name, whose extension gives the compression. Raises BadQuestion for an invalid
+    name."""
     name = path.replace("\\", "/").rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name or len(name.encode(errors="replace")) > NAME_BYTES:
         raise BadQuestion(f"{path!r} does not end in the name of a file")

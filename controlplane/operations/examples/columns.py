@@ -1,4 +1,4 @@
-"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test."""
+"""The columns of inputs: declared, analysed from declarations upstream, or taken from the rows of a test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExampleRefused(HeadgateError):
 
 @dataclass(slots=True)
 class Columns:
-    """Remembers what was analysed. `errors` of what could not be, by dataset."""
+    """Schemas by dataset, with a cache of analyses. `errors`: why an analysis failed, by dataset."""
 
     desired: Desired
     runner: ExampleRunner
@@ -36,7 +36,7 @@ class Columns:
     errors: dict[str, TaskError] = field(default_factory=dict)
 
     def of_dataset(self, dataset: str) -> Schema | None:
-        """None where data would have to tell."""
+        """The schema of a dataset; None if only data could give it."""
         if dataset not in self.known:
             self.known[dataset] = self._read_schema(dataset)
         return self.known[dataset]

@@ -1,4 +1,4 @@
-"""Making a test from partitions that are there: rows that a task of the transform read, and what it makes of them.
+"""Making a test from existing partitions: rows that a task of the transform read, and its result for them.
 
 The result is that of the sampled rows, computed as tests are, so that the test passes.
 """
@@ -70,7 +70,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task of a transform whose rows a test is made of. `partition` is empty where no key tells rows apart."""
+    """A task of a transform whose rows become a test. `partition` is empty where no key separates rows."""
 
     node: Transform
     key: str
@@ -82,7 +82,8 @@ class Task:
 
 
 def task_like(desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS) -> Task:
-    """Raises NotFound for a dataset, partition or object that does not exist, and NoSample for what has no tests."""
+    """The task to make a test of. Raises NotFound for a dataset, partition or object that does not exist, and NoSample
+    for a dataset that has no tests."""
     node = _transform(desired, dataset, committed)
     keys = _keys(desired, node, partition)
     own = next((key for key in keys if committed.has(dataset, key)), None)
@@ -276,7 +277,7 @@ class _Attempts:
         return rows_in(answer)
 
     def test(self, rows: Mapping[str, Rows]) -> Example:
-        """What is given; nothing is expected yet."""
+        """A test with the given rows; it expects nothing yet."""
         node, inputs = self.task.node, {task_input.name: task_input for task_input in self.task.inputs}
         given_inputs = tuple(self._input_rows(inputs[name], some) for name, some in rows.items())
         return Example(

@@ -35,7 +35,7 @@ from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.zones import zone
 
 MOST_ROWS: Final = 10_000  # of a result
-FAILING_ROWS: Final = 20  # of a check, that are told
+FAILING_ROWS: Final = 20  # of a check, that are reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _verdict(case: Case) -> Verdict:
 
 
 def question(case: Case) -> tuple[Run, list[str]]:
-    """What is asked, and what is worth knowing of it. Raises ExampleRefused."""
+    """The request to the runner, and notes for the user. Raises ExampleRefused."""
     node, test = case.node, case.test
     by_input = given_by_input(node, test.given)
     slots = {slot.name: slot for slot in node.slots}

@@ -1,6 +1,6 @@
-"""A catalogue: datasets and copies by words and by what they have in common, with counts of what would be left.
+"""A catalogue: datasets and copies by words and by common properties, with counts of the remaining ones.
 
-It is looked through what planning has at hand, as a search is. Changes nothing.
+It examines only facts that planning has loaded, as a search does. Changes nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _fits(values: Mapping[FacetName, Sequence[str]], chosen: Mapping[FacetName, 
 
 
 def _facets(every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[FacetName, str]) -> list[Facet]:
-    """Each counts what fits all that is chosen of the others."""
+    """Each facet counts the datasets that fit the choices in all other facets."""
     counts: dict[FacetName, Counter[str]] = {name: Counter() for name in FACETS}
     for values in every:
         wrong = [name for name, value in chosen.items() if value not in values[name]]

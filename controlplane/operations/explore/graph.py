@@ -1,6 +1,6 @@
-"""Datasets and how they read each other, with how each stands. Changes nothing.
+"""Datasets and how they read each other, with the state of each. Changes nothing.
 
-Only so many are told of as a picture can show: the others are counted.
+A graph has as many datasets as a picture can show: the others are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.encoding import digest
 
 MOST_NODES: Final = 300
-STEPS: Final = 2  # up and down from a dataset, where nobody says how many
+STEPS: Final = 2  # up and down from a dataset, by default
 COPIED: Final = "kept equal to its dataset"
 REJECTED: Final = "rows that its expectations took out"
 Neighbours: TypeAlias = Mapping[str, Sequence[str]]
@@ -123,7 +123,7 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
 
 
 def _neighbours(edges: Iterable[GraphEdge]) -> tuple[Neighbours, Neighbours]:
-    """What each dataset reads, and what reads it."""
+    """The inputs and the readers of each dataset."""
     above: dict[str, list[str]] = {}
     below: dict[str, list[str]] = {}
     for edge in edges:
@@ -144,7 +144,7 @@ def _distances(
     up: int,
     down: int,
 ) -> dict[str, int]:
-    """What is asked for, with how many steps away it is: inputs first."""
+    """The datasets in the requested part of the graph, by their distance in steps; inputs come first."""
     order = facts.desired.order
     if around is None and dataflow is None:
         return dict.fromkeys(order, 0)
@@ -168,7 +168,7 @@ def _around(facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Ma
 
 
 def _steps(start: str, following: Neighbours, most: int) -> dict[str, int]:
-    """How many steps away what follows is, up to so many."""
+    """The distance in steps of all that follows, up to a bound."""
     distances, last = {start: 0}, [start]
     for step in range(1, most + 1):
         last = [other for name in last for other in following.get(name, ()) if other not in distances]
@@ -196,7 +196,7 @@ def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterab
 
 
 def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: str | None) -> Status:
-    """The worst of what was asked for; neighbours in other dataflows do not count."""
+    """The worst state in the requested part; neighbours in other dataflows do not count."""
     left_out = facts.desired.left_out
     if left_out and (dataflow is None or dataflow in left_out):
         return "failed"  # one that does not compile

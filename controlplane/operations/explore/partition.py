@@ -1,4 +1,4 @@
-"""One partition: what it holds, what wrote it and when, what it is made of, and what is made of it. Changes nothing."""
+"""One partition: its contents, the task and time that wrote it, its inputs, and its consumers. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some partitions of a dataset: by the beginning of their keys, by what is to be done, by what a generation changed."""
+"""Some partitions of a dataset: by the beginning of their keys, by pending work, by the changes of a generation."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _failed(facts: StoreSnapshot, name: str, start: str) -> list[str]:
 
 
 def changed_in(ctx: Context, branch: str, name: str, generation: int, page: Page) -> PartitionsAnswer:
-    """Those that this generation added, changed or removed; what was removed with the rows that it had. Raises
-    NotFound, GenerationGone."""
+    """Partitions that this generation added, changed or removed; removed ones with their earlier rows. Raises NotFound,
+    GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, Generation(generation))
         before = before_generation(tx, branch, state)

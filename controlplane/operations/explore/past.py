@@ -1,4 +1,4 @@
-"""States of many datasets, newest first, read as far back as somebody has to look."""
+"""States of many datasets, newest first, read as far back as a caller needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PastStates:
 
     @property
     def horizon(self) -> float:
-        """What was committed up to then is not all known."""
+        """The time up to which commits are not all known."""
         return max((states[-1].at for states in self._cut_off.values()), default=0.0)
 
     @property
@@ -41,8 +41,8 @@ class PastStates:
         return {name: states for name, states in self.states.items() if states[-1].seq > 1}
 
     def deepen(self) -> bool:
-        """Know more of the datasets that the horizon is there for; False where nothing more is kept, or is to be read.
-        Of what retention took nobody knows what followed from it: the horizon stays there."""
+        """Read earlier states of the datasets that set the horizon. False where no more are kept, or none may be read.
+        The horizon stays where retention dropped states: the effects of dropped commits are unknown."""
         cut_off = self._cut_off
         horizon = max((states[-1].at for states in cut_off.values()), default=0.0)
         if any(self.states[name][-1].at == horizon for name in self.whole & cut_off.keys()):

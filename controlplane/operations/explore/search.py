@@ -1,7 +1,7 @@
 """Datasets and copies by words: their names, columns, descriptions, tags, owners, states, partitions. Changes nothing.
 
-What is desired, and the states that planning has at hand, are looked through: nothing is read for them. Does not
-belong here: how words are found (`core.search`).
+Searches the desired state and the states that planning has loaded: nothing is read for them. Does not belong here: how
+words are matched (`core.search`).
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAn
 def hits(
     ctx: Context, plan: Plan, facts: StoreSnapshot, query: str, *, as_shown: bool = False
 ) -> tuple[list[Hit], list[str]]:
-    """All of them, the best first, and what was not looked at. `as_shown`: with the states that pages show, not those
-    that the plan alone knows."""
+    """All hits, the best first, and notes on parts that were not searched. `as_shown`: with the states that pages show,
+    not those that the plan alone knows."""
     words, notes = words_in.words_of(query), list[str]()
     decisions: Sequence[Decision] = visible_decisions(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
@@ -142,7 +142,7 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
 
 
 def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
-    """No keys where the tree is damaged, which is for `fsck` to tell."""
+    """Keys of a tree that begin with the prefix; empty where the tree is damaged, which `fsck` reports."""
     try:
         entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
     except CorruptNode:

@@ -27,8 +27,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What was read of the datasets in question: a statement for all tasks, and one for each 512 trees of those that
-    are half-built, or whose copies have fallen behind."""
+    """Facts about the chosen datasets: one statement for all tasks, and one for each 512 trees of datasets that are
+    half-built, or whose copies have fallen behind."""
 
     facts: StoreSnapshot
     settled: frozenset[str]
@@ -61,8 +61,8 @@ class Shares:
         return Totals(copy.generation, there.partitions, there.content.rows)
 
     def share(self, decision: Decision) -> Share:
-        """`done` are partitions of what is half-built, or else those of the newest state that nothing is to be done
-        about."""
+        """Partitions done, to do and failed. `done` counts those of a half-built state, or else those of the newest
+        state that need no work."""
         name = decision.dataset
         planned = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
         failed = self.tasks.get(name, {}).get("failed", 0)

@@ -1,6 +1,7 @@
-"""Waves of commits: what one late file, edit or wish led to, and what it left alone. Changes nothing.
+"""Waves of commits: the effects of one late file, edit or request, and the datasets that it left alone. Changes
+nothing.
 
-Commits are put together by what they were made from, not by time (`core.runs`). Counts are those of the run.
+Commits are grouped by their inputs, not by time (`core.runs`). Counts are those of the run.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """`own`: the datasets that are asked about. `known`: with all that they follow from. `by_flow`: `own` by dataflow.
-    `newest`: the newest state of each dataset of the branch. `principal`: whose counts are of what it sees."""
+    """`own`: the requested datasets. `known`: those and all their upstream. `by_flow`: `own` by dataflow. `newest`: the
+    newest state of each dataset of the branch. `principal`: counts include only the datasets that it sees."""
 
     tx: Tx
     branch: str
@@ -218,7 +219,7 @@ def _states(run: Run, past: PastStates) -> list[State]:
 
 
 def _is_equal(name: str, states: Sequence[State], past: PastStates) -> bool:
-    """Its rows are after all commits of the wave what they were before."""
+    """True if its rows are the same before and after the wave."""
     own = [state for state in states if state.dataset == name]
     before = past.before(name, own[0].seq)
     return before is not None and before.generation == own[-1].generation

@@ -1,1 +1,1 @@
-"""Feeds between dataflows and namespaces: what one offers, who reads it, and following it."""
+"""Feeds between dataflows and namespaces: offers, readers, and following."""

@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, str]  # a namespace, and a dataset of its main
 
 
 def circle_of(store: Store, namespace: str, dataset: str, reader: Place) -> tuple[str, ...]:
-    """The feeds on the way from the reader to itself, upstream of what it is offered; empty if there is no circle."""
+    """The feeds on the way from the reader to itself, upstream of the offered dataset; empty if there is no circle."""
     waiting: list[tuple[Place, tuple[str, ...]]] = [((namespace, dataset), ())]
     visited: set[Place] = set()
     while waiting:

@@ -1,8 +1,8 @@
-"""Following a feed: what it offers becomes known in the namespace of the reader, whole or not at all.
+"""Following a feed: its offer becomes known in the namespace of the reader, whole or not at all.
 
 Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed again. In the namespace
-of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): what
-the reader has taken over it keeps, whatever the producer collects, revokes or deletes. What is known stands where
+of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): the
+reader keeps what it took over, whatever the producer collects, revokes or deletes. The known offer is stored where
 other read components have their listing.
 """
 
@@ -67,7 +67,7 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
-    """What is to be known from now on: a state (None: what is known stays), and what is wrong."""
+    """The result of reading an offer: the new state (None: the known one stays), and an error."""
 
     state: State | None
     error: TaskError | None = None
@@ -144,7 +144,7 @@ def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
 
 
 def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[bytes]:
-    """Fragments of what was taken over that a repair has given up, as their files were lost."""
+    """Fragments taken over earlier that a repair has given up, as their files were lost."""
     state = ours.states(branch, [node.dataset]).get(node.dataset)
     if state is None or state.logic != LOST or listing.root is None:
         return []
@@ -160,7 +160,7 @@ def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[byt
 def _again(
     ours: Tx, namespace: str, node: Source, listing: Listing, theirs: Mapping[bytes, Fragment]
 ) -> _Fragments | None:
-    """What was given up, once more; None where the producer has not got it either."""
+    """The given-up fragments, to be taken over once more. None where the producer lost them, too."""
     sound = tuple(fragment for fragment in theirs.values() if fragment.status == "stored")
     return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=listing) if sound else None
 
@@ -219,7 +219,7 @@ class _Fragments:
             own = [self._own(fragment) for fragment in some]
             for fragment, mine in zip(some, own, strict=True):
                 for before, after in zip(fragment.files, mine.files, strict=True):
-                    if self.again is not None:  # what is left of it
+                    if self.again is not None:  # the rest of it
                         lake.delete_prefix(after["path"])
                     lake.link(before["path"], after["path"])
             with store.begin(namespace) as tx:
@@ -256,7 +256,7 @@ def _below(path: str, fragment: Fragment) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """What is known from now on, in place of `before`."""
+    """The new listing in place of `before`, with its nodes, partitions and memos."""
 
     before: Listing
     after: Listing

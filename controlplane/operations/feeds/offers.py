@@ -28,8 +28,8 @@ class FeedNotGranted(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`state`: what readers get; None where no kept state keeps the contract. `newest`: of the dataset, if it has any.
-    `breaches`: what of the contract the newest state breaks, a sentence each."""
+    """`state`: the one that readers get; None where no kept state keeps the contract. `newest`: of the dataset, if it
+    has any. `breaches`: how the newest state breaks the contract, a sentence each."""
 
     feed: Feed
     state: State | None

@@ -28,7 +28,7 @@ def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> 
 
 
 def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[Reader]]:
-    """The same of all of these feeds of a namespace, with their grants: each branch is looked at once."""
+    """The same of all of these feeds of a namespace, with their grants: each branch is examined once."""
     granted = {grant.namespace for grants in feeds.values() for grant in grants}
     reading = [
         (reader, feed)
@@ -47,7 +47,7 @@ def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGran
 
 
 def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:
-    """All that read a feed there. What a branch has as main has it is not told again."""
+    """All readers of feeds in a namespace. A branch's reader that main has, too, is not repeated."""
     with store.read(namespace) as tx:
         mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values()))
         yield from ((Reader(namespace, MAIN, name), feed) for name, feed in mains)

@@ -1,1 +1,1 @@
-"""Read models: what users are shown, as JSON. Nothing here changes anything."""
+"""Read models: the answers to users, as JSON. Nothing here changes anything."""

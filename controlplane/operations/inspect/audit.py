@@ -1,4 +1,4 @@
-"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent."""
+"""The audit: who changed the desired state, and who read data. Reads are noted before the first row is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controlplane.operations.inspect import views
 def changes(
     ctx: Context, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
 ) -> AuditAnswer:
-    """Changes of what is wanted in a branch or installation-wide (all with None), the last ones first: who, when,
+    """Changes of the desired state in a branch or installation-wide (all with None), the last ones first: actor, time,
     before and after."""
     with ctx.store.read(ctx.namespace) as tx:
         entries = tx.changes(branch, limit, since=since, until=until)

@@ -35,7 +35,7 @@ CHANGES_READ = 1_000  # audited ones, among which who did something is looked fo
 
 
 def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> tuple[CauseNode | None, str]:
-    """The causes; or, where damage hides them, what is damaged."""
+    """The causes; or, where damage hides them, the error."""
     try:
         return explaining.of(target, partition), ""
     except CorruptNode as error:
@@ -43,8 +43,8 @@ def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> t
 
 
 def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
-    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and what keeps
-    it from being done. `shows_all`: with inputs that did not change."""
+    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and the
+    obstacles to that work. `shows_all`: with inputs that did not change."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
@@ -97,8 +97,8 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
 def why_past(
     ctx: Context, branch: str, target: str, point: Point, partition: str | None = None, *, shows_all: bool = False
 ) -> WhyAnswer:
-    """The causes of an earlier generation (or one partition in it), and what its code was. What is known of now alone
-    is left out: what is to be done, modes, what is volatile, source objects."""
+    """The causes of an earlier generation (or one partition in it), and its code. Facts about the present alone are
+    left out: pending work, modes, volatile inputs, source objects."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)
@@ -210,7 +210,7 @@ def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
 
 
 def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:
-    """What keeps drivers from being there for tasks that wait, and what the last ones ended of."""
+    """Why waiting tasks have no drivers, and why the last drivers ended."""
     if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []
     return [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)]

@@ -34,8 +34,8 @@ COLUMNS = ("_change_type", "_generation")  # beside those of the dataset
 
 @dataclass(frozen=True, slots=True)
 class ChangesWish:
-    """What is asked of changed rows. `columns`: all where it is empty; `where`: a condition as text. Rows are compared
-    by these columns, so what only others of theirs tell apart is no change."""
+    """A request for changed rows. `columns`: all where it is empty; `where`: a condition as text. Rows are compared by
+    these columns only: a difference in another column is no change."""
 
     columns: tuple[str, ...] = ()
     where: str | None = None

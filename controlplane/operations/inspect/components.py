@@ -24,20 +24,20 @@ from controlplane.operations.explore import graph
 
 @dataclass(frozen=True, slots=True)
 class BranchComponents:
-    """All that is declared in a branch, as compiled. `principal`: answers contain what it may see, and nothing else."""
+    """All that is declared in a branch, as compiled. `principal`: answers contain only names that it may see."""
 
     desired: Desired
     principal: Principal = EVERYTHING
 
     def of_flow(self, name: str) -> ComponentsAnswer:
-        """Its components, what of other dataflows they read, and all edges between those."""
+        """Its components, their inputs in other dataflows, and all edges between those."""
         own = [n for n in self.desired.order if n.partition(".")[0] == name and self._sees(n)]
         edges = [edge for n in own for edge in _edges(self.desired.nodes[n]) if self._sees(edge["source"])]
         beyond = sorted({edge["source"] for edge in edges} - {*own})
         return {"items": [self._entry(n) for n in (*beyond, *own) if n in self.desired.nodes], "edges": edges}
 
     def around(self, name: str) -> ComponentsAnswer:
-        """A component, what it reads and who reads it, and the edges between it and them. Raises NotFound."""
+        """A component, its inputs and its readers, and the edges between it and them. Raises NotFound."""
         if name not in self.desired.nodes:
             raise NotFound(f"there is no dataset {name}")
         every = (edge for n in self.desired.order for edge in _edges(self.desired.nodes[n]))

@@ -45,8 +45,8 @@ NO_ROWS: RowDifference = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to tell: a page of partitions after a key, or one partition; rows, if `timeout_s` is not None, and by a
-    key, if it has columns."""
+    """A request for a difference: a page of partitions after a key, or one partition; rows, if `timeout_s` is not None,
+    and by a key, if it has columns."""
 
     after: str | None = None
     limit: int = 100
@@ -57,7 +57,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Two states of a dataset, not both None, and the branches that were asked for."""
+    """Two states of a dataset, not both None, and the branches of the request."""
 
     one: str
     other: str
@@ -128,7 +128,7 @@ def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[
 
 
 def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDifference, ComparedFiles | None]:
-    """And the files that have to be read to tell the rows that differ."""
+    """The difference, and the files to read in order to find the rows that differ."""
     before, after = sides.before, sides.after
     changes = changes_of(tx, before, after)
     if wish.partition is not None:

@@ -173,8 +173,8 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
 
 
 def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> ChecksAnswer:
-    """What is expected of a dataset's rows, and what was found in a generation (the newest by default). `rejected`: in
-    rows that did not become one, because an expectation failed."""
+    """The expectations of a dataset, and the results of a generation (the newest by default). `rejected`: results for
+    rows that were not committed, because an expectation failed."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         state = facts.state(name) if point is None else state_of(tx, branch, name, point)
@@ -185,7 +185,8 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
 
 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
-    """The same of the newest generation of each dataset, where there is something to tell, in order of names."""
+    """As `checks`, for the newest generation of each visible dataset that has checks or rejected rows, in order of
+    names."""
     with ctx.looking(branch) as (plan, facts):
         visible = [d for d in plan.decisions if ctx.sees(d.dataset)]
         states = {d.dataset: facts.state(d.dataset) for d in visible}

@@ -1,4 +1,4 @@
-"""What a wish about some datasets or dataflows would do, before it is made. Changes nothing."""
+"""The effects of a request about some datasets or dataflows, before it is made. Changes nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> For
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of all that is meant. `members`: datasets and copies, those of dataflows among them."""
+    """Facts about all that the request covers. `members`: datasets and copies, including those of dataflows."""
 
     facts: StoreSnapshot
     wish: Wish
@@ -73,7 +73,8 @@ class _Look:
         return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
 
     def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        """Tasks, what they took before, and in words; no tasks and nothing is to be done go together."""
+        """The number of tasks, the seconds that they took before, and a sentence. Without tasks there is nothing to
+        do."""
         match self.wish:
             case "pause":
                 return self._pause(own)

@@ -28,7 +28,7 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 class Changes:
     """When the data of datasets changed last: the `seq` of the newest state, and that time.
 
-    What was looked up costs nothing more until the dataset has a newer state.
+    A looked-up time costs nothing until the dataset has a newer state.
     """
 
     known: dict[str, tuple[int, float]] = field(default_factory=dict)

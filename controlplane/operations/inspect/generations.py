@@ -1,4 +1,4 @@
-"""What a generation of a dataset is beside those before it: what it changed, which one it equals, and who wanted it."""
+"""A generation of a dataset beside those before it: its changes, the generation that it equals, and its actor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """States of a dataset, newest first, without gaps; and what is read for them."""
+    """States of a dataset, newest first, without gaps; and the reader and audit that explain them."""
 
     states: Sequence[State]
     counting: Counting
@@ -55,7 +55,7 @@ class Earlier:
         return Account(next(same, None), changes, self._actor(state, before))
 
     def _actor(self, state: State, before: State | None) -> str | None:
-        """Who applied its code, where that is what made it; or who asked for it."""
+        """The actor who applied the code, if an edit caused the state; or who requested it."""
         match state.cause:
             case "forced":
                 wish = self.audit.forced(state.dataset, state.at)
@@ -71,5 +71,5 @@ class Earlier:
 
 
 def _is_of_other_code(before: State, state: State) -> bool:
-    """The logic alone may differ by what became known of types."""
+    """The logic alone may differ because more types became known."""
     return before.logic != state.logic and before.revision != state.revision

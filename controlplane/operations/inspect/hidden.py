@@ -1,4 +1,4 @@
-"""Which names there are that somebody must not see."""
+"""The names that must be hidden from an actor."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
 
 
 def veiled(ctx: Context, branches: Iterable[str]) -> Context:
-    """With the veil for what is told of these branches, where the actor must not see all names."""
+    """The context with redaction for answers about these branches, if the actor must not see all names."""
     return replace(ctx, veil=veil_of(ctx, branches)) if ctx.principal.within else ctx
 
 
 def visible(ctx: Context, answer: T) -> T:
-    """An answer as the actor may see it. Raises NotFound for what is about something hidden."""
+    """The answer as the actor may see it. Raises NotFound for an answer about a hidden thing."""
     if ctx.veil is None:
         return answer
     redacted = ctx.veil.over(cast("JsonValue", answer))

@@ -1,4 +1,4 @@
-"""How late listings are: behind the period that their component asks for, or never done since it was declared."""
+"""How late listings are: behind the period of their component, or never done since it was declared."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from controlplane.ports.store import Tx
 def of_sources(
     tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]
 ) -> dict[str, ListingLateness]:
-    """By dataset: when its location was last listed, when it is due, since when a worker is at it, and how many seconds
-    it is behind; `declared` is when each dataflow's revision came. Nothing is late that nobody is to list: what is
-    paused, listed on request only, or the output of another component, and all that a pinned branch reads."""
+    """By dataset: when its location was last listed, when it is due, since when a worker is listing it, and how many
+    seconds it is behind. `declared` is when each dataflow's revision came. A source that is not to be listed is never
+    late: paused, listed on request only, or the output of another component, and all that a pinned branch reads."""
     sources = list(nodes)
     if not sources:
         return {}

@@ -1,4 +1,4 @@
-"""Where the columns and partitions of a dataset come from, and what depends on them. Changes nothing.
+"""The origin of the columns and partitions of a dataset, and all that depends on them. Changes nothing.
 
 Column lineage is that of present code; for a generation of earlier code, of that code.
 """
@@ -76,7 +76,7 @@ def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStor
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
-    """What is stored of these and of all that they read."""
+    """Stored facts of these datasets and of all their upstream."""
     names = set(datasets)
     names |= code.graph.upstream(names)
     sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
@@ -127,7 +127,7 @@ class _Telling:
             "notes": notes,
         }
 
-    # --- what is told of --------------------------------------------------------------------------
+    # --- the answer -------------------------------------------------------------------------------
 
     def _state(self) -> State | None:
         """None where nothing was committed, or for a write component."""

@@ -1,4 +1,4 @@
-"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing."""
+"""The present state: the plan, the status of dataflows, the effects of a run, events. Changes nothing."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ def plan(
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     looked: str = "",
 ) -> PlanAnswer:
-    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
-    at for it. `looked`: under which id sources were listed for it. Raises NotFound for one that is not declared."""
+    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not listed
+    for it. `looked`: the plan id under which sources were listed for it. Raises NotFound for one that is not
+    declared."""
     if flows is None and ctx.principal.within:
         flows = _visible_flows(ctx, branch)
     with ctx.looking(branch, flows) as (full_plan, facts):
@@ -107,8 +108,8 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
 
 
 def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
-    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and who has
-    the loop. `long`: also what their last commits took, and what runs."""
+    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and the
+    process that has the loop. `long`: also the work of their last commits, and the running work."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
         chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
@@ -201,7 +202,7 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are told, not looked at
+    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are followed, not listed
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
 
 
@@ -258,7 +259,7 @@ def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Map
 
 
 def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
-    """Feeds by what they offer. Branches offer nothing."""
+    """Feeds by their offered dataset. Branches offer nothing."""
     feeds: dict[str, list[Feed]] = {}
     for feed in facts.tx.feeds() if facts.branch == MAIN else ():
         feeds.setdefault(feed.dataset, []).append(feed)
@@ -302,7 +303,8 @@ def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCoun
 
 
 def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
-    """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
+    """The same decisions, with facts that a plan does not have: whether tables have followed, and failures of the
+    loop."""
     decisions = list(decisions)
     names = [decision.dataset for decision in decisions]
     tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)
@@ -312,7 +314,7 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
 
 
 def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
-    """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
+    """Show a unit that failed often in a row as failed until it succeeds: one or two failures may be temporary."""
     trouble = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
     if trouble is None or trouble.failures < STUCK_AFTER:
         return decision
@@ -359,7 +361,8 @@ def _event(event: Event) -> EventRecord:
 
 
 def _fields(event: Event) -> Mapping[str, object]:
-    """Ends of drivers that an older release told have the driver's kind under the name of the event's own."""
+    """The fields of an event. An older release stored the kind of an ended driver as `kind`, the name of the event's
+    own kind."""
     if "kind" not in event.body:
         return event.body
     return {("driver_kind" if name == "kind" else name): value for name, value in event.body.items()}

@@ -1,4 +1,4 @@
-"""Partitions on the way of data, and source objects behind them, as they are told; and the code of then."""
+"""Rendering of partitions on the way of data, and of source objects behind them; and the code of a past state."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
 
 
 def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired | None:
-    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is not known
-    any more."""
+    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is no longer
+    known."""
     flow = state.dataset.partition(".")[0]
     then = tx.revision(state.branch, flow, state.revision)
     if then is None:
@@ -65,7 +65,8 @@ def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired |
 
 
 def code_of(tx: Tx, namespace: str, branch: str, present: Desired, state: State, notes: list[str]) -> Desired:
-    """Present code; with the dataflow as it was where the state is of other code. `notes` gets what is not so."""
+    """The present code; or, for a state of other code, with its dataflow as of that revision. `notes` gets the
+    inaccuracies."""
     node = present.nodes[state.dataset]
     if isinstance(node, Sink) or node.has_made(state.logic):
         return present

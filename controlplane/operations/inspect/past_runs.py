@@ -1,4 +1,4 @@
-"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing."""
+"""Runs of a branch: the start of each, the datasets that it reached, the work that it took. Changes nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of the past of some datasets, and how they stand."""
+    """The history of some datasets, and their present decisions."""
 
     states: Mapping[tuple[str, int], State]  # by dataset and `seq`
     before: Mapping[tuple[str, int], float]  # when the commit before it was
@@ -123,7 +123,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
 
 
 def reach(desired: Desired, names: Iterable[str]) -> frozenset[str]:
-    """All that runs of these datasets may have reached, with what that reads."""
+    """All that runs of these datasets may have reached, with its inputs."""
     below = set(names) | desired.graph.downstream(names)
     return frozenset(below | desired.graph.upstream(below))
 
@@ -143,7 +143,7 @@ def _visible_part(ctx: Context, run: Run) -> Run:
 
 
 def wishes(tx: Tx, branch: str) -> list[float]:
-    """When operators asked for something to be computed again."""
+    """Times at which operators requested a forced recomputation."""
     changes = (c for c in tx.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
     return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
 
@@ -168,7 +168,7 @@ def _next_commits(
     past_states: Mapping[str, Sequence[State]],
     moving: Collection[str],
 ) -> Iterator[Commit]:
-    """One of the inputs that its work has begun with, and one of those that are there since."""
+    """The commits to come: one of the inputs that the unfinished run reads, and one of those that arrived since."""
     name, state, begun = decision.dataset, facts.state(decision.dataset), facts.begun(decision.dataset)
     seq = state.seq + 1 if state else 1
     reads = [slot.dataset for slot in getattr(node, "slots", ())]
@@ -215,7 +215,7 @@ def _begun_with(
 def counts(
     ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
 ) -> Callable[[Run], RunCounts]:
-    """What runs did, of the states of their datasets: one look for all of them."""
+    """The counts of runs, from the states of their datasets: one query for all of them."""
     past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
     def of(run: Run) -> RunCounts:
@@ -234,7 +234,7 @@ def _past(
     visible_runs: Sequence[Run],
     decisions: Sequence[Decision] | None,
 ) -> Past:
-    """`decisions`: None where neither these nor costs are asked for."""
+    """`decisions`: None where neither decisions nor costs are needed."""
     tx, branch = facts.tx, facts.branch
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
@@ -263,8 +263,8 @@ def _past(
 def _adopted(
     tx: Tx, branch: str, since: float, past_states: Mapping[str, Sequence[State]]
 ) -> dict[tuple[str, int], int]:
-    """Partitions that were known already, by the commit that they entered with: the next one that was told of. A
-    commit is told of in its own transaction, a moment after the time of its plan."""
+    """Adopted partitions, by the commit that they entered with: the next commit that has an event. The event of a
+    commit is written in its own transaction, a moment after the time of its plan."""
     commit_times: dict[str, list[float]] = {}
     for event in tx.events_of(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
@@ -417,7 +417,7 @@ def _is_within(at: float, commit: Commit, past: Past) -> bool:
 
 
 def _written(commit: Commit, copy: str, past: Past) -> list[PastAttempt]:
-    """Attempts to write a copy that were asked for after this commit, and before the next one."""
+    """Attempts to write a copy that were requested after this commit, and before the next one."""
     following = past.states.get((commit.dataset, commit.seq + 1))
     until = following.at if following else past.now
     if commit.root is None:

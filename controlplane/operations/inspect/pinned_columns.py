@@ -1,7 +1,7 @@
 """Where the pinned schema of a read component is wider than its source objects, or lacks a column without any value.
 
-A column is told if no object has it any more, or if its type became wider for objects that are gone. Others that came
-later may need the type; whether they do is found by inferring it anew. Types of the first listing have no such cause,
+A column is reported if objects no longer have it, or if its type became wider for objects that are gone. Others that
+came later may need the type; inferring it again shows whether they do. Types of the first listing have no such cause,
 and those of a batch of more partitions than are planned at once have none that is known.
 """
 
@@ -20,7 +20,7 @@ _REMEDY = "`headgate refresh --schema` infers it again"
 
 
 def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[str]]:
-    """Sentences by dataset, of those that have something to tell."""
+    """Sentences by dataset, for the sources that have such a finding."""
     inferred = [node for node in nodes if node.declared is None and not node.output]
     if not inferred:
         return {}
@@ -37,7 +37,8 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[s
 
 
 def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
-    """Columns that no object has. Nothing is known where there are too many kinds of objects, or one cannot tell."""
+    """Columns that no object has. None where there are too many kinds of objects, or where the columns of one are
+    unknown."""
     if not listing.all_columns or not listing.columns or None in listing.columns:
         return
     kinds = (own_columns(list(kind or ()), pin.schema, positional=node.positional) for kind in listing.columns)

@@ -1,6 +1,6 @@
 """What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
 
-Two plans with equal bases ask for the same tasks: planning is a function of these facts.
+Two plans with equal bases demand the same tasks: planning is a function of these facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def of_plan(
     looked: str = "",
 ) -> PlanBasis:
     """`live`: revisions as they are stored. `flows`: whose plan it is; none stands for all. `texts`: the blueprints
-    that it is about, if they are not those that are stored. `looked`: under which id its sources were listed."""
+    that it is about, if they are not those that are stored. `looked`: the id under which its sources were listed."""
     datasets = [decision.dataset for decision in plan.decisions]
     names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
     return {
@@ -65,7 +65,7 @@ def _work(items: Sequence[PlanItem]) -> dict[str, str]:
     return {dataset: digest("work/1", items=some).hex() for dataset, some in by_dataset.items()}
 
 
-# --- what has moved ---------------------------------------------------------------------------------
+# --- differences ------------------------------------------------------------------------------------
 
 
 def check(planned: PlanBasis, current: PlanBasis) -> None:
@@ -114,7 +114,7 @@ def _state(basis: DatasetBasis | None) -> str:
 
 
 def _of_work(planned: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
-    """Pauses, checks, the time, or what results are known."""
+    """Pauses, checks, the time, or the known results."""
     for name in _differing(planned, current):
         yield f"the work on {name} went from {_short(planned.get(name))} to {_short(current.get(name))}"
 

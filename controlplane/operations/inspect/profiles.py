@@ -1,7 +1,7 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
-What a tree node comes to is kept beside the node, so a second look reads what changed since the first one. One look
-reads a bounded number of leaves; the next one goes on from there.
+The profile of a tree node is stored beside the node, so a second request reads only the changes since the first one.
+One request reads a bounded number of leaves; the next one continues from there.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ def _point(
 
 @dataclass(slots=True)
 class Look:
-    """One look at some trees. `kept`: what earlier looks kept of roots. `new`: what this one found of nodes, and is to
-    be kept."""
+    """One request for the profiles of some trees. `stored_profiles`: those of roots, stored by earlier requests. `new`:
+    those that this request computed for nodes, to be stored."""
 
     tx: Tx
     left: int = LEAVES_A_LOOK
@@ -169,7 +169,7 @@ class Look:
     is_partial: bool = False
 
     def at(self, root: bytes, rows: int) -> Profile:
-        """No node is read where an earlier look kept what the tree comes to. Raises CorruptNode."""
+        """The profile of a tree. No node is read where an earlier request stored it. Raises CorruptNode."""
         if root == EMPTY_ROOT:
             return nothing()
         if root in self.new:
@@ -188,7 +188,8 @@ class Look:
         return self._fragments([entry])
 
     def _of(self, ref: Ref, node: Node, rows: int) -> Profile:
-        """Of a node that nothing is kept of. What is left out this time is kept neither of it nor above it."""
+        """The profile of a node without a stored one. A part that is left out this time is stored neither for it nor
+        above it."""
         if not node.level:
             if self.left <= 0:
                 self.is_partial = True
@@ -232,7 +233,8 @@ class Look:
 
 
 def _keep(ctx: Context, look: Look) -> None:
-    """What was found, for the next look. The database may take no writes: then it is found again."""
+    """Store new profiles for the next request. A database that takes no writes is tolerated: they are then computed
+    again."""
     if look.new:
         with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
             tx.put_profiles({digest: packed(content) for digest, content in look.new.items()})
@@ -242,7 +244,7 @@ def _keep(ctx: Context, look: Look) -> None:
 
 
 def _of_footers(fragment: Fragment | None, rows: int) -> Profile:
-    """What the statistics tell that were read off the footers when the fragment was written."""
+    """The profile by the statistics that were read from the footers when the fragment was written."""
     if fragment is None or not all(entry["stats"] for entry in fragment.files):
         return unknown(rows)
     kinds = {f["name"]: f["type"] for f in fragment.schema["fields"]}

@@ -1,4 +1,4 @@
-"""SQL over committed states: what the tables of a query mean, who may read them, and results that are there already.
+"""SQL over committed states: the meaning of a query's tables, the rights to read them, and stored results.
 
 The engine's own text runs, in a process of the data plane; here only names are resolved. Changes nothing. Does not
 belong here: how SQL is read, and run.
@@ -134,7 +134,7 @@ class Stream:
 
 
 def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
-    """As `answer`, as it comes; what goes wrong with the first piece is raised here."""
+    """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
         begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
         pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
@@ -178,7 +178,7 @@ def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterato
 
 
 def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
-    """Raises NotFound, also for who may not read a table of it."""
+    """Raises NotFound, also if the caller may not read a table of it."""
     query_result = queries.results.find(_place(ctx, result))
     if query_result is None:
         raise _not_kept()
@@ -188,7 +188,7 @@ def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
 
 
 def _note_page(ctx: Context, result: str, query_result: KeptResult, after: int) -> None:
-    """A page is a read of its own: who has a result's id need not be who asked the query."""
+    """Audit a page as a read of its own: a caller with a result's id need not be the one that ran the query."""
     what: JsonObject = {"result": result, "after": after}
     for branch, dataset in dict.fromkeys(query_result.tables):
         audit.note_read(ctx, "query", branch, dataset, what)
@@ -271,7 +271,7 @@ def _begin(
 
 
 def user(ctx: Context) -> str:
-    """Who asks, among all namespaces. No actor's name has a line break."""
+    """The caller, by a name that is unique among all namespaces. No actor's name has a line break."""
     return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
 
 
@@ -329,7 +329,7 @@ def _page(
 def _resolved(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
 ) -> tuple[Resolved, ...]:
-    """One for each table that the engine tells apart. The one place where it is asked who may read them."""
+    """One for each table that is distinct to the engine. The only place that checks who may read them."""
     by_reference = dict[tuple[str, str, str], Resolved]()
     for reference in references:
         key = named(reference)
@@ -358,20 +358,22 @@ def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference
 
 
 def _with_files(tx: Tx, table: Resolved) -> QueryTable:
-    """The one look at all partitions: it takes as long as there are many."""
+    """The one read of all partitions: its time grows with their number."""
     paths = known_fragments.paths(tx, table.state.root)
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:
-    """Engines take the case of letters from names, which are asked in lower case here."""
+    """The point that a name gives, or that of the request. Engines ignore the case of names, which arrive here in lower
+    case."""
     return addresses.point_of(text.upper()) if text else request.at
 
 
 def _not_found(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
 ) -> HeadgateError:
-    """The error where the dataset has data, or the branch is not there; else what may have been meant."""
+    """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
+    names."""
     if branch != "main" and branch not in tx.branches():
         return _refused(request, reference, str(error))
     if tx.state_of(branch, dataset) is not None:
@@ -382,7 +384,7 @@ def _not_found(
 def _unknown(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
 ) -> QueryRefused:
-    """The same for what is not there and for what must not be read."""
+    """The error for a missing table, and for one that must not be read: both look alike."""
     readable = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
     near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
     hint = (

@@ -1,4 +1,4 @@
-"""A query's rows beside those that Spark gives for the same text: what a transform of it would make."""
+"""A query's rows beside those that Spark gives for the same text, as a transform of it would."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def compare(
     timeout_s: float,
     cancel: Cancel,
 ) -> PromotionComparison:
-    """Both are run where their results are not kept from before; the tables are the reader's to see. What keeps either
-    from having rows is told as the reason, and raised only where the query was cancelled."""
+    """Run both, unless their results are kept from before, over the tables that the reader may see. A failure of either
+    is answered as the reason, and raised only where the query was cancelled."""
     request = QueryRequest(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
     by_spark = replace(request, engine="spark", settings=cast("JsonObject", dict(settings)))
     try:

@@ -1,6 +1,6 @@
-"""Records of one committed generation: which files hold what is asked for. Changes nothing.
+"""Records of one committed generation: the files that hold the requested rows. Changes nothing.
 
-A file is left out where its statistics, or its partition's key, tell that no row of it is wanted; so it is not opened.
+A file is skipped unopened where its statistics, or its partition's key, rule out all of its rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BATCH = 1_000  # fragments that are looked up at a time
 
 @dataclass(frozen=True, slots=True)
 class RecordsWish:
-    """What is asked of a dataset's records. `columns`: all where it is empty; `where`: a condition as text."""
+    """A request for a dataset's records. `columns`: all where it is empty; `where`: a condition as text."""
 
     partition: str | None = None
     columns: tuple[str, ...] = ()
@@ -49,8 +49,8 @@ class RecordsWish:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What is to be read of one generation. `content`: a digest of all that decides the rows, so that equal ones have
-    equal bytes; `rows`: of the generation or partition, whatever is asked of it."""
+    """The rows to read of one generation. `content`: a digest of all that decides the rows, so that equal ones have
+    equal bytes; `rows`: of the generation or partition, whatever the request."""
 
     generation: int
     content: bytes
@@ -109,7 +109,7 @@ def records(
 
 
 def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
-    """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not looked at,
+    """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not read,
     however many there are. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)
@@ -149,7 +149,7 @@ def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
 def _matching_entries(
     ctx: Context, tx: Tx, branch: str, state: State, condition: Condition | None, entries: Sequence[Entry]
 ) -> Iterable[Entry]:
-    """Partitions whose keys do not tell that no row of theirs is wanted."""
+    """Partitions whose keys do not rule out all of their rows."""
     parts = key_parts(ctx, tx, branch, state) if condition is not None and len(entries) > 1 else ()
     if condition is None or not parts:
         return entries
@@ -157,7 +157,8 @@ def _matching_entries(
 
 
 def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart, ...]:
-    """What keys of a state tell of rows' columns. Empty where they tell nothing, or another code may have made it."""
+    """The columns that a state's keys constrain. Empty where they constrain none, or where other code may have made the
+    state."""
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
     if not isinstance(node, Transform) or node.output or not node.has_made(state.logic):
         return ()
@@ -183,8 +184,8 @@ def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema
 
 
 def _part(files: Iterator[FileEntry], condition: Condition | None, wish: RecordsWish) -> tuple[tuple[str, ...], int]:
-    """The files that hold what is behind the offset, up to the limit; and the rows to pass over in them. How many rows
-    a condition leaves is not known before they are read."""
+    """The files that hold the rows behind the offset, up to the limit; and the rows to pass over in them. With a
+    condition these are all files: how many rows match is unknown before they are read."""
     if condition is not None:
         return tuple(file["path"] for file in files), wish.offset
     paths, offset, ahead = list[str](), wish.offset, 0

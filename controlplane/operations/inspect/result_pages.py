@@ -52,7 +52,7 @@ class PageMemory:
 
 
 class PageRoom:
-    """Room of one page. It is given back once it is closed, or nothing holds it any more."""
+    """Room of one page. It is given back once it is closed, or no longer referenced."""
 
     def __init__(self, memory: PageMemory, user: str, size_bytes: int) -> None:
         self._memory, self._user, self._size_bytes = memory, user, size_bytes
@@ -72,7 +72,7 @@ class PageRoom:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """A page of a query's rows: what it says besides, and pieces of the JSON array of its rows."""
+    """A page of a query's rows: its other fields, and pieces of the JSON array of its rows."""
 
     head: QueryPageHead
     rows: tuple[bytes, ...] = field(repr=False)

@@ -14,8 +14,8 @@ MOVING = ("stale", "building")  # states that the loop has yet to do something a
 
 
 def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None = None) -> RunProgress:
-    """What was done of these dataflows and their upstream after an event, and how they stand; of all if none is named.
-    `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
+    """Work done for these dataflows and their upstream after an event, and their present state; for all if none is
+    named. `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
     with ctx.store.read(ctx.namespace) as tx:
         newest = tx.last_event()
         start = newest if since is None else since

@@ -1,4 +1,4 @@
-"""Queries that run in this process, by who asked and the id that was chosen for them."""
+"""Queries that run in this process, by user and by the id that was chosen for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controlplane.core.errors import IdempotencyConflict, NotFound
 
 
 class Cancel:
-    """`Cancellation`. What is to be done on it is done once, by the thread that cancels."""
+    """`Cancellation`. Each callback runs once: in the thread that cancels, or at once if that has happened."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -53,7 +53,7 @@ def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, st
 
 
 def as_of(listing: Listing | None) -> str | None:
-    """When the location was last looked at; None where that was never, or failed the last time."""
+    """When the location was last listed; None where that was never, or failed the last time."""
     return None if listing is None or listing.error is not None else views.when(listing.at)
 
 
@@ -96,7 +96,7 @@ def _source_changes(
 
 
 def _followed(listing: Listing | None) -> str | None:
-    """When a feed last gave something; what is wrong with it since changes nothing of that."""
+    """When a feed last gave data. A later error does not change that time."""
     return None if listing is None or listing.root is None else views.when(listing.at)
 
 
@@ -134,7 +134,7 @@ def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -
 
 
 def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
-    """Without a look at each of them."""
+    """Without reading each of them."""
     count = tree.totals(nodes, root).partitions
     first: list[tuple[str, Change]] = [(entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)]
     return _Difference({"added": count, "changed": 0, "removed": 0}, first)
@@ -143,7 +143,7 @@ def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
 def _names(
     tx: Tx, sources: Iterable[Source], differences: Mapping[str, _Difference], looked: PlanListings
 ) -> dict[str, list[SourceObjectChange]]:
-    """By dataset. What is gone has its partition key only."""
+    """By dataset. A removed object has its partition key only."""
     keys: dict[bytes, list[str]] = {}
     for node in sources:
         present = [key for key, kind in differences[node.dataset].first if kind != "removed"]

@@ -37,7 +37,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """Those of one kind of servers, which know what there is. Any thread may ask."""
+    """Those of one kind of servers, which know the live sessions. Safe to use from many threads."""
 
     servers: SparkServers = field(default_factory=NoServers)
 
@@ -90,14 +90,14 @@ def begin(
     server = sessions.servers.open(Note(ctx.namespace, token, entry), tables, ttl_s)
     try:
         _note(ctx, branch, entry["id"], states)
-    except BaseException:  # what is not in the audit is not read
+    except BaseException:  # no read without its entry in the audit
         sessions.servers.end(entry["id"])
         raise
     return {**entry, "url": server.url, "python": PYTHON.format(url=server.url), "forward": server.forward or None}
 
 
 def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:
-    """The session, and what it reads, before anybody has its address."""
+    """Note the session and its datasets in the audit, before its address is given out."""
     with ctx.store.begin(ctx.namespace) as tx:
         note_change(ctx, tx, "spark-session.open", id, after={"views": list(states)}, branch=branch)
         at = tx.now()
@@ -118,7 +118,7 @@ def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> No
 
 
 def listing(ctx: Context, sessions: SparkSessions) -> list[SparkSessionEntry]:
-    """One's own, or all of the namespace for who administers it."""
+    """The caller's, or all of the namespace for an administrator."""
     return [entry for entry in sessions.of(ctx.namespace) if _is_ones_own(ctx, entry)]
 
 
@@ -142,7 +142,7 @@ def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
 def _states(
     ctx: Context, tx: Tx, branch: str, patterns: Sequence[str], at: Moment | None
 ) -> Iterator[tuple[str, State]]:
-    """By the names of their views. Patterns stand for what had data at the time that is meant."""
+    """By the names of their views. Patterns stand for the datasets that had data at the requested time."""
     newest = tx.states(branch)
     readable = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
     names = list(dict.fromkeys(_named(patterns, readable)))

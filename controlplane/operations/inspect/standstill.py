@@ -59,7 +59,7 @@ def _without_scheduler(lease: Lease | None) -> Standstill:
 
 
 def _without_driver(missing: Literal["driver", "worker"], since: float, drivers: Iterable[Driver]) -> Standstill:
-    """`drivers`: those that were asked for and have not begun."""
+    """`drivers`: the requested ones that have not started."""
     reason = next((driver.reason for driver in drivers if driver.reason), None)
     return {
         "missing": missing,

@@ -1,4 +1,4 @@
-"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing."""
+"""Records of work: the tasks that a dataset demands, and the log of an attempt's driver. Changes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controlplane.ports.store import Tx
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
-    """The tasks that a dataset asks for at present, in order of partitions; `next` is the `after` of the next page."""
+    """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of the next page."""
     with ctx.store.read(ctx.namespace) as tx:
         node = _node(ctx, tx, branch, dataset)
         demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
@@ -33,8 +33,8 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
 
 
 def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
-    """The tasks that stand for a partition of a dataset or copy. An empty name is the whole of what has no partitions:
-    all tasks are of it, whichever partition of an input one reads."""
+    """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an unpartitioned one:
+    all of its tasks belong to it, whichever partition of an input one reads."""
     names = {node.dataset} if isinstance(node, Sink) else {node.dataset, node.maker}
     demanded = (task for name in names for task in tx.demands(branch, name).values())
     return [task for task in demanded if partition in ("", task.partition)]
@@ -108,7 +108,7 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
 def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
     """The last lines of the driver or worker that has, or had, an attempt; about other attempts of its own as well.
 
-    `of` asks the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
+    `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
     with ctx.store.read(ctx.namespace) as tx:
         driver = _driver_of(tx, attempt)

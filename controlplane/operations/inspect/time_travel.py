@@ -21,8 +21,8 @@ def no_name(_: str) -> bool:
 def state_of(
     tx: Tx, branch: str, name: str, point: Point | None = None, *, sees: Callable[[str], bool] = no_name
 ) -> State:
-    """The newest state by default. `sees`: which datasets may be named in the place of one that there is not. Raises
-    NotFound, and GenerationGone where what is asked for is not kept any more."""
+    """The newest state by default. `sees`: which datasets an error may suggest in the place of a missing one. Raises
+    NotFound, and GenerationGone where the requested state is no longer kept."""
     state = tx.state_of(branch, name, point)
     if state is None:
         raise _missing(tx, branch, name, point, sees)
@@ -40,7 +40,8 @@ def no_dataset(branch: str, name: str, names: Iterable[str]) -> NotFound:
 def _missing(
     tx: Tx, branch: str, name: str, point: Point | None, sees: Callable[[str], bool]
 ) -> NotFound | GenerationGone:
-    """Why there is no such state. Retention takes the oldest states, so what lies before the oldest may have been."""
+    """Why there is no such state. Retention takes the oldest states, so a state before the oldest one may have
+    existed."""
     newest, oldest = tx.state_of(branch, name), tx.oldest_state(branch, name)
     if newest is None and oldest is None:
         names = [f"{flow}.{own}" for flow, revision in tx.revisions(branch).items() for own in revision.uids]

@@ -53,14 +53,14 @@ def instant(at: float) -> str:
 
 
 def when(at: float | None) -> str | None:
-    """The same, of a time that may not be there."""
+    """As `instant`, of a time that may be None."""
     return None if at is None else instant(at)
 
 
 def plan(
     branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
 ) -> PlanAnswer:
-    """With what an edit changes, where it is a plan for one."""
+    """With the changes of the edit, for a plan of one."""
     changes = [review_views.change(shown_item) for shown_item in edit.changes]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
     past_costs = costs.past_costs_of(facts, work)
@@ -89,7 +89,7 @@ def plan(
 
 
 def _work(decision: Decision) -> tuple[Item, ...]:
-    """What would run. Of what failed, results that are there already are not taken over before it succeeds."""
+    """The items that would run. A failed dataset does not adopt existing results before it succeeds."""
     if decision.status != "failed":
         return decision.items
     return tuple(item for item in decision.items if item.tasks)

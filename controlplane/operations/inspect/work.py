@@ -108,8 +108,8 @@ def entry(attempt: PastAttempt) -> AttemptEntry:
 def of_states(
     tx: Tx, branch: str, dataset: str, shown: Sequence[State], history: Sequence[State]
 ) -> dict[int, WorkSummary | None]:
-    """What led to each of these states of a dataset, by `seq`: what ended after the state before it (among those that
-    are known, newest first), and not after it."""
+    """The attempts that led to each of these states of a dataset, by `seq`: those that ended after the state before it
+    (among the known ones, newest first), and not after it."""
     before = {newer.seq: older.at for newer, older in pairwise(history)} | {1: 0.0}
     spans = {state.seq: (before[state.seq], state.at) for state in shown if state.seq in before}
     if not spans:
@@ -126,8 +126,8 @@ def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[P
 
 
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
-    """What led to the newest state of each of these datasets, in three statements. What has no states (a copy) has had
-    its last attempts."""
+    """The work that led to the newest state of each of these datasets, in three statements. For a copy, which has no
+    states, its last attempts."""
     states = tx.recent_states(branch, datasets, 2)
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
     costs = tx.past_costs(branch, datasets)

@@ -1,4 +1,4 @@
-"""Carry out a plan: commit new roots, ask for tasks, learn schemas, sync targets. One transaction per pass."""
+"""Carry out a plan: commit new roots, demand tasks, learn schemas, sync targets. One transaction per pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less th
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over the plan: what was decided, how much was changed by it, how many tasks are under way."""
+    """One pass over the plan: its decisions, the number of changes, the number of tasks under way."""
 
     plan: Plan
     changed: int
@@ -59,7 +59,7 @@ class PlanExecutor:
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
-        next pass. A pass that fails forgets what it knew: nodes that it did not store would be missed."""
+        next pass. A pass that fails forgets its facts: nodes that it did not store would be missed."""
         try:
             return self._pass()
         except BaseException:
@@ -96,7 +96,7 @@ class PlanExecutor:
             changed = self._together(carrying, todo)
         except (Deposed, OSError):
             raise
-        except Exception as e:  # noqa: BLE001  # told with the dataset that it is about
+        except Exception as e:  # noqa: BLE001  # reported with its dataset
             if len(todo) == 1:
                 self._fail(todo[0].dataset, e)
                 return 0
@@ -108,7 +108,8 @@ class PlanExecutor:
         return changed
 
     def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
-        """Inputs come first; what is downstream of one that fails is left for a later pass."""
+        """Carry out each decision alone, inputs first. Datasets downstream of one that fails are left for a later
+        pass."""
         changed, spoiled = 0, set[str]()
         for decision in todo:
             if decision.dataset in spoiled:
@@ -137,7 +138,7 @@ class PlanExecutor:
             if tx.collections() != carrying.collections:  # what the plan found may be gone: look again
                 self._planner.forget()
                 return 1
-            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # nobody may want it any more
+            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # it may be unwanted by now
                 return 1
             tx.put_nodes(facts.overlay.staged)
             for decision in todo:
@@ -207,7 +208,7 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: Store
     tasks, _ = _tasks_and_jobs(decision)
     if decision.gives_up:
         return True
-    # An edit of what is no part of a task's key: it needs a larger driver, or is more urgent.
+    # An edit outside of a task's key: it needs a larger driver, or is more urgent.
     if not all(demanded[task.key].covers(task) for task in tasks if task.key in demanded):
         return True
     dataset = decision.dataset
@@ -249,7 +250,7 @@ def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -
 
 
 def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterable[Decision]) -> int:
-    """Tasks asked for that have neither failed nor are known to be over."""
+    """Demanded tasks that have neither failed nor are known to be over."""
     count = 0
     for decision in decisions:
         by_key = demands.get(decision.dataset, {})
@@ -303,7 +304,7 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     try:
         tx.commit_state(state, state.seq - 1)
     except StaleState:
-        return 0  # somebody else moved it: the next pass plans from there
+        return 0  # a concurrent commit moved it: the next pass plans from there
     if step.pin is not None:
         tx.pin_schema(state.branch, state.dataset, step.pin)
     if step.build is not None:
@@ -332,7 +333,7 @@ def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: in
 
 
 def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes, StoredJob], branch: str) -> int:
-    """Demand these tasks and nothing else; what has a trace or memo by now is never dispatched."""
+    """Demand these tasks and nothing else; a task that has a trace or memo by now is never dispatched."""
     keys = [t.key for t in tasks]
     match decision.step:
         case Compute():

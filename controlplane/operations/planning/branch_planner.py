@@ -1,6 +1,6 @@
 """Planning in a branch: decisions about its own datasets, and main's decisions about all others.
 
-A branch in which nothing was edited decides about nothing, and loads nothing of what main has.
+A branch without edits decides about nothing, and loads nothing of main.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Snapshot:
         return Snapshot(desired, facts)
 
     def look_again(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
-        """At datasets of which something was marked: what main has of those that the branch has given back could not be
-        seen before. Whether there are such."""
+        """Fetch main's states of marked datasets: those of datasets that the branch has given back could not be seen
+        before. True if there are such."""
         states = mains_states(tx.states(branch, datasets))
         is_new = any(self.known.states.get(dataset) != state for dataset, state in states.items())
         self.known.states.update(states)
@@ -70,7 +70,7 @@ class BranchPlanner(Planner):
         self._holds: Mapping[str, Hold] = {}  # of this branch alone, then
         self._branches: Mapping[str, Branch] = {}  # all, then
         self._snapshot: Snapshot | None = None  # of main, where this branch is pinned
-        self._frozen: tuple[Decision, ...] = ()  # about what is in it
+        self._frozen: tuple[Decision, ...] = ()  # about its contents
         self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()
@@ -100,35 +100,35 @@ class BranchPlanner(Planner):
         return [decision for decision in full_plan.decisions if decision.dataset in self.own]
 
     def left_over(self) -> frozenset[str]:
-        """Datasets that have states in this branch and are main's again, as of the last look; each call returns them
+        """Datasets that have states in this branch and are main's again, as of the last plan; each call returns them
         once."""
         datasets, self._left_over = self._left_over, frozenset()
         return datasets
 
     def given_up(self, datasets: Iterable[str]) -> set[str]:
-        """Those that the branch did not want at all any more at the last look, as main has deleted or renamed them.
-        Of a dataflow that does not compile nothing can be said."""
+        """Those that the branch no longer wanted at the last compilation, as main has deleted or renamed them. Nothing
+        is known of the datasets of a dataflow that does not compile."""
         nodes, unknown = self._compiled.nodes, self._compiled.left_out
         if self._compiled is NOTHING:
             return set()
         return {d for d in datasets if d not in nodes and d.partition(".")[0] not in unknown}
 
     def shared(self) -> frozenset[str]:
-        """Datasets in scope that are main's, as of the last look. None is, where the branch is pinned."""
+        """Datasets in scope that are main's, as of the last plan. None is, where the branch is pinned."""
         if self._snapshot is not None:
             return frozenset()
         scope = self._scope(self._compiled, None)
         return frozenset(self._compiled.nodes if scope is None else scope) - self.own
 
     def sources(self) -> list[Source]:
-        """Read components that are this branch's own, and to be listed or followed, as of the last look."""
+        """Read components that are this branch's own, and to be listed or followed, as of the last plan."""
         if self._snapshot is not None:
             return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
         return [node for node in nodes if isinstance(node, Source)]
 
     def own_states(self) -> list[State]:
-        """The newest of each dataset in scope that this branch has states of its own of, as of the last look."""
+        """The newest state of each dataset in scope that has states in this branch, as of the last plan."""
         observed = self.observed()
         if observed is None:
             return []
@@ -153,7 +153,7 @@ class BranchPlanner(Planner):
         return stale
 
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
-        """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
+        """Datasets that have become this branch's own, or main's, since the last plan. The former are fetched."""
         pinned = self._snapshot
         of_main = main.compiled if pinned is None else pinned.desired
         forces = memory.known.forces, (main.observed if pinned is None else pinned.known).forces
@@ -176,8 +176,8 @@ class BranchPlanner(Planner):
         return (set(owned ^ before) | moved) & desired.nodes.keys()
 
     def _turn_off(self, desired: Desired, main: Desired) -> set[str]:
-        """Look anew at which redirects lead to what is somebody else's; the write components of which that changed.
-        Nobody is to write any more for those that are off from now on."""
+        """Find again which redirects lead to a place of another owner; returns the write components for which that
+        changed. Components that are off from now on are left over: no worker may write them any more."""
         turned_off = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
         self._left_over |= turned_off.keys() - self._off.keys()
         if self._snapshot is not None:
@@ -189,7 +189,7 @@ class BranchPlanner(Planner):
         return redirected(tx, self._branch, super()._compile(tx, memory))
 
     def _take_over(self, memory: Memory, desired: Desired, of_main: Iterable[Decision]) -> set[str]:
-        """Main's decisions about what is shared; those that are new."""
+        """Take over main's decisions about shared datasets; returns the datasets with new ones."""
         changed: set[str] = set()
         for decision in of_main:
             dataset = decision.dataset
@@ -212,7 +212,7 @@ class BranchPlanner(Planner):
 
 
 def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
-    """What is known of a branch's own datasets (`names`), and of main's where there is none."""
+    """The facts about a branch's own datasets (`names`), and main's where the branch has none."""
     return Fetched(
         states=ChainMap(own.states, main.states),
         listings=ChainMap(own.listings, main.listings),
@@ -227,8 +227,8 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
 
 
 class Planners:
-    """One planner for each branch that is looked at, in a process that answers questions. Those of branches that are
-    gone are let go of."""
+    """One planner for each requested branch, in a process that answers questions. Those of branches that are gone are
+    let go of."""
 
     def __init__(self) -> None:
         self._planners: dict[tuple[str, str], Planner] = {}

@@ -32,7 +32,7 @@ def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[s
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
     try:
         then = tree.summaries(facts.nodes, [reading.root for reads in read.values() for reading in reads])
-    except CorruptNode:  # a damaged tree is for `fsck` to tell
+    except CorruptNode:  # `fsck` reports a damaged tree
         return {}
     factors = {}
     for name, reads in read.items():
@@ -78,7 +78,7 @@ def _reads(facts: StoreSnapshot, name: str) -> list[_Read]:
 
 
 def _grown(cost: Cost, times: float) -> Cost:
-    """Part of what a task takes does not grow with its rows: the spread holds both."""
+    """The cost for more or fewer rows. Part of a task's time does not grow with its rows: the spread holds both."""
     return replace(
         cost,
         seconds_p10=cost.seconds_p10 * min(1.0, times),
@@ -111,7 +111,7 @@ def of_item(item: Item, past_costs: Mapping[str, Cost]) -> PlanCost | None:
 
 
 def total(costs: Iterable[PlanCost | None]) -> PlanCost:
-    """The sum of what is known."""
+    """The sum of the known costs."""
     stated = [cost for cost in costs if cost is not None]
     spreads = [cost["seconds"] for cost in stated if cost["seconds"] is not None]
     unknown = {name for cost in stated for name in cost["unknown"]}

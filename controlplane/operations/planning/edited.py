@@ -1,5 +1,4 @@
-"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets
-another name."""
+"""The effects of storing an edit: the holds that it ends, and the records that move with a renamed component."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ def is_pinned(tx: Tx, branch: str) -> bool:
 
 
 def mains_states(states: Mapping[str, State]) -> dict[str, State]:
-    """Without what is left of datasets that were the branch's own: it is dropped after the next pass, and only then can
-    be seen what main had."""
+    """Without the remaining states of datasets that were the branch's own: these are dropped after the next pass, and
+    only then can main's states be seen."""
     return {dataset: state for dataset, state in states.items() if state.branch == MAIN}
 
 
 def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str]) -> Iterator[Decision]:
-    """About all that is not the branch's own: what is there stays as it is, and nothing else comes."""
+    """Decisions about datasets that are not the branch's own: existing data stays as it is, and nothing else comes."""
     for dataset in desired.order:
         node = desired.nodes[dataset]
         if dataset in own or isinstance(node, Sink):

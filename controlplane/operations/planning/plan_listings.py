@@ -1,4 +1,4 @@
-"""Listings of one plan: what its sources held when it was made, apart from what the branches work on.
+"""Listings of one plan: the contents of its sources when it was made, apart from the listings that branches work on.
 
 Each is a listing under an id of its own, over the shared listing of the location (`base`): it has the partitions that
 differ. It counts as long as the shared one is as it was then. It becomes the shared one when its plan is applied, or
@@ -55,7 +55,7 @@ def id_of(plan: str, listing: bytes) -> bytes:
 
 
 def begun(plan: str, listing: bytes, shared: Listing | None, now: float) -> Listing:
-    """A listing of a plan that is asked for."""
+    """A requested listing of a plan."""
     base = shared or Listing(listing, None, None, 0, 0)
     look: PlanLook = {"plan": plan, "of": listing.hex(), "base": _hex(base.root), "since": now}
     own = id_of(plan, listing)

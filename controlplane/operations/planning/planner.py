@@ -1,8 +1,8 @@
-"""Planning again and again: what was known and decided is kept, and only what something happened to is looked at again.
+"""Incremental planning: facts and decisions are kept, and only datasets that may have changed are examined again.
 
 A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner remembers the last
-mark that it has seen, fetches what was marked, and decides anew about these datasets and all that is downstream. Every
-now and then it starts from nothing, so that a lost mark only delays.
+mark that it has seen, fetches the marked datasets, and decides again about these and all that is downstream. Every now
+and then it starts from nothing, so that a lost mark only delays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Memory:
     known: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
-    kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods that somebody has
+    kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods in use
     staged: dict[bytes, bytes] = field(
         default_factory=dict
     )  # tree nodes of decisions, for who carries them out to store
@@ -91,7 +91,7 @@ class Planner:
 
     @property
     def branches(self) -> Mapping[str, Branch]:
-        """All beside main, as of the last look of main's planner."""
+        """All beside main, as of the last plan of main."""
         memory = self._memory
         return {} if memory is None else memory.branches
 
@@ -107,12 +107,12 @@ class Planner:
         return self._scoped(memory, desired, flows), facts
 
     def _stage(self, memory: Memory, facts: StoreSnapshot) -> None:
-        """Decisions outlive the look that made them, and so do the tree nodes that they are about."""
+        """Decisions outlive the transaction that made them, and so do the tree nodes that they are about."""
         if self.keeps_nodes:
             facts.overlay.staged = memory.staged
 
     def nodes_stored(self) -> None:
-        """All tree nodes of the last look are in the store."""
+        """Forget staged tree nodes: those of the last plan are stored."""
         if self._memory is not None:
             self._memory.staged.clear()
 
@@ -128,12 +128,12 @@ class Planner:
 
     @property
     def seen(self) -> int:
-        """The newest mark that the last look knew of."""
+        """The newest mark that the last plan knew."""
         memory = self._memory
         return 0 if memory is None else memory.seen
 
     def observed(self) -> tuple[Desired, Fetched] | None:
-        """What the last look knew; not to be changed."""
+        """The facts of the last plan; not to be changed."""
         memory = self._memory
         return None if memory is None or memory.desired is None else (memory.desired, memory.known)
 
@@ -141,16 +141,16 @@ class Planner:
         chosen_flows = self._flows if flows is None else frozenset(flows)
         return None if chosen_flows is None else desired.scope(chosen_flows)
 
-    # --- what is known
+    # --- the facts
 
     def _known(self, tx: Tx) -> tuple[Memory, set[str]]:
-        """What is known as of now, and the datasets to decide about again."""
+        """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
         memory.seen, marked = tx.marked(self._branch, memory.seen)
-        if marked & change_marks.ANEW:  # what is known is of an earlier branch of this name, or of another main
+        if marked & change_marks.ANEW:  # the facts are those of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 
@@ -175,7 +175,7 @@ class Planner:
         memory.known.fetch(tx, self._branch, nodes, everything=datasets is None)
 
     def _refreshed(self, tx: Tx, memory: Memory, marked: frozenset[str]) -> set[str]:
-        """Fetch what was marked since; the datasets to decide about again."""
+        """Fetch the datasets that were marked since; returns the datasets to decide about again."""
         if not marked:
             return set()
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
@@ -222,7 +222,8 @@ class Planner:
         return self._scope(desired, None)
 
     def _decide(self, memory: Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
-        """Decide anew about what is stale, about commits that nobody has carried out, and all downstream of these."""
+        """Decide again about stale datasets, about commits that may not have been carried out, and all downstream of
+        these."""
         waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
         if not changed:
@@ -247,7 +248,7 @@ class Planner:
 
 
 def turned(tx: Tx, memory: Memory) -> set[str]:
-    """Datasets whose results are to be made anew because a day or an hour is over: nobody marks that."""
+    """Datasets to recompute because a day or an hour is over: no transaction marks that."""
     assert memory.desired is not None
     if not memory.kinds:
         return set()
@@ -257,12 +258,12 @@ def turned(tx: Tx, memory: Memory) -> set[str]:
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:
-    """Commits may be lost to somebody else's; that memos were noted leaves no mark."""
+    """True if a commit may have lost its compare-and-set race, or memos were noted: neither leaves a change mark."""
     return isinstance(decision.step, Commit) or (isinstance(decision.step, RunChecks) and bool(decision.step.notes))
 
 
 def _is_same(before: Node | None, node: Node) -> bool:
-    """What a node means follows from its text and from what is upstream of it."""
+    """True if both mean the same: the meaning of a node follows from its text and from its upstream."""
     if before is None or type(before) is not type(node) or before.revision != node.revision:
         return False
     if isinstance(before, Sink) or isinstance(node, Sink):

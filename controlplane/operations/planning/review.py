@@ -1,4 +1,4 @@
-"""The review of an edit with what is stored, and the questions that it has for Spark's analyzer."""
+"""The review of an edit against the stored blueprints, and the questions that it has for Spark's analyzer."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def of_edit(
     unanswered: str = "",
     looked: PlanListings = NO_LISTINGS,
 ) -> Review:
-    """What differs between what is stored and what is proposed. `unanswered`: why answers of Spark's are missing, where
-    it was asked. `looked`: listings in place of the shared ones."""
+    """The differences between the stored and the proposed blueprints. `unanswered`: why requested answers of Spark are
+    missing. `looked`: listings in place of the shared ones."""
     return review(before, after, _facts(tx, branch, before, after, looked), unanswered)
 
 
@@ -82,7 +82,7 @@ def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanLis
 
 
 def _in_question(some: Desired, other: Desired) -> Iterable[Node]:
-    """Nodes that are others in `other`, and what they read."""
+    """Nodes that differ in `other`, and their inputs."""
     touched = {dataset for dataset, node in some.nodes.items() if _is_other(node, other.nodes.get(dataset))}
     read: set[str] = set()
     for dataset in touched:
@@ -104,7 +104,7 @@ def _is_other(node: Node, other: Node | None) -> bool:
 
 
 def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
-    """Queue the questions, as tasks that a run would ask as well. Repeating is harmless."""
+    """Queue the questions, as tasks that a run would demand as well. Repeating is harmless."""
     with ctx.store.begin(ctx.namespace) as tx:
         for wish in wishes:
             tx.put_job(wish.task.job, wish.job)
@@ -113,8 +113,8 @@ def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
 
 
 def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish, ...]:
-    """Those that have neither an answer nor an error. What another request dropped, which had asked the same and does
-    not wait any more, is asked again."""
+    """Those that have neither an answer nor an error. A question is sent again if another request shared it, and
+    dropped it when it stopped waiting."""
     keys = {wish.task.key for wish in wishes}
     with ctx.store.read(ctx.namespace) as tx:
         left = keys - tx.memos(keys).keys()
@@ -127,7 +127,7 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
-    """Nobody waits for them any more. Answers stay: a run asks the same questions."""
+    """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the same questions."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset in datasets:
             tx.drop_demands(branch, demand_of(dataset))

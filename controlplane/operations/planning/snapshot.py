@@ -36,13 +36,13 @@ T = TypeVar("T")
 CACHED = 16  # sets of revisions that stay compiled
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 LONGEST_REASON = 1_000  # characters
-_newest: dict[tuple[str, int], Desired] = {}  # what was compiled last, by namespace and semantics
+_newest: dict[tuple[str, int], Desired] = {}  # the last compilations, by namespace and semantics
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
 
 @dataclass(frozen=True, slots=True)
 class _Revisions:
-    """What is compiled together, in order. Two of them are equal if they compile to the same."""
+    """Revisions to compile together, in order. Two of them are equal if they compile to the same."""
 
     namespace: str
     semantics: int
@@ -69,8 +69,8 @@ def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
-    """Compile what is stored. A dataflow that does not compile (any more: a release may refuse what an earlier one
-    took) is left out with those that read it, and stops no other one."""
+    """Compile the stored revisions. A dataflow that does not compile (any more: a release may refuse a text that an
+    earlier one took) is left out with its readers, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
     return _compile_live(_Revisions.of(live.values(), namespace))
 
@@ -96,7 +96,7 @@ def _without_broken(live: Mapping[str, Revision], namespace: str, error: Excepti
 
 
 def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> dict[str, str]:
-    """Dataflows that a compilation failed for, with a reason; all of them where they cannot be told apart."""
+    """Dataflows that made a compilation fail, with a reason; all of them where the faulty ones cannot be identified."""
     named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
     try:
         with _compiling:
@@ -113,13 +113,13 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
 
 
 def _crash(revision: Revision, namespace: str) -> str:
-    """What is wrong with one dataflow by itself, apart from datasets of others that it reads; empty if nothing is."""
+    """The problem of one dataflow by itself, apart from datasets of others that it reads; empty if there is none."""
     try:
         with _compiling:
             compile_revisions([revision], namespace=namespace, semantics=_semantics())
     except InvalidBlueprint as e:
         return next((p.summary for p in e.problems if p.code != "missing-input"), "")
-    except Exception as e:  # noqa: BLE001  # told, and left out
+    except Exception as e:  # noqa: BLE001  # reported, and left out
         return _in_words(e)
     return ""
 
@@ -131,7 +131,8 @@ def _in_words(error: Exception) -> str:
 def compile_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
 ) -> Desired:
-    """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
+    """Compile, or return the earlier result for equal revisions. `parsed`: drafts that were parsed already, by
+    dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)
     with _compiling:
         return _compile(of)
@@ -139,7 +140,7 @@ def compile_cached(
 
 @lru_cache(maxsize=CACHED)
 def _compile(of: _Revisions) -> Desired:
-    """What is as it was the last time is taken from there."""
+    """Compile, and reuse the unchanged parts of the last compilation."""
     kind = of.namespace, of.semantics
     compiled = compile_revisions(
         of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
@@ -163,7 +164,7 @@ def _identity(revision: Revision) -> tuple[object, ...]:
 
 
 class Overlay:
-    """Tree nodes of a transaction with writes kept aside until somebody commits them."""
+    """Tree nodes of a transaction, with writes kept aside until the caller commits them."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -208,7 +209,7 @@ class Fetched:
             self._replace(self.targets, names, tx.targets(branch, None if everything else sinks))
 
     def drop(self, dataset: str) -> None:
-        """Know nothing of it any more."""
+        """Forget all facts about it."""
         for held in (self.states, self.targets, self.buildings, self.begun, self.pins):
             held.pop(dataset, None)
 
@@ -241,7 +242,7 @@ class StoreSnapshot:
 
     @property
     def desired(self) -> Desired:
-        """What was compiled, with the modes that follow from the columns of the present states."""
+        """The compiled state, with the modes that follow from the columns of the present states."""
         if self._decided is None:
             self._decided = key_types.all_decided(self.compiled, self._schema_of)
         return self._decided
@@ -254,7 +255,7 @@ class StoreSnapshot:
         return state.schema
 
     def owned(self, full_plan: Plan) -> Plan:
-        """The part of a plan that is this branch's: of what it has as it is in main, main plans the work."""
+        """The decisions that this branch owns; datasets shared with main are planned by main."""
         if self.own is None:
             return full_plan
         return Plan(tuple(decision for decision in full_plan.decisions if decision.dataset in self.own))
@@ -335,8 +336,8 @@ def plan_now(
     looked: PlanListings = NO_LISTINGS,
 ) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
-    beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed.
-    `looked`: listings in place of the shared ones."""
+    beside main, of its own part of them. From nothing: a long-lived Planner does it in time proportional to the
+    changes. `looked`: listings in place of the shared ones."""
     nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     fetched = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
@@ -364,7 +365,7 @@ def plan_now(
 
 
 def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: Desired) -> None:
-    """Know what will be so once an edit is stored."""
+    """Set the facts as they will be once an edit is stored."""
     fetched.holds = edited.holding_still(fetched.holds, before, after)
     names = edited.renamed(before, after)
     if not names:
@@ -375,7 +376,8 @@ def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: De
 
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
-    """Find out what a branch decides about by itself. Of a pinned branch: what is decided about all else."""
+    """Find the datasets that a branch decides about by itself. For a pinned branch, returns the decisions about all
+    others."""
     nodes, there = facts.compiled, tx.branches()
     main = desired(tx, MAIN, namespace=namespace)
     off = redirects.taken(nodes, main, there.get(branch), there.values())
@@ -398,7 +400,7 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
 
 
 def holding(own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]) -> dict[str, Hold]:
-    """Those that hold in a branch with these datasets of its own: its own ones, and main's of what it shares."""
+    """Those that hold in a branch with these datasets of its own: its own ones, and main's for shared datasets."""
     return {**{dataset: hold for dataset, hold in of_main.items() if dataset not in own}, **holds}
 
 

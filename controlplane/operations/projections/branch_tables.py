@@ -1,9 +1,9 @@
-"""Tables of branches beside main: having one made, and deleting those that no branch is to have any more.
+"""Tables of branches beside main: having one made, and deleting those that no branch needs.
 
 A table's row of `publications` is there before its first file, and goes after the last one. The transaction that ends a
 branch, or gives a dataset back to main, leaves of the row that nothing is known of the table. So a table is deleted
 however often that breaks off, and a branch that comes back under its name begins a new one. Both are done one after
-another, by who publishes.
+another, by the publisher.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataplane.contract.failpoints import failpoint
 
 
 def follow(store: Store, namespace: str, state: State, publisher: Publisher, lake: ObjectStore) -> bool:
-    """Make a branch's table hold this state of its own. False if the branch is to have no such table any more."""
+    """Make a branch's table hold this state of its own. False if the branch no longer needs the table."""
     if not _is_begun(store, namespace, state, lake):
         return False
     publish.publish(store, namespace, state, publisher)
@@ -43,7 +43,7 @@ def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> 
 
 
 def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
-    """Tables that no branch is to have any more: it has ended, or the dataset is main's again."""
+    """Tables that no branch needs: it has ended, or the dataset is main's again."""
     with store.read(namespace) as tx:
         publications = tx.branch_publications()
         if not publications:
@@ -56,8 +56,8 @@ def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
 
 
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
-    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written anew."""
-    with store.begin(namespace) as tx:  # its end also says that nobody else leads, and publishes
+    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written again."""
+    with store.begin(namespace) as tx:  # its end also proves that no other process leads, and publishes
         tx.put_publication(unknown_table(left.branch, left.dataset))
     failpoint("branch-table-forgotten")
     lake.delete_prefix(table_path(namespace, left.branch, left.dataset))

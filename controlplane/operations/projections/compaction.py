@@ -1,4 +1,4 @@
-"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up."""
+"""Packs in use: due and requested ones, taking them in, reading a dataset by them, and giving them up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKS_A_TIME = 100  # of one dataset
 
 
 def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> list[Fragment]:
-    """The rows of a dataset in as few fragments as there are: packs in place of what is in them (only of these leaves,
+    """The rows of a dataset in as few fragments as there are: packs in place of their members (only of these leaves,
     where some are named), and every other fragment as often as partitions have it."""
     by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx, root)]
     by_id = tx.fragments({e.fragment for _, entries in by_leaf for e in entries})
@@ -76,7 +76,8 @@ class Due:
 
 
 def due(tx: Tx, state: State, node: Node) -> Due:
-    """Of leaves that the newest commit left as they are, or of all once nothing was committed for a while."""
+    """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was committed for a
+    while."""
     if isinstance(node, Sink) or state.partitions < packs.FEWEST:
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
@@ -100,7 +101,7 @@ def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
 
 
 def is_quiet(state: State, now: float) -> bool:
-    """It is the newest for so long that nobody knows of anything to come."""
+    """True if the state has been the newest for so long that no commit is expected soon."""
     return now - state.at >= packs.QUIET_S
 
 
@@ -114,7 +115,7 @@ def _stable(tx: Tx, state: State) -> frozenset[bytes]:
 
 
 def _order(node: Node, state: State) -> Sequence[str]:
-    """As it is asked for; else a key of columns, by which readers look for rows."""
+    """The requested order; else the columns of a key, by which readers look for rows."""
     assert not isinstance(node, Sink)
     is_exact = bool(node.spark["case_sensitive"])
     columns = sorting(node.component, state.schema, case_sensitive=is_exact) or ()
@@ -165,7 +166,7 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 
 
 def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[bytes]:
-    """Keep packs that were made; returns their ids. Tables that may show them have to be looked at again."""
+    """Keep packs that were made; returns their ids. Tables that may show them have to be checked again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
     compaction_gc.replaced(tx, made)
     tx.put_traces([], made)
@@ -192,8 +193,8 @@ def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
 
 
 def give_up(store: Store, namespace: str) -> int:
-    """Use no pack that is there any more; new ones are made in time. Files stay, since readers of older versions of
-    tables have them open. How many."""
+    """Stop using all existing packs; new ones are made in time. Files stay, since readers of older versions of tables
+    have them open. How many."""
     with store.begin(namespace) as tx:
         return give_up_all(tx)
 

@@ -1,13 +1,13 @@
-"""Packs that no kept generation is read by any more: giving them up, and deleting their files.
+"""Packs that no kept generation needs for reading: giving them up, and deleting their files.
 
-A pack stands in no tree, so nobody holds on to it by a pointer. It is needed while some tree that is read by packs (of
-a kept generation, of queued or running work, of what a table shows) has a leaf of its rows. That is known without
-reading leaves where the leaf that it was asked for is in use; else leaves that hold one of its members are looked at.
+A pack stands in no tree, so no pointer holds it. It is needed while some tree that is read by packs (of a kept
+generation, of queued or running work, of a published table) has a leaf of its rows. That is known without reading
+leaves where the leaf that it was requested for is in use; else leaves that hold one of its members are read.
 
-Why no file goes that somebody reads. Rows are dropped in a transaction of its own, which keeps out whoever commits
-trees (`begin_collection`) and looks once more at trees that came since: after it nobody finds the pack, and members are
-read. Who found it before may go on for as long as the grace lasts; then the folder is deleted, and only then forgotten,
-so that a collection that was killed in between is finished by the next one.
+Why no file in use is deleted. Rows are dropped in a transaction of its own, which excludes writers of trees
+(`begin_collection`) and checks once more the trees that came since: after it no reader finds the pack, and its members
+are read. A reader that found it before may go on for as long as the grace lasts; then the folder is deleted, and only
+then forgotten, so that the next collection finishes one that was killed in between.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT_S = 30 * 86400.0  # files that another making of the same pack took the pla
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Packs that nobody was seen to read by, and the trees that this was seen in."""
+    """Packs without a known reader, and the trees in which that was checked."""
 
     packs: Mapping[bytes, Origin] = field(default_factory=dict)
     roots: frozenset[bytes] = frozenset()

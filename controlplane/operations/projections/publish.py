@@ -86,9 +86,9 @@ def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
 
 
 def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> Table | None:
-    """The table with the rows that it has, without packs that the state breaks up, with those that came in since: so
-    that the commit of a generation that adds rows does nothing but add. What was published may be newer than what is
-    known of it, where an answer was lost: then this is passed over."""
+    """The table with its present rows, without packs that the state breaks up, with those that came in since: so that
+    the commit of a generation that adds rows does nothing but add. The published table may be newer than its record,
+    where an answer was lost: then this step is passed over."""
     if (
         publication is None
         or publication.version < 0
@@ -101,7 +101,7 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
         if publication.schema and not compaction.breaks_up(tx, publication.root, leaves):
             return None
         fragments = tuple(compaction.fragments(tx, publication.root, leaves))
-    except CorruptNode:  # nobody else needs that tree; then it is one commit
+    except CorruptNode:  # nothing else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
     return Table(
@@ -117,7 +117,8 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
 
 
 def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
-    """Where packs came in, what was published has to be looked up."""
+    """True if the published table has the columns of the state. Where packs came in, its columns have to be looked
+    up."""
     columns_id = schema_id(state.schema)
     if publication.schema:
         return publication.schema == columns_id

@@ -1,4 +1,4 @@
-"""Which part of the view a key may see. Every path is asked for here, also those of a listing."""
+"""Which part of the view a key may see. Every path is checked here, also those of a listing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controlplane.core.s3.scopes import ANY, Scope
 
 
 class OutOfScope(HeadgateError):
-    """The scopes of a key do not cover what it asks for, whether that exists or not."""
+    """The scopes of a key do not cover the requested path, whether that exists or not."""
 
     code = "forbidden"
 

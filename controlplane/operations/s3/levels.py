@@ -1,7 +1,6 @@
 """The levels above objects: refs, dataflows and datasets that a key may see, in the order of their folders.
 
-A ref with a time, and a dataset with a generation, are there where somebody names them: no listing shows them by
-itself.
+A ref with a time, and a dataset with a generation, exist where a request names them: no listing shows them by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def is_above_tables(prefix: str) -> bool:
 
 
 def is_there(tx: Tx, ref: Ref) -> bool:
-    """A time that has not come is no address: what it means would move."""
+    """A future time is no address: its meaning would move."""
     has_come = ref.time is None or ref.time.end <= tx.now()
     return has_come and (ref.branch == MAIN or ref.branch in tx.branches())
 
@@ -69,7 +68,8 @@ def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[Table]:
 
 
 def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
-    """`below`: what the prefix says below the ref. A dataset that it names is not looked for among all."""
+    """`below`: the part of the prefix below the ref. A dataset that it names is found directly, without a search of
+    all."""
     if len(below) > LEVELS - 1:
         return [f"{below[0]}.{below[1]}"]
     datasets = list(tx.states(branch))

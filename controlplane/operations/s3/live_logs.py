@@ -1,6 +1,6 @@
-"""Delta logs of datasets in live branches, made when they are asked for: from the trees of generations that are kept.
+"""Delta logs of datasets in live branches, made on request from the trees of kept generations.
 
-A commit is the difference of two trees. What was made last is kept in memory, and nothing is stored.
+A commit is the difference of two trees. The logs made last are kept in memory, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH = 1000  # entries whose files are looked up together
 
 
 class MadeFile(NamedTuple):
-    """A file of a log. `at`: when what it holds was committed."""
+    """A file of a log. `at`: the time of the commit that it holds."""
 
     name: str
     body: bytes
@@ -45,7 +45,7 @@ class LiveLogs:
 
     def files(self, tx: Tx, branch: str, newest: State) -> list[MadeFile]:
         """The files of the log of which a state is the newest version, in the order of their names: all or, where one
-        cannot be made, none. The rows are there all the same, and so is what lies beside them in a listing."""
+        cannot be made, none. The rows, and the other entries of a listing, are served regardless."""
         log = self._log(tx, branch, newest)
         try:
             return [] if log is None else _all(log)
@@ -178,7 +178,7 @@ class _Log:
             fragments = self._tx.fragments({entry.fragment for entry in batch})
             for entry in batch:
                 id = entry.fragment.hex()
-                if entry.fragment not in fragments:  # which the check of the store tells
+                if entry.fragment not in fragments:  # `fsck` reports it
                     raise NotFound(f"no fragment {id}")
                 files = fragments[entry.fragment].files
                 yield from (Part(part_name(entry.key, number, id), file) for number, file in enumerate(files))

@@ -11,7 +11,7 @@ Bodies = TypeVar("Bodies", bound=tuple[bytes, ...])
 
 
 class MadeBodies:
-    """Those that were asked for last, up to so many bytes. Safe to use from many threads."""
+    """The bodies that were requested last, up to so many bytes. Safe to use from many threads."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes

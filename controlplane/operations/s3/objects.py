@@ -67,8 +67,8 @@ class TableObjects:
         return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
-        """`state`: that which the address means now. Of the newest, files of all kept states are found as well: a
-        reader that listed them goes on with them."""
+        """`state`: the present meaning of the address. For the newest one, files of all kept states are found as well:
+        a reader that listed them goes on with them."""
         if name.startswith(LOG) and _is_live(table):
             made = self._live.find(tx, table.ref.branch, state, name)
             return None if made is None else _of_log(made)
@@ -80,7 +80,7 @@ class TableObjects:
         return None if part is None else self._part(tx, table, state, name, part)
 
     def find_part(self, tx: Tx, state: State, name: str) -> S3Object | None:
-        """A file of the rows of this state, and nothing else: a look-up that is always short."""
+        """A file of the rows of this state, and nothing else: always a short look-up."""
         part = part_names.parse(name)
         return None if part is None else self._part_of(tx, state, name, part)
 
@@ -96,7 +96,7 @@ class TableObjects:
         entries = list(entries)
         files = tx.stored_files({entry.fragment for entry in entries})
         for entry in entries:
-            mine = files.get(entry.fragment, ())  # none are there where the check of the store tells it
+            mine = files.get(entry.fragment, ())  # none where a fragment is missing, which `fsck` reports
             id = entry.fragment.hex()
             parts = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
             yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts  # 10 comes before 2
@@ -180,7 +180,7 @@ def _of_log(made: MadeFile) -> S3Object:
 
 
 def _is_live(table: Table) -> bool:
-    """Whether it moves, and nobody has published it for the view."""
+    """True if the table moves, and is not published for the view."""
     return table.point is None and table.ref.branch != MAIN
 
 

@@ -1,7 +1,7 @@
 """Which files below a dataset's folder are the dataset's own, as the log of its published table names them.
 
-The folder also holds what branches computed for datasets of the same name, what attempts left that never counted, and
-rows that were taken out: a key for main reads none of that. So what is served is what the kept states of main hold.
+The folder also holds results of branches for datasets of the same name, output of attempts that never counted, and rows
+that were taken out: a key for main reads none of that. So the view serves only files that kept states of main hold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controlplane.ports.store import Tx
 
 TABLES = 8  # that are remembered
 BATCH = 1000
-MOST = 1_000_000  # names that are remembered of a dataset, before it is read anew
+MOST = 1_000_000  # names that are remembered of a dataset, before it is read again
 _LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
@@ -64,7 +64,7 @@ class _Files:
         self._root, self._seq = EMPTY_ROOT, 0  # of the newest state that was read
 
     def go_on(self, tx: Tx, nodes: NodeStore, dataset: str) -> None:
-        """Read what newer states have that those before have not."""
+        """Add the files that newer states have and earlier ones have not."""
         if len(self.sizes) > MOST:  # many are collected by now
             self.sizes, self._root, self._seq = {}, EMPTY_ROOT, 0
         states = list(_newer(tx, dataset, self._seq))

@@ -20,7 +20,7 @@ log = logs.get("s3")
 
 
 class _Row(NamedTuple):
-    """Whose requests are told together."""
+    """The key by which requests are counted together."""
 
     access_key: str
     name: str
@@ -51,7 +51,7 @@ class ReadCounts:
                 self._timer.start()
 
     def flush(self) -> None:
-        """Write what was counted. If the database does not answer, the next time tells it, too."""
+        """Write the counts. If the database does not answer, they are kept for the next flush."""
         with self._lock:
             times, sent, self._timer = self._times, self._bytes, None
             self._times, self._bytes = Counter(), Counter()

@@ -1,8 +1,7 @@
 """The S3 view of one namespace: which objects a key finds, by path and in pages.
 
-All datasets of a listing are as of the time of its first page. Of the dataset in whose middle a page ended, the next
-page knows the generation: a transaction that began before the first page may be committed after it, and its time does
-not tell.
+All datasets of a listing are as of the time of its first page. If a page ends within a dataset, the next page knows the
+generation: a transaction that began before the first page may be committed after it, so the time is not enough.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from controlplane.ports.store import Store, Tx
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
 FEW = 64  # objects that are looked up at a time where most may be skipped
-STEPS = 4  # through what has one common prefix, before it is skipped
+STEPS = 4  # through names with one common prefix, before it is skipped
 
 
 class NoSuchListing(Exception):
-    """What a listing began with is not kept any more."""
+    """The state at the beginning of a listing is no longer kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ class S3View:
         return None if s3_object is None else s3_object._replace(name=path)
 
     def find_at_once(self, reader: Reader, path: str) -> S3Object | None:
-        """As `find` for most that is asked for: files of the newest state, or of a generation. None: look with `find`,
-        which also tells who may not see it."""
+        """As `find`, for most requests: files of the newest state, or of a generation. None: call `find`, which also
+        reports that the reader may not see it."""
         split = addresses.split(path)
         if split is None or split[0].ref.time is not None or not reader.may_read(split[0]):
             return None
@@ -112,7 +111,7 @@ def _is_there(tx: Tx, table: Table) -> bool:
 
 
 def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
-    """None also where the state of a ref's time is not kept any more, and an older one still is."""
+    """None also where the state of a ref's time is no longer kept, and an older one still is."""
     newest = tx.state_of(table.ref.branch, table.name, point)
     if newest is None or table.ref.time is None or not isinstance(point, Moment):
         return newest

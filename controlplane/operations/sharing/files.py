@@ -1,7 +1,7 @@
 """The files of a version, and those that came and went with versions, page by page.
 
-Roots do not change, so each page is a transaction of its own: none is held while a client takes what it was sent.
-A changed partition is told as all of its old files and all of its new ones: exact, if coarse, and no row is read.
+Roots do not change, so each page is a transaction of its own: none is held while a client takes a page. A changed
+partition is reported as all of its old files and all of its new ones: exact, if coarse, and no row is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EVERY = WantedSnapshot()
 
 
 class VersionFile(NamedTuple):
-    """`name`: in the folder of the version `of` in the S3 view. `told`: the version that it came or went with."""
+    """`name`: in the folder of the version `of` in the S3 view. The last field is the version that it came or went
+    with."""
 
     kind: Kind
     name: str
@@ -45,8 +46,8 @@ class VersionFiles:
         self._nodes = NodeCache(NODE_BYTES)
 
     def of_version(self, version: Version, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
-        """Pages of its files: those that may hold rows which hints ask for, or as many as have as many rows as the
-        limit. Raises GenerationGone if it is collected in the meantime."""
+        """Pages of its files: those that may hold rows within the hints, or as many as hold the limit's number of rows.
+        Raises GenerationGone if it is collected in the meantime."""
         schema, limit = version.state.schema, request.limit
         condition = hints.condition_of(request.texts, request.tree, schema)
         left, after = limit, None
@@ -91,7 +92,7 @@ class VersionFiles:
 
 
 def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[tuple[Kind, Entry, int]]:
-    """What went and what came."""
+    """The removed and the added files."""
     sides: list[tuple[Kind, Entry, int]] = []
     for _, old, new in page:
         if old is not None:

@@ -106,7 +106,7 @@ def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
 
 def span(tx: Tx, table: SharedTable, request: WantedChanges) -> Span:
     """The versions whose changes are wanted. An end behind the newest version means that one. Raises NotFound,
-    BadRequest, and GenerationGone where a version, or the one before the first, is not kept any more."""
+    BadRequest, and GenerationGone where a version, or the one before the first, is no longer kept."""
     if not table.has_history:
         raise BadRequest(NO_HISTORY)
     least = request.first - 1 if isinstance(request.first, int) else 0

@@ -1,1 +1,1 @@
-"""Collection of what nothing refers to, checks of what the database says, and repair."""
+"""Collection of unreferenced data, checks of the database, and repair."""

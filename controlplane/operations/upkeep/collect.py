@@ -1,19 +1,20 @@
-"""Collection: what nothing refers to any more goes, so that the database stays as large as what it serves.
+"""Collection: delete unreferenced data, so that the database stays as large as the data that it serves.
 
-First pointers go whose time is over (states and build traces), and what piles up beside them (tasks that are done,
-events, answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
+First expired pointers go (states and build traces), and the records beside them (tasks that are done, events, answers,
+ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
 
-Why no node is lost that anybody can reach. Let M be the moment at which a collection is counted (`begin_collection`):
-the snapshot that it reads pointers from shows exactly what was committed before M, because writers of tree nodes that
-asked for the count (`Tx.collections`) have ended by then, and others begin after it.
+Why no reachable node is lost. Let M be the moment at which a collection is counted (`begin_collection`): the snapshot
+that it reads pointers from shows exactly the commits before M, because writers of tree nodes that read the count
+(`Tx.collections`) have ended by then, and others begin after it.
 1. What a pointer of that snapshot leads to is marked, and stays.
-2. A writer who commits after M planned either before M, and then finds another count and plans again, or after M. Then
-   each node that he refers to was reachable after M, so it is marked or was put after M; or he puts it himself.
+2. A writer that commits after M planned either before M, and then finds another count and plans again, or after M.
+   Then each node that it refers to was reachable after M, so it is marked or was put after M; or the writer puts it
+   itself.
 3. A node that is put after M has a time (`at`) that is later than M less the quarter of an hour for which it is not
-   noted again. Only nodes that are `grace_s` older than M are deleted, and the DELETE itself looks at that time. The
-   rest of `grace_s` is for writers that never asked for the count and put all that they refer to themselves.
-Two collections at once do no harm: what either deletes is what nobody could reach. A tree that is damaged ends the
-collection before anything of it is deleted.
+   noted again. Only nodes that are `grace_s` older than M are deleted, and the DELETE itself checks that time. The
+   rest of `grace_s` is for writers that never read the count and put all that they refer to themselves.
+Two collections at once do no harm: either deletes only unreachable nodes. A tree that is damaged ends the collection
+before anything of it is deleted.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ def collect(
     days: float = DAYS,
     grace_s: float = GRACE_S,
 ) -> Collected:
-    """Drop what nothing refers to, in many short transactions. `now` is the database's by default.
+    """Drop unreferenced data, in many short transactions. `now` is the database's by default.
 
     `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a tree that is in use
-    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files
-    of what goes stay.
+    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files of
+    dropped data stay.
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
@@ -190,7 +191,7 @@ def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Limits] | Non
 
 
 def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
-    """Generations and times grow with the states' numbers, so what is old is a beginning of the span."""
+    """The expired beginning of a span, if any: generations and times grow with the states' numbers."""
     before = now - limits.days * DAY_S
     below, last = span.generation - limits.generations, span.seq - RECENT
     if span.oldest_at < before and span.oldest_generation < below and span.oldest_seq <= last:
@@ -198,7 +199,7 @@ def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
 
 
 def _drop_builds(store: Store, namespace: str, before: float) -> int:
-    """A build trace is put together with a state of its root, and goes once there is no such state any more."""
+    """A build trace is put together with a state of its root, and goes once no such state exists."""
     with store.read(namespace) as tx:
         old = list(tx.builds(before))
         roots = {pointer.root for pointer in tx.pointers(["state"])} if old else set()
@@ -249,7 +250,7 @@ def _used(tx: Tx) -> set[bytes]:
 
 
 def _still_there(tx: Tx, root: bytes, used: Set[bytes]) -> Set[bytes]:
-    """Of a tree that nobody reads: a table may have followed a state that was dropped meanwhile."""
+    """The nodes of a tree that may be gone: a table may have followed a state that was dropped meanwhile."""
     try:
         return set(tree.reachable(tx, root, used))
     except CorruptNode:

@@ -1,4 +1,4 @@
-"""Checking that what the database says is so: trees, what their entries name, what states count, files in the lake.
+"""Checks of the database: trees, the fragments that entries name, the counts of states, files in the lake.
 
 Streams: memory holds a window of nodes and one number for each node. Changes nothing, and repairs nothing.
 """
@@ -21,10 +21,10 @@ from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.results import FileEntry
 
-LIMIT = 1_000  # findings that are told
+LIMIT = 1_000  # findings that are reported
 A_TIME = 500  # fragments that are looked up together
 OF_DATASETS: tuple[PointerKind, ...] = ("state", "building", "build")
-OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
+OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of written rows
 
 AGAIN = "headgate fsck --repair: what is still wanted is made again; older generations go in time"
 RESTORE = "restore the database from a backup; the files in the lake are untouched"
@@ -52,7 +52,7 @@ Damages: TypeAlias = Callable[[Iterable[Fragment]], Iterator[tuple[Fragment, str
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+    """One inconsistency: a stable code, its place, a description, and its remedy."""
 
     code: str
     where: str
@@ -86,9 +86,9 @@ def fsck(
     reading: RowCheck | None = None,
     types: bool = False,
 ) -> tuple[Finding, ...]:
-    """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
-    `reading` their rows are compared with what was measured when they were written. `types`: also what an earlier
-    version misread."""
+    """The first `limit` findings of one snapshot; none if all is well. With the lake, missing files are found, too;
+    with a `reading` their rows are compared with the measures of when they were written. `types`: also values that an
+    earlier version misread."""
     audited: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, audited), _listings(tx, audited), _others(tx, audited))
@@ -142,7 +142,7 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
     try:
         totals = tree.totals(nodes, pointer.root)
     except CorruptNode:
-        return  # of a node that another pointer led to, and that was told there
+        return  # of a node that another pointer led to, and that was reported there
     counted, recorded = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
     if counted != recorded:
         what = f"it says {recorded[0]} partitions and {recorded[1]} rows; its tree has {counted[0]} and {counted[1]}"

@@ -1,5 +1,5 @@
-"""Folders that nothing refers to. Of attempts: what a crash leaves between a commit and the deletion that follows it.
-Of tables of branches: what a database that was restored does not know of."""
+"""Unreferenced folders. Folders of attempts: a crash between a commit and the deletion that follows it leaves them.
+Tables of branches: a database that was restored does not know them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
     """Delete attempt folders without a live attempt or a stored fragment, and tables of branches that are not known;
     returns how many.
 
-    Call it only while no attempt can begin, and nobody publishes: a claim makes its row before its driver makes its
-    folder, and so does who publishes.
+    Call it only while no attempt can begin, and no table is published: a claim makes its row before its driver makes
+    its folder, and a publisher does the same.
     """
     folders = dict(_folders(lake, namespace))
     with store.read(namespace) as tx:

@@ -1,8 +1,8 @@
 """What the lake lost is made again.
 
-Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one look
-at all their partitions once more: what memory still knows is taken from there, the rest is computed. The same rows are
-the same fragment, with new files, so nothing that follows from them is computed again.
+Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one plan
+all their partitions again: remembered results are adopted, the rest is computed. The same rows are the same fragment,
+with new files, so nothing that follows from them is computed again.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Repaired:
 
 def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | None = None) -> Repaired:
     """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
-    With a `reading` also those whose rows are not as they were written.
+    With a `reading` also those whose rows differ from the written ones.
 
-    Repeating it is harmless. What is lost for good (rows of a source that are there no more) fails or is gone then, as
-    with any other change of a source.
+    Repeating it is harmless. A permanent loss (rows of a source that are there no more) fails or is gone then, as with
+    any other change of a source.
     """
     with store.read(namespace) as tx:
         damaged = _damaged(tx, reading) if reading else ()
@@ -93,7 +93,7 @@ class _Holders:
 
 
 def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
-    """Have all that names a fragment which is given up looked at again; true if something moved on meanwhile."""
+    """Have all datasets that name a given-up fragment planned again; True if a concurrent commit came between."""
     with store.read(namespace) as tx:
         holders = _holders(tx)
     if holders is None:
@@ -122,7 +122,7 @@ def _holders(tx: Tx) -> _Holders | None:
     states: list[State] = []
     partial: list[PartialState] = []
     for branch in sorted(branches(tx)):
-        held = tx.holds(branch)  # nothing is made again of what nobody plans
+        held = tx.holds(branch)  # unplanned datasets are not made again
         newest = [state for name, state in tx.states(branch).items() if name not in held]
         states += [state for state in newest if _is_to_mark(state, branch)]
         partial += tx.unfinished(branch)[0].values()
@@ -140,7 +140,7 @@ def _holders(tx: Tx) -> _Holders | None:
 
 
 def _roots(state: State) -> Iterator[bytes]:
-    """Of trees that name fragments of the dataset, or partial results of its own."""
+    """Roots of trees that name fragments of the dataset, or its own partial results."""
     yield state.root
     yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(partials.PARTS))
 
@@ -151,7 +151,7 @@ def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
     for root in dict.fromkeys(roots):
         for entries in tree.audit(tx, root, audited):
             if isinstance(entries, CorruptNode):
-                continue  # which is another damage, and told as such
+                continue  # another damage, reported as such
             stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
             for e in entries:
                 if e.fragment not in stored or stored[e.fragment].status != "stored":
@@ -187,8 +187,8 @@ def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _commit_lost(tx: Tx, state: State) -> bool:
-    """The next state has the same rows, and no code: so whatever is planned, it is not up to date. False where somebody
-    was faster."""
+    """Commit a next state with the same rows and no code: so whatever is planned, it is not up to date. False where
+    another commit was faster."""
     inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(partials.NAMES)}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())

@@ -1,4 +1,4 @@
-"""Collecting, checking and repairing when an administrator asks for it: each leaves a row in the audit."""
+"""Collecting, checking and repairing on an administrator's request: each leaves a row in the audit."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def _give_up(ctx: Context) -> int:
 def check_now(
     ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None, *, types: bool = False
 ) -> FsckAnswer:
-    """What a check finds, with a lake also of its files, with `types` also what an earlier version misread. Changes
-    nothing, so nothing is noted."""
+    """The findings of a check; with a lake also those of its files, with `types` also values that an earlier version
+    misread. Changes nothing, so nothing is noted."""
     findings = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
     return {"findings": _findings(findings), "complete": len(findings) < LIMIT}
 
 
 def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> FsckAnswer:
-    """Have what the lake lost made again, and with a `reading` what is damaged; answers the rest of what a check finds.
-    A repair that fails is noted as well."""
+    """Have lost data made again, and with a `reading` damaged data, too; answers the remaining findings of a check. A
+    repair that fails is noted as well."""
     repaired: Repaired | None = None
     try:
         repaired = repair(ctx.store, ctx.namespace, lake, reading)

@@ -1,4 +1,4 @@
-"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks."""
+"""The record of a finished attempt: its duration, its output, the outcome of its tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataplane.contract.results import Measures, Output, TaskResult, WriteAnswer
 
 @dataclass(frozen=True, slots=True)
 class CameTo:
-    """What an attempt came to: what became of each task, and the results that were taken in."""
+    """The outcome of an attempt: the outcome of each task, and the results that were taken in."""
 
     by: By
     outcomes: Mapping[bytes, Outcome]
@@ -26,7 +26,7 @@ class CameTo:
 def of(
     attempt: Attempt, came_to: CameTo, measures: Measures, branches: Collection[str], now: float
 ) -> list[PastAttempt]:
-    """One for each of the branches; of no branch, where none demands its tasks any more."""
+    """One for each of the branches; of no branch, where none still demands its tasks."""
     counts = Counter(came_to.outcomes.values())
     rows, size = _written(attempt, came_to.taken)
     return [
@@ -65,8 +65,8 @@ def _outcome(counts: Mapping[Outcome, int]) -> Outcome:
 
 
 def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) -> float | None:
-    """Its driver knows best. A driver of an earlier version says nothing: then it is the time from claim to report. Of
-    one that ended without a report nothing is known, as it may have been gone for long."""
+    """The duration that the driver reports. A driver of an earlier version reports none: then it is the time from claim
+    to report. None for an attempt that ended without a report, as it may have been gone for long."""
     reported = measures.get("seconds")
     if reported is not None:
         return reported

@@ -72,7 +72,7 @@ def claim(
             answer = _claim(tx, attempt, lake)
         except (CorruptNode, LookupError, ValueError) as e:
             _give_up(tx, attempt, e)
-            return None  # whoever asks next gets work of others
+            return None  # the next claim gets other work
         if not answer["tasks"]:
             tx.end_attempt(attempt.id)
             return None
@@ -84,7 +84,7 @@ def claim(
 
 
 def _give_up(tx: Tx, attempt: Attempt, error: Exception) -> None:
-    """Work that cannot be handed out fails by itself: else each driver would be refused all work."""
+    """Fail work whose claim cannot be built: else each driver would be refused all work."""
     fault = infrastructure_error(INTERNAL, f"its work cannot be handed out: {error}")
     for task in attempt.tasks:
         tx.fail(attempt.id, task, fault)
@@ -131,14 +131,14 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "tasks": [_task(tx, t, attempt.tasks[t.key], files, named) for t in tasks],
     }
     claim["reads_bytes"] = _objects_bytes(tasks) + named.size_bytes
-    return cast("Claim", claim)  # the kind tells which one; its job and its tasks were stored together
+    return cast("Claim", claim)  # the kind decides which one; its job and its tasks were stored together
 
 
 # --- jobs ---------------------------------------------------------------------------------------
 
 
 def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles) -> Job:
-    """The job with what only a claim says: what is known of a place, files in place of roots."""
+    """The job with the facts that only a claim adds: known contents of a place, files in place of roots."""
     match attempt.kind:
         case "list":
             return listings.with_known(tx, cast("ListJob", stored))
@@ -240,7 +240,7 @@ def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named:
         return _writing_all(head, spec["generation"], fragments)
     if "generation" in spec:
         return _writing(head, spec, files)
-    return cast("TaskSpec", {**head, **spec})  # source objects are told as they are
+    return cast("TaskSpec", {**head, **spec})  # source objects are given as they are
 
 
 def _reading(head: TaskSpec, spec: FragmentsSpec, files: Mapping[str, list[str]]) -> TaskSpec:
@@ -265,8 +265,8 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
 
 
 def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> Heartbeat:
-    """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing. `drain`: it is to
-    finish what it has, and end."""
+    """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
+    driver is to finish its attempts, and end."""
     with ctx.store.begin(ctx.namespace) as tx:
         live = tx.extend(driver, attempts, LEASE_S)
     return {"fenced": [a for a in attempts if a not in live], "drain": drain}

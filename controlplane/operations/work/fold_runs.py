@@ -1,7 +1,7 @@
 """Runs of a fold: one claimed task, and tasks after it that its driver went on to, each with key and trace of its own.
 
-Nobody asked for those by their keys: what they are follows from what came out before them. So they are taken in only
-where their keys prove to be right, and what is known by then is left as it is.
+The keys of those were never demanded: they follow from the results before them. So they are taken in only where their
+keys prove to be right, and results that are known by then are left as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _proven(job: StoredTransformJob, head: Task, result: TaskResult) -> Iterator
 
 
 def taken_in(tx: Tx, runs_by_head: Mapping[str, Run]) -> Run:
-    """Those that nobody had computed; and all keys are remembered, so that the next plan finds them together."""
+    """The results that were not known before. All keys are remembered, so that the next plan finds them together."""
     keys = {head: [bytes.fromhex(task_result["task"]) for task_result in run] for head, run in runs_by_head.items()}
     tx.put_memos({ids.run_key(bytes.fromhex(head)): [key.hex() for key in of] for head, of in keys.items()})
     stored = {key.hex() for key in tx.traces([key for of in keys.values() for key in of])} | runs_by_head.keys()

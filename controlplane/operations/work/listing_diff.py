@@ -1,4 +1,4 @@
-"""What a worker found at a location, read as a stream, and how that differs from what was known of it.
+"""A worker's listing of a location, read as a stream, and how that differs from the known one.
 
 All of it happens before the transaction that takes it in, and nothing is held that grows with the location: new nodes
 of the tree and changed partitions wait in temporary files.
@@ -38,7 +38,7 @@ Changes: TypeAlias = Callable[[], Iterator[tree.EntryChange]]
 
 
 class Damaged(ValueError):
-    """What arrived is not what the worker wrote."""
+    """The result that arrived differs from the one that the worker wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ def is_too_much(removed: int, before: int, deletes_max: float) -> bool:
 
 
 def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Lines, deletes_max: float) -> Found:
-    """How the location changed. An equal digest is no change, and nothing else is looked at. Raises Damaged.
+    """How the location changed. An equal digest is no change, and nothing else is examined. Raises Damaged.
 
-    A worker that found what it was told to be known tells no partitions; where something else has become known
-    meanwhile, that is the same as a tree that is no more, and whoever takes it in asks again.
+    A worker that finds the known digest again reports no partitions. If another listing has become known meanwhile, the
+    answer is the same as for a tree that is gone, and the caller requests a new listing.
 
     `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
     """
@@ -192,7 +192,7 @@ def _temporary() -> IO[bytes]:
 
 
 def lines_of(result: ListingResult, lake: ObjectStore, prefix: str) -> Iterator[bytes]:
-    """The lines of a listing, each with its end. Raises Damaged; what they say is not checked."""
+    """The lines of a listing, each with its end. Raises Damaged; their contents are not checked."""
     if "file" not in result:
         return map(listing_line, result["partitions"])
     return _lines(_unzipped(lake, f"{prefix}/{result['file']}"))
@@ -275,7 +275,7 @@ def _is_gone(record: bytes) -> bool:
 
 
 class Draft:
-    """A NodeStore over another one: what is put goes to a temporary file."""
+    """A NodeStore over another one: new nodes go to a temporary file."""
 
     def __init__(self, below: tree.NodeStore, file: IO[bytes]) -> None:
         self._below, self._file = below, file
@@ -307,8 +307,8 @@ def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
 
 
 def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
-    """Write down what changed. Returns the number of changes, of objects that are gone, and how many of these from
-    partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
+    """Write the changes to the records. Returns the number of changes, of objects that are gone, and how many of these
+    from partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
     changed = removed = several = 0
     for key, before, after in changes:
         changed += 1

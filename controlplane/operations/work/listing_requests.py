@@ -1,6 +1,6 @@
 """Listings that a request waits for: of sources that are declared, or only proposed.
 
-What is listed for a plan is stored under the plan's id (`planning.plan_listings`), apart from what the loop works on.
+A listing for a plan is stored under the plan's id (`planning.plan_listings`), apart from those that the loop works on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ UNSEEN = "not looked at: no worker was through with it in {timeout_s:g} s; it is
 
 @dataclass(frozen=True, slots=True)
 class ListingRequests:
-    """One look at some sources. `numbers`: of each listing the request that has to be served. `before`: what was known
-    of them. `unseen`: why a dataset's source is not looked at. `plan`: the plan that they are for, if they are."""
+    """A request to list some sources. `numbers`: the request number that each listing has to serve. `before`: the
+    listings known before. `unseen`: why a dataset's source is not listed. `plan`: the plan that they are for, if
+    any."""
 
     branch: str
     nodes: tuple[Source, ...]
@@ -45,8 +46,8 @@ class ListingRequests:
 
 
 def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) -> ListingRequests:
-    """Have workers list these sources under the id of a plan, each location once: what is found is the plan's alone,
-    until it is applied. A listing of a moment ago is used as it is, and what is paused is left alone."""
+    """Have workers list these sources under the id of a plan, each location once: the results are the plan's alone,
+    until it is applied. A listing of a moment ago is used as it is, and paused sources are left alone."""
     sources = [node for node in nodes if not node.output]
     with ctx.store.begin(ctx.namespace) as tx:
         plan_listings.collect(tx, tx.now())
@@ -70,8 +71,8 @@ def _is_new(shared: Listing | None, now: float) -> bool:
 
 
 def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
-    """Have workers list these sources, each location once. Plans go on with what is known meanwhile. What is paused is
-    left alone, and so is what a service lists on request only: it would compute what is found."""
+    """Have workers list these sources, each location once. Plans go on with the known listings meanwhile. Paused
+    sources are left alone, and so are those that a service lists on request only: it would compute the results."""
     sources = [node for node in nodes if not node.output]
     with ctx.store.begin(ctx.namespace) as tx:
         unseen = _unseen(tx, branch, sources)
@@ -85,7 +86,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
 
 
 def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool = False) -> ListingRequests:
-    """An operator asks for new listings of just these sources: plans wait for what is found."""
+    """Request new listings of just these sources, for an operator: plans wait for the results."""
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):
         return _requests_of(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
@@ -119,8 +120,8 @@ def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
 
 
 def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
-    """The listings that are still waited for. What is not queued yet, since a worker was at an earlier request, is
-    queued once that is over."""
+    """The listings that are still awaited. A listing that is not queued yet, since a worker was at an earlier request,
+    is queued once that is over."""
     with ctx.store.read(ctx.namespace) as tx:
         current = tx.listings(requests.numbers)
         late = frozenset(id for id, number in requests.numbers.items() if id in current and current[id].served < number)
@@ -134,8 +135,8 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
 
 
 def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, str]:
-    """Nobody waits any more: what only we demanded, and nobody has begun, is demanded no more. Answers why a dataset's
-    source was not looked at."""
+    """End the wait: drop the demands of this request, and so the tasks that only it demanded and that have not started.
+    Answers why a dataset's source was not listed."""
     with ctx.store.begin(ctx.namespace) as tx:
         current = tx.listings(requests.numbers)
         for node in requests.nodes:

@@ -1,4 +1,4 @@
-"""Listings: when a location is to be listed, and taking in what a worker found there, whole or not at all."""
+"""Listings: when a location is to be listed, and taking in a worker's result, whole or not at all."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Demanding: TypeAlias = Callable[[str], str]
 
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
-    """Those that are listed: of feeds it is known what they offer."""
+    """The sources that are listed. Feeds are not: their offers are known."""
     return [n for d in scope if isinstance(n := desired.nodes[d], Source) and n.feed is None]
 
 
 def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False) -> int:
-    """Ask for a new listing of each location. One that is asked for already is not asked for twice, unless somebody is
-    at work on it: he may have looked before what is to be found was there. Until an awaited one is there, nothing that
-    reads there is up to date."""
+    """Request a new listing of each location, and answer how many there are. An open request is not repeated, unless a
+    worker is at it: the worker may have listed before the change was there. Until an awaited listing is there, nothing
+    that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
     current = tx.listings(listing_ids)
     for listing in _requested(tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]):
@@ -58,14 +58,13 @@ def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
 
 
 def _begun(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
-    """The listings of those of the tasks that somebody is at work on."""
+    """The listings whose tasks are running."""
     return {tasks[key] for key, task in tx.tasks(tasks).items() if task.state == "running"}
 
 
 def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection[bytes] = ()) -> int:
-    """Ask for a new listing of each location that has been listed in its way before, that nobody has been looking at of
-    late, and that somebody reads (again) from now on. What was found there then may be long gone: plans wait.
-    `listed`: those that were listed for the edit."""
+    """Request a fresh listing for each known location that had no readers recently and has one again. The old listing
+    may be long outdated: plans wait. `listed`: the locations that were listed for the edit."""
     live = {n.listing for n in sources(before, before.order)} | {*listed}
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
     current = tx.listings(n.listing for n in taken_up)
@@ -100,20 +99,20 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
 
 
 def demand_of(dataset: str) -> str:
-    """Who demands the listings of what a dataset reads."""
+    """The name that demands the listing of the location that a dataset reads."""
     return dataset + "#listing"
 
 
 def is_open(listing: Listing | None) -> bool:
-    """Somebody asked for it and it has not been served."""
+    """True if it was requested and has not been served."""
     return listing is not None and listing.is_open
 
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = demand_of) -> int:
     """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
-    share the task, and what was demanded for an earlier request is demanded no more. What is queued already costs
-    nothing but the look. A dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for
-    the few of another one that are queued later. `demand` names who demands the listing of what a dataset reads."""
+    share the task, and demands of an earlier request are dropped. A task that is queued already costs only the check. A
+    dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for the few of another one
+    that are queued later. `demand` names the demand for the listing that a dataset reads."""
     nodes = list(nodes)
     listing_tasks = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes), demand)
     queued = 0
@@ -157,7 +156,7 @@ def to_queue(
 
 
 def _is_under_way(demands: Mapping[bytes, Demand], task: Task) -> bool:
-    """Whether just this task is demanded, and will be done as it is asked for."""
+    """True if exactly this task is demanded, and will be done as requested."""
     demand = demands.get(task.key)
     return demand is not None and len(demands) == 1 and demand.state in ("queued", "running") and demand.covers(task)
 
@@ -175,7 +174,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         "listing": listing.id.hex(),
         **connectors.told(node.read),
     }
-    if node.read.is_growing:  # it only adds to the listing before it, and is told in a claim where that one ended
+    if node.read.is_growing:  # it only adds to the listing before it, and its claim has the end of that one
         job["known"] = None
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
@@ -196,8 +195,8 @@ def _key(listing: bytes, request: int) -> bytes:
 
 
 def with_known(tx: Tx, job: ListJob) -> ListJob:
-    """The job of a listing with what is known: the digest of the one before it (`was`); or where that one ended, the
-    last key there is and the objects behind it, if the new one is only to add to it."""
+    """The job of a listing with known contents: the digest of the one before it (`was`); or the last key of that one
+    and the objects behind it, if the new one is only to add to it."""
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
@@ -209,14 +208,14 @@ def with_known(tx: Tx, job: ListJob) -> ListJob:
 
 
 def _is_accepted(listing: Listing) -> bool:
-    """Somebody confirmed what was lost; it holds for the next listing that succeeds or fails."""
+    """True if the loss was confirmed; that holds for the next listing that succeeds or fails."""
     return bool(listing.held and listing.held.get("accepted"))
 
 
 def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake: ObjectStore, prefix: str) -> Found:
-    """What a worker found, compared with the current listing. To be closed. Raises Damaged.
+    """A worker's listing, compared with the current one. To be closed. Raises Damaged.
 
-    The partitions of a first listing are written here already: nobody reads them before it has a root, and writing a
+    The partitions of a first listing are written here already: they are not read before it has a root, and writing a
     million rows would keep all other writers waiting.
     """
     with store.read(namespace) as tx:
@@ -242,8 +241,8 @@ def _write_ahead(store: Store, namespace: str, listing: Listing, change: Listing
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a finished listing. `is_news`: there may be something to plan, or to list once more. One that
-    found what was known is no event: beside thousands of them nobody could read the others."""
+    """The outcome of a finished listing. `is_news`: there may be something to plan, or to list once more. A listing
+    without changes is no event: thousands of them would hide the others."""
 
     event: Event | None
     is_news: bool = True
@@ -271,7 +270,8 @@ def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
 
 
 def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event | None:
-    """What is found for a plan is no event: nothing follows from it."""
+    """Move a listing to its new root, or hold it where too much is lost. A listing for a plan is no event: nothing
+    follows from it."""
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(change.gone, change.before, job["deletes_max"]):
@@ -295,7 +295,8 @@ def _event(job: ListJob, kind: str, details: Mapping[str, object] | None = None,
 
 
 def _carried(listing: Listing) -> Held:
-    """What holds on: where another one is asked for while this one was under way, and whose it is."""
+    """The marks that stay: that another listing is awaited, requested while this one was under way; and the plan it is
+    for."""
     held: Held = {"awaited": True} if listing.is_awaited else {}
     if listing.look is not None:
         held["look"] = listing.look
@@ -309,13 +310,13 @@ def _stored(tx: Tx, job: ListJob) -> Listing | None:
 
 
 def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
-    """A failed listing never changes what is known of the location."""
+    """Record the failure of a listing. The known contents of the location never change by it."""
     listing = _stored(tx, job)
     if listing is None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
     held: Held = _carried(served)
-    if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up
+    if listing.held is not None and "lost" in listing.held:  # a loss waits on; the confirmation is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.put_listing(replace(served, held=held or None))
     return None if listing.look else _event(job, "listing.failed", {"message": error["message"]})

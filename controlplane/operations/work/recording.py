@@ -58,7 +58,7 @@ class Recording:
 
     @property
     def events(self) -> list[Event]:
-        """To be told. That a listing began is told with what came of it, if anything did."""
+        """Events to write. The beginning of a listing is written with its outcome, if there is one."""
         if self.attempt.kind != "list" or not self._events:
             return self._events
         attempt = self.attempt
@@ -75,7 +75,7 @@ class Recording:
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
-        """With their specs, which finished tasks of fragments are not asked for."""
+        """The attempt's tasks with their specs, which finished tasks of fragments do not need."""
         return self.tx.tasks(self.attempt.tasks)
 
     @property
@@ -116,7 +116,7 @@ class Recording:
             self.release(sorted(silent), error)
 
     def _is_open(self, key: bytes) -> bool:
-        """Not one that was known already when the others were handed out."""
+        """False for a task that was known already when the others were claimed."""
         task = self.tasks.get(key)
         return task is not None and task.state != "done"
 
@@ -215,7 +215,7 @@ class Recording:
             self._tell(branch, "rows.dropped", rows, {"checks": dict(by_check)})
 
     def _synced(self, keys: list[bytes]) -> None:
-        """Move the target's root to what these tasks wrote."""
+        """Move the target's root to the output of these tasks."""
         if not keys:
             return
         tasks = [self.tasks[key] for key in keys]
@@ -251,8 +251,8 @@ class Recording:
             self._count("task.failed", [key], body)
 
     def _void(self, results: list[TaskResult]) -> None:
-        """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
-        still wants them asks again, naming the objects as they are by then."""
+        """Source objects changed under the reader: request a new listing. The tasks end without a trace, so that
+        datasets that still want them demand them again, with the objects as they are by then."""
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._came_to("retried", keys)
         self._count("source.changed", keys)
@@ -261,8 +261,8 @@ class Recording:
             listings.ask(self.tx, id)
 
     def _request_whole_target(self, key: bytes, error: TaskError) -> None:
-        """The task ends without a result, and who still wants it wants all of the target: what others have under way
-        may have been written before."""
+        """The task ends without a result, and copies that still want it want all of the target: the output of other
+        running tasks may have been written before."""
         _ = self._branches  # before their demand ends
         for branch, name in self.tx.demanding(key):
             if (target := self.tx.targets(branch).get(name)) is not None:
@@ -293,7 +293,7 @@ class Recording:
             self._error = error["condition"] or error["kind"]
 
     def accounts(self, measures: Measures) -> list[PastAttempt]:
-        """What is kept of the attempt, for each branch that demanded its tasks; nothing of a look that found nothing
+        """The records of the attempt, for each branch that demanded its tasks; none for a listing that found nothing
         new: there are thousands of them in a day."""
         if not self.is_news:
             return []
@@ -302,14 +302,14 @@ class Recording:
         return accounts.of(self.attempt, came_to, measures, branches, self.tx.now())
 
     def _here(self, error: TaskError) -> TaskError:
-        """With the attempt that it came of, whose driver's log may tell more."""
+        """The error with the id of its attempt, whose driver's log may have more."""
         return {**error, "attempt": self.attempt.id}
 
     def _count_computed(self, results: Iterable[TaskResult]) -> None:
         self._count("task.executed" if self.by == "executed" else "task.recovered", _keys(results))
 
     def _count(self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None) -> None:
-        """Tell each branch how many of these tasks it demands."""
+        """Record for each branch how many of these tasks it demands."""
         for branch, theirs in by_branch(keys, self._branches).items():
             self._tell(branch, kind, len(theirs), body)
 

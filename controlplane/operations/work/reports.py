@@ -24,13 +24,13 @@ from dataplane.contract.results import FileEntry, Measures, TaskError, TaskResul
 
 
 class BadReport(HeadgateError):
-    """A report is not what docs/protocol.md says. Nothing of it was taken in."""
+    """A report does not follow docs/protocol.md. Nothing of it was taken in."""
 
     code = "invalid-request"
 
 
 class Busy(HeadgateError):
-    """The same is being done already: ask again later."""
+    """The same report is being processed already: send it again later."""
 
     code = "unavailable"
 
@@ -66,7 +66,7 @@ def report(
     lake: ObjectStore,
     measures: object = None,
 ) -> Reported:
-    """Commit what an attempt computed, task by task; `results` and `measures` are as they were sent. Raises Fenced if
+    """Commit the results of an attempt, task by task; `results` and `measures` are as they were sent. Raises Fenced if
     the attempt is not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
         running = tx.attempts([attempt]).get(attempt)

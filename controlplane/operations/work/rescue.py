@@ -1,4 +1,4 @@
-"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue."""
+"""Ending attempts whose driver is gone: results that a manifest proves are adopted, the rest goes back to the queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ log = logs.get("work")
 
 
 def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
-    """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
+    """End an attempt whose driver is gone: adopt the results that its manifest proves, put the rest back. True if any
+    was kept."""
     results = read_manifest(lake, attempt) if KINDS[attempt.kind].has_manifest else []
     if not results:
         if _abandon(ctx, attempt, reason, fault):
@@ -39,7 +40,7 @@ def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fau
 
 
 def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "crashed") -> bool:
-    """End an attempt without a look at its manifest. Its files stay until orphans are swept. False if it ended."""
+    """End an attempt without reading its manifest. Its files stay until orphans are swept. False if it ended."""
     return _abandon(ctx, attempt, reason, fault)
 
 
@@ -52,7 +53,7 @@ def abandon_looks(ctx: Context, *, reason: str) -> None:
 
 
 def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
-    """The results that the attempt's manifest proves; none where there is no manifest, or one that nobody can read."""
+    """The results that the attempt's manifest proves; none where there is no manifest, or an unreadable one."""
     path = f"{attempt.prefix}/{MANIFEST}"
     try:
         raw = _bounded(lake, path)
@@ -76,7 +77,7 @@ def _bounded(lake: ObjectStore, path: str) -> bytes:
 
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
-    report came first: then what it wrote may be in use."""
+    report came first: then its output may be in use."""
     with ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
             return False

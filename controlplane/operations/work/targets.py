@@ -1,4 +1,4 @@
-"""External copies of datasets: what a worker is told when it takes the work, and what is known once it is done."""
+"""External copies of datasets: the facts that a claim gives to a worker, and those that a finished write leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def written(tasks: Sequence[Task]) -> int:
 
 
 def synced(tx: Tx, target: Target, tasks: Sequence[Task]) -> Target:
-    """The target with what these finished tasks wrote to it."""
+    """The target with the output of these finished tasks."""
     full_specs = [task.spec for task in tasks if "root" in task.spec]
     if full_specs:
         newest = max(full_specs, key=lambda spec: spec["generation"])
