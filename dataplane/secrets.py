@@ -66,7 +66,7 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Begin this process anew if its environment held secrets: the kernel shows the environment that a process was
+    """Start this process again if its environment held secrets: the kernel shows the environment that a process was
     started with to every process of the same user (/proc/PID/environ), whatever it does with it later."""
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:
@@ -79,7 +79,7 @@ def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
 
 @contextmanager
 def handing(values: Mapping[str, str]) -> Iterator[int]:
-    """A descriptor for a process that is started within the block, which is told its number by HANDED."""
+    """A descriptor of the secrets for a process that is started within the block, which gets its number by HANDED."""
     descriptor = _open_nameless()
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -115,7 +115,7 @@ def _mounted(folder: str | None) -> Iterator[tuple[str, str]]:
 
 
 def token() -> str | None:
-    """The driver's own, where it was handed over and is in no file."""
+    """The driver's own token, where it came by the environment or a descriptor and is in no file."""
     return _given.get(TOKEN)
 
 
@@ -177,7 +177,7 @@ def _variable(reference: str) -> str:
 
 
 def remember(value: str) -> None:
-    """Hide a value, what is secret within it if it is a URL, its lines, and their spellings in URLs, JSON, base64."""
+    """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON, base64."""
     global _pattern
     parts = [part for groups in _IN_URL.findall(value) for part in groups]
     lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]

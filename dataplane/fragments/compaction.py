@@ -21,7 +21,7 @@ def pack_one(attempt: Attempt[PackClaim], task: PackTask) -> Written:
 
 
 def proven(task: PackTask, outcome: Fragment | TaskError) -> Fragment | TaskError:
-    """What was measured, if it is what was asked for."""
+    """The outcome of a pack, if it is an error or has the rows that the task names; else PACK_DIFFERS."""
     if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome
     message = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"

@@ -1,7 +1,7 @@
 """Folders of links through which Spark reads files: names of ours, with the label of a fragment in the path.
 
 Spark takes glob characters, hidden names, colons and percent signs of a path for more than text, and the only column
-that tells rows of different files apart without a join is a partition folder. So no name that a user chose reaches it:
+that separates rows of different files without a join is a partition folder. So no name that a user chose reaches it:
 `<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file.
 """
 

@@ -56,7 +56,7 @@ def compare(request: Request) -> Json:
 
 
 def open_database(request: Request) -> duckdb.DuckDBPyConnection:
-    """It can read and write nothing but what it is handed, and its own scratch folder."""
+    """A database that can read and write only the tables registered in it, and its own scratch folder."""
     import duckdb
 
     database = duckdb.connect(
@@ -146,7 +146,7 @@ class Rows:
 
 
 class Keys:
-    """Rows that a key tells apart: in table `k` each key, and how many rows of each side have it.
+    """Rows that a key identifies: in table `k` each key, and how many rows of each side have it.
 
     A key that a side has more than once is ambiguous. Its rows are counted by `Rows` alone.
     """
@@ -206,8 +206,8 @@ def _all_rows(schema: Schema) -> Read:
 
 
 class _Source:
-    """Rows of both sides as one stream with `is_after` beside them. What goes wrong in it is kept, since the reader of
-    a stream tells a text only."""
+    """Rows of both sides as one stream with `is_after` beside them. It keeps its exception, since the reader of a
+    stream reports a text only."""
 
     def __init__(self, lake: Lake, request: Request, read: Read) -> None:
         import pyarrow as pa

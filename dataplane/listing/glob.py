@@ -168,7 +168,7 @@ class _Walk:
                 yield from self._matching(below, after, is_folder=stat.S_ISDIR(mode))
 
     def _entry(self, entry: os.DirEntry[str], here: set[Step]) -> Iterator[str]:
-        """A visible entry of a folder. Whether it is a folder is asked where it matters, as links are."""
+        """A visible entry of a folder. A link to nothing raises OSError where the pattern matches its name."""
         named = frozenset(
             step.after
             for step in here

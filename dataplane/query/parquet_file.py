@@ -57,7 +57,8 @@ def _has_form(field: pa.Field) -> bool:
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, which is what DuckDB calls them in a table: case does not tell them apart."""
+    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, as DuckDB names them in a table: names that differ by case alone are
+    equal."""
     lower_names, names_apart = {name.lower() for name in names}, list[str]()
     used = set[str]()
     for name in names:

@@ -176,7 +176,7 @@ def _place(node: Json, text: Quoted) -> int | None:
 
 
 def _volatile(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that tell the time, or something else each time."""
+    """Functions that give the time, or another value at each call."""
     rows = database.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
     return frozenset(row[0] for row in rows)
 

@@ -34,7 +34,7 @@ class Rest:
 
     @contextmanager
     def broken(self, *, is_heavy: bool) -> Iterator[None]:
-        """While the body runs, something is under way. What is not heavy does not begin the rest anew."""
+        """While the body runs, work is under way. Only a heavy body restarts the idle time."""
         with self._lock:
             self._under_way += 1
         try:

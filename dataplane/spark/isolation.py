@@ -92,5 +92,5 @@ def reset_catalogue(spark: SparkSession) -> None:
 
 
 def _names(sequence: object) -> list[str]:
-    """Of a sequence of the JVM's."""
+    """The names in a sequence of the JVM's."""
     return [sequence.apply(i) for i in range(sequence.size())]  # type: ignore[attr-defined]  # as py4j shows it

@@ -1,8 +1,8 @@
-"""The wall between users' SQL and everything that its task was not given: files, tables, scripts, classes of the JVM.
+"""The wall between users' SQL and everything beyond its task's inputs: files, tables, scripts, classes of the JVM.
 
 Spark's own plans are looked at, so it does not matter what another parser makes of a text. First the parsed plan, of
 which nothing has been looked up yet: it must be a query, over views that were given, with functions that read nothing
-else. Then the analysed plan, before anything runs: its relations must be those of the views. What is not known here is
+else. Then the analysed plan, before anything runs: its relations must be those of the views. Anything unknown here is
 refused.
 """
 

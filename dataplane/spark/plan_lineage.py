@@ -1,11 +1,11 @@
 """Column lineage of a DataFrame, read off its analysed plan: an attribute is known by the number that Spark gave it.
 
-Each node is looked at after those below it, so that a number stands for what it is at that place:
+Each node is looked at after those below it, so that a number has its meaning at that place:
 
     a leaf                  -> columns of an input; of no input: rows that the code brought itself
     Project Aggregate ...   -> each named expression, over what is known below
     Filter Join Sort ...    -> columns that decide which rows there are, or in which order
-    a function of Python    -> all columns that it is given, for each that it gives: nothing tells more
+    a function of Python    -> all columns that it is given, for each that it gives: nothing is known beyond that
 
 Functions on single values (UDFs) are expressions: their results come of their arguments.
 """
@@ -54,7 +54,7 @@ class _Rows:
 
 
 def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLineage | None:
-    """Of these rows, over these inputs by their names; None for a plan that cannot be read.
+    """The column lineage of these rows over these inputs, by their names; None for a plan that cannot be read.
 
     Nothing is run. An analysis does not fail for its lineage, whatever form a plan has.
     """
@@ -73,8 +73,8 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
 
 
 def _leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
-    """The inputs at the leaves of the plan, by the first attribute of each: Spark numbers them anew where an input is
-    read twice, and keeps the RDD."""
+    """The inputs at the leaves of the plan, by the first attribute of each: Spark renumbers them where an input is read
+    twice, and keeps the RDD."""
     of_rdd: dict[int, str] = {}
     for name, frame in inputs.items():
         for leaf in _rdds(frame):

@@ -28,7 +28,7 @@ log = logging.getLogger("headgate.wheels")
 
 
 class NotInstalled(RuntimeError):
-    """The index could not be asked, or has no such wheel for this machine; the text has the installer's own words."""
+    """The index could not be reached, or has no such wheel for this machine; the text has the installer's own words."""
 
 
 def installed(

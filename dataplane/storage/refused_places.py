@@ -25,7 +25,7 @@ _ELSEWHERE = "put the data in a folder of their own and name it in path:"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What is refused, by place and what it is; `allowed` is None where the operator names no sources."""
+    """Refused places, each with its owner; `allowed` is None where the operator names no sources."""
 
     refused: tuple[tuple[str, str], ...]
     allowed: tuple[str, ...] | None = None
@@ -112,7 +112,7 @@ def _real(place: str) -> str:
 
 
 def _remote(root: str, path: str) -> str:
-    """Both names of Azure's store are one; nothing before a bucket's first slash tells capitals apart."""
+    """Both names of Azure's store are one; scheme and bucket, all before the first slash, ignore case."""
     scheme, _, bucket = root.lower().partition("://")
     return f"{'abfss' if scheme == 'abfs' else scheme}://{bucket}/{path.strip('/')}".rstrip("/")
 

@@ -23,8 +23,8 @@ Step: TypeAlias = tuple[TransformTask, Fragment | TaskError]
 
 
 def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure) -> Iterator[Step]:
-    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to be
-    asked for by itself."""
+    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to a
+    claim of its own."""
     specs: list[TransformTask] = []
     outcomes: dict[str, Fragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
@@ -47,7 +47,7 @@ def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute,
 def _specs(
     attempt: Attempt[TransformClaim], task: TransformTask, written: Mapping[str, Stored | TaskError]
 ) -> Iterator[TransformTask]:
-    """One after the other; each but the first reads the files of what was written last."""
+    """The tasks, one after the other; each but the first reads the files of the one written last."""
     yield task
     name, before = attempt.claim["job"]["fold"]["name"], task
     for following in task.get("then", ()):

@@ -1,8 +1,8 @@
 """The `write` kind for Delta tables elsewhere: each generation of a dataset is one commit, its files copied before.
 
-What is to be done is found by comparing the table with the generation's fragments, so that an interrupted write goes
-on where it ended, and one that was finished changes nothing. Files are taken as they lie in the lake; the names of
-copies tell which fragment they hold.
+A write compares the table with the generation's fragments and commits the difference, so that an interrupted write
+resumes where it ended, and a finished one changes nothing. Files are copied from the lake as they are; the name of a
+copy contains the fragment that it holds.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class DeltaTarget:
     def _relation(self, table: DeltaTable) -> str:
         """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end, or `other`.
 
-        This, too, where somebody's deletion vectors take rows out of files: to remove one of these takes more than its
-        path.
+        Also `other` where another writer's deletion vectors take rows out of files: a path is not enough to remove such
+        a file.
         """
         if self._has_vectors(table):
             return "other"
@@ -202,8 +202,8 @@ class DeltaTarget:
 
 
 def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> TableChange:
-    """What turns the active paths (with their sizes) into these files, each so many times. `anew`: at fresh paths, in
-    place of all there is. No path is added that is active."""
+    """What turns the active paths (with their sizes) into these files, each so many times. With the flag set, at fresh
+    paths, in place of all active ones. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
     for path in () if anew else sorted(active):
         if name_match := _COPY.fullmatch(path):

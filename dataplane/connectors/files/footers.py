@@ -31,7 +31,7 @@ def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
 
 
 def malformed(file: BinaryIO, path: str, kind: str) -> TaskFailure:
-    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes tell the fault."""
+    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes show the fault."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     begin = file.read(_MAGIC_BYTES)

@@ -163,7 +163,7 @@ def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
 
 
 def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
-    """As Spark infers it. Of JSON without the fields that have no value."""
+    """The schema that Spark infers. In JSON, fields without any value are left out."""
     job = attempt.claim["job"]
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true")
     return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
@@ -214,7 +214,7 @@ def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
 
 
 def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
-    """What is to be known of the texts of a column that Spark takes for this type; `_facts` reads it."""
+    """Aggregates over the texts of a column that Spark takes for this type; `_facts` reads them."""
     if is_number(kind):
         return facts_of(text, job["options"])
     if kind == STRING:

@@ -1,6 +1,5 @@
-"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds what has too many digits,
-without a word; as a text it gives a number as it is written, wherever it stands.
-"""
+"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds numbers with too many
+digits, without an error; read as a text, a number is as it is written, wherever it stands."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _is_exact(text: Column) -> Column:
 
 
 def _is_precise(text: Column) -> Column:
-    """Whether a double tells a number from all others with as many digits."""
+    """Whether a double distinguishes a number from all others with as many digits."""
     number = text.try_cast("double")
     digits = F.regexp_replace(F.regexp_replace(text, r"[eE].*|[^0-9]", ""), "^0+|0+$", "")
     is_short = (F.length(text) <= PRECISION) | (F.length(digits) <= PRECISION)

@@ -242,13 +242,14 @@ class _Batch:
         return tuple(own) if own is not None else self._asked_of_spark(session, source)
 
     def _asked_of_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
-        """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
+        """The header as Spark reads it, one file at a time: only for headers that the listing could not determine."""
         return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns)
 
     # how it is read
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
-        """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
+        """The rows of a scan as they are in its files, with the label and, where metadata or values of folders are
+        needed, the facts of the file."""
         is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
         source = reader(session, self._format, self._options)
         if self._drops:
@@ -265,7 +266,7 @@ class _Batch:
         return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
 
     def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
-        """What is known of the files of a scan, by number: metadata, values of folders."""
+        """One row for each file of a scan, by number: path, misfit, metadata, values of folders."""
         folders, facts = scan.folders, []
         for number, (_, source) in enumerate(scan.objects):
             failure = self._unfit(source) if self._drops else None

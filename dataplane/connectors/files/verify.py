@@ -68,7 +68,7 @@ def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
 
 
 def is_unchanged(source: SourceObject) -> bool:
-    """Whether a file's bytes still are those of its version. Versions that are no digest tell by size and time."""
+    """Whether a file's bytes still are those of its version. Where the version is no digest, size and time decide."""
     path = Path(local_file(source["uri"]))
     try:
         status = path.stat()
@@ -144,7 +144,7 @@ def _lines_in(job: SourceJob, source: SourceObject, chunks: int, error: UnicodeD
 
 
 def plain(file: BinaryIO, path: str) -> BinaryIO:
-    """What is in a file, uncompressed by its name."""
+    """The content of a file, decompressed as its name says."""
     if path.endswith(".gz"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     return cast("BinaryIO", bz2.BZ2File(file)) if path.endswith(".bz2") else file

@@ -201,7 +201,8 @@ class FilesTarget:
             raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
 
     def _was_of(self, folder: Path, partition: str) -> bool:
-        """Whether a folder is one of ours in which the partition lay. Of the first layout, its name says so."""
+        """Whether a folder is one of ours in which the partition lay. In the first layout the folder's name is the
+        partition."""
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
@@ -209,7 +210,8 @@ class FilesTarget:
         return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
-        """Note that a partition was removed from another folder than that of now; what was noted before."""
+        """Record that a partition was removed from a folder other than its present one; yields an older record to
+        delete."""
         past = self._past(leaf)
         if os.path.lexists(past):
             yield self._away(past)

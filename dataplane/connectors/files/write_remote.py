@@ -65,8 +65,8 @@ class RemoteTarget:
         return sha256(self.owner.encode()).hexdigest()[:12]
 
     def open(self, _now_s: float) -> None:
-        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. Of
-        two at once, the store lets one win."""
+        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. If
+        two do so at once, the store lets one win."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -165,7 +165,8 @@ class RemoteTarget:
         return Contents([path for path in paths if path != place], tag)
 
     def _is_below(self, path: str, folder: str) -> bool:
-        """Of another partition of ours, whose key had more columns: it is removed by a task of its own."""
+        """Whether a path belongs to another partition of ours, whose key had more columns: a task of its own removes
+        it."""
         inner, _, name = path.removeprefix(f"{folder}/").rpartition("/")
         return bool(inner) and (name == MARKER or bool(self._own.fullmatch(name)))
 
@@ -179,7 +180,7 @@ class RemoteTarget:
         return True
 
     def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
-        """The text of a marker, as far as it is one, and what tells it from any other."""
+        """The content of a marker (empty where it is not a JSON object), and its version in the store."""
         import obstore
 
         with telling(uri_of(self.root, path)):
@@ -193,7 +194,7 @@ class RemoteTarget:
         return content if isinstance(content, dict) else {}, version
 
     def _mark(self, partition: str, folder: str, contents: Contents, files: list[str], generation: int) -> None:
-        """What counts from now on. TaskFailure where another writer has said so meanwhile."""
+        """Put the marker: its files count from now on. TaskFailure where another writer has put one meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

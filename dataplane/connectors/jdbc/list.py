@@ -176,7 +176,7 @@ def require_ascending(connection: Connection[Any], settings: ConnectorSettings) 
 
 
 def _labels(settings: ConnectorSettings) -> sql.Composable:
-    """What tells rows of different slices apart: the text of the value, or the number of bounds up to it."""
+    """The label of a row's slice: the text of the value, or the number of bounds up to it."""
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     if not settings["bounds"]:
         return sql.SQL("{}::text").format(column)

@@ -77,7 +77,8 @@ class Address:
 
 
 def address(job: ConnectorJob) -> Address:
-    """TaskFailure for what is no JDBC URL of a supported database, without telling what it is: it may be a secret."""
+    """The address of a job's database. TaskFailure for a URL that is not JDBC, or not of a supported database; the
+    message does not contain its value, which may be a secret."""
     url = resolved(job["settings"]["url"])
     if not url.startswith("jdbc:postgresql:"):
         raise TaskFailure(

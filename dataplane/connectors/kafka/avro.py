@@ -1,4 +1,4 @@
-"""Values of messages in Avro: the columns that a schema has, and what is in bytes that another one wrote.
+"""Values of messages in Avro: the columns that a schema has, and the values in bytes that another schema wrote.
 
 In front of each value stand a zero and the id of the schema under which it was written; it is read under the schema
 that the slice was listed with, by Avro's own rules.
@@ -74,7 +74,7 @@ class WrittenUnder:
 
 @lru_cache(maxsize=256)
 def written(registry: Registry, id: int) -> WrittenUnder:
-    """What a registry tells of an id holds for ever. TaskFailure where there is none, or none that can be read."""
+    """The schema of an id in a registry; it never changes. TaskFailure where there is none, or it cannot be read."""
     return parsed(id, registry.texts(id))
 
 
@@ -114,7 +114,7 @@ def _without_meanings(schema: Json) -> Json:
 
 
 def own_columns(schema: Schema) -> list[str]:
-    """Columns, and the fields in each; what is in a map has no place of its own."""
+    """Columns, and the fields in each; values of a map have no path of their own."""
     return list(_places(schema, ""))
 
 

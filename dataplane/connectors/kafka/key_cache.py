@@ -40,7 +40,7 @@ ROWS = 16_384
 
 @contextmanager
 def opened(file: Path) -> Iterator[KeyCache]:
-    """All that is done is one transaction, kept by `keep`; a file that is broken is made anew."""
+    """All changes are one transaction, kept by `keep`; a broken file is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         connection = _connected(file)

@@ -26,7 +26,7 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
+    """New slices of the topic. TaskFailure where no server answers, or messages expired before they were listed."""
     settings, before = job["settings"], job["known"]
     topic = look(settings, settings["topic"])
     assert before is not None, "a claim says what is known"
@@ -50,7 +50,7 @@ def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
 
 
 def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> Ends:
-    """Where the last slice ended. `accept`: what is lost is lost, and the rest is what there is."""
+    """Where the last slice ended. `accept`: skip lost messages and continue with the rest."""
     details = [o["detail"] for o in objects]
     ends = {int(d["partition"]): int(d["end"]) for d in details}
     if details and details[0]["topic"] != topic.id:
@@ -89,8 +89,8 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
 
 
 def newest(settings: ConnectorSettings) -> WrittenUnder | None:
-    """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
-    None where the format has none."""
+    """The schema under which the present values are read: the newest, as it was requested after their offsets. None
+    where the format has none."""
     if settings["format"] != "avro":
         return None
     registry = Registry.of(settings)

@@ -1,8 +1,8 @@
 """A topic that is written to, as its one writer: taken by a note beside it, and changed by transactions.
 
-The note is the last message of the topic `<topic>-headgate`, written in the transaction that it tells of. All writers
-of a topic have one transactional id: who begins ends the transactions of whoever was before and fences them, so that
-nothing can come between reading the note and writing the next one.
+The note is the last message of the topic `<topic>-headgate`, written in the transaction that it describes. All writers
+of a topic have one transactional id: a writer that begins ends the transactions of the writer before and fences it, so
+that nothing can come between reading the note and writing the next one.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class TopicWriter:
         return self.name + BESIDE
 
     def open(self) -> None:
-        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if
-        somebody else's messages are in it."""
+        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if it
+        has messages of others."""
         with closing(Server(self.settings)) as server:
             self._open(server)
 
@@ -125,7 +125,7 @@ class TopicWriter:
             self._await(server)
 
     def _await(self, server: Server) -> None:
-        """What was made is known to the server that we ask, and has a leader."""
+        """Wait until the created topics are known to the server, and have a leader."""
         for _ in range(LOOKS):
             try:
                 self._looked(server)
@@ -152,7 +152,7 @@ class TopicWriter:
         return TopicNote(self.owner, generation, self.topic.id, len(self.ends), uuid4().hex)
 
     def mark(self) -> Json:
-        """What tells whether the topic is as it was left."""
+        """The state in which the topic was left, to detect later changes."""
         ends = {str(partition): end for partition, end in sorted(self.ends.items())}
         return {"topic": self.topic.id, "commit": self.note.commit if self.note else None, "ends": ends}
 
@@ -210,7 +210,7 @@ class TopicWriter:
                 return
 
     def close(self) -> None:
-        """What was not committed is not to be seen, nor waited for."""
+        """Abort the open transaction: its messages stay invisible, and no reader waits for it."""
         from confluent_kafka import KafkaException
 
         if self._producer:
