@@ -1,4 +1,4 @@
-"""Dataflows and datasets as lazy values: which rows of which state are meant, and what is known of them."""
+"""Dataflows and datasets as lazy values: the rows of one state, and the facts about them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Dataset(Lazy):
         return Shown(answer, views.history(answer))
 
     def checks(self) -> Shown:
-        """What is expected of the rows, and what was found."""
+        """The expectations of the rows, and their results."""
         with told():
             answer = self.client.checks(self.address, branch=self.branch_name)
         return Shown(answer, views.checks(answer))

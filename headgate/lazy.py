@@ -133,7 +133,7 @@ class Lazy(ABC):
         return html.whole(self._html_parts())
 
     def _html_parts(self) -> list[str]:
-        """What cannot be read is told in its place: a value that shows itself raises nothing."""
+        """The value as HTML. An error stands in its place: a value that shows itself raises nothing."""
         try:
             return [self.head(SHOWN)._html()]
         except Refused as error:

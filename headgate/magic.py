@@ -61,8 +61,8 @@ class SqlMagic:
         self._shell = shell
 
     def line_or_cell(self, line: str, cell: str | None = None) -> Query | Shown:
-        """`%headgate` tells how all stands, `%headgate SELECT ...` and `%%headgate [as NAME] [--branch B] [--at TIME]
-        [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
+        """`%headgate` shows the status of all dataflows, `%headgate SELECT ...` and `%%headgate [as NAME] [--branch B]
+        [--at TIME] [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
         if cell is None:
             return self._query(line) if line.strip() else self.connection.status()
         arguments = _arguments(line)
