@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is said of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern now."""
+    """The texts of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern now."""
 
     name: str
     kind: str

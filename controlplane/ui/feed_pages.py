@@ -1,6 +1,6 @@
-"""The page of feeds: what this namespace offers, what it is offered, and what its dataflows follow.
+"""The page of feeds: those that this namespace offers, is offered, and follows.
 
-What is offered, and to whom, is told to administrators of the whole namespace alone.
+Only administrators of the whole namespace see the offers and their receivers.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ ARRIVED: Final[Mapping[ChangeKind, str]] = {"added": "arrived", "changed": "chan
 
 
 def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer | None:
-    """The wave of this id, or else the last one that had begun at a time; None where neither is asked for. Raises
+    """The wave of this id, or else the last one that had started at a time; None where neither is given. Raises
     NotFound, BadAddress."""
     if not id and at:
         id = _begun_by(ctx, branch, flow, at)
@@ -45,8 +45,8 @@ def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
 
 
 def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]) -> list[str]:
-    """What has not come out yet, or failed, on what this wave brought and no later one has replaced. `now`: the state
-    and the generation of each dataset and copy. `edges`: inputs first."""
+    """Datasets and copies that are waiting or failed downstream of this wave's commits that no later one has replaced.
+    `now`: the state and the generation of each dataset and copy. `edges`: inputs first."""
     newest = {
         step["dataset"]
         for step in wave["steps"]

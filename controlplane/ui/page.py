@@ -117,7 +117,7 @@ def named(page_request: PageRequest, kind: str, pattern: re.Pattern[str]) -> str
 
 
 def no_such(kind: str) -> NotFound:
-    """What is no name, what is not there and what must not be seen are one to who may not see it."""
+    """One error for an invalid name, a missing thing and a hidden one, so that it reveals no hidden name."""
     return NotFound(f"there is no {kind} of this name")
 
 

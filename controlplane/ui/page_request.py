@@ -31,7 +31,7 @@ from controlplane.ui.rights import Permission, may, sees_pages
 
 
 class SignedOut(HeadgateError):
-    """Nobody has signed in."""
+    """The request has no session."""
 
     code = "unauthenticated"
 
@@ -72,11 +72,11 @@ class PageServices(Protocol):
 
     @property
     def log(self) -> Callable[[str, int], str]:
-        """The last lines that a driver said (`DriverPool.log`)."""
+        """The last lines of a driver's log (`DriverPool.log`)."""
 
     @property
     def is_shown_only(self) -> bool:
-        """Nobody computes here, and nothing may be asked for."""
+        """Nothing is computed here, and no action is offered."""
 
     def turn(self, key: str) -> threading.Lock: ...
 
@@ -142,7 +142,7 @@ class PageRequest:
 
     @property
     def once(self) -> str:
-        """A new text for a form: what comes twice with it is one wish."""
+        """A new text for a form, by which a repeated form counts once."""
         return secrets.token_hex(16)
 
 

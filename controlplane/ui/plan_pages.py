@@ -1,4 +1,4 @@
-"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned."""
+"""The page of plans: work due now, the effects of a draft, and Apply, which stores only the plan as shown."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def draft(request: Request) -> Response:
 
 
 def _draft(request: Request, fields: Fields) -> Response:
-    """A plan of the text, or just what was planned. What is refused keeps the text, and says why."""
+    """Plan the text, or apply the plan as shown. A refusal keeps the text, and gives its reason."""
     page_request = proven(request, fields, "edit")
     page = _empty(page_request, _flow_named(fields.get("flow", "")))
     page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True

@@ -42,7 +42,7 @@ class Need(TypedDict):
 
 
 class Work(TypedDict):
-    """What is computed now. `attempts`, `since`: None where no driver is at it yet."""
+    """One computation under way. `attempts`, `since`: None where no driver is at it yet."""
 
     name: str
     attempts: int | None

@@ -24,7 +24,7 @@ from controlplane.ui.values import Work
 
 
 class ActivityPage(TypedDict):
-    """`audit`: who changed what is wanted; None where the token may not see that."""
+    """`audit`: changes of the desired state; None where the token may not see them."""
 
     flow: str
     dataflows: list[str]
@@ -93,6 +93,6 @@ class TokensPage(TypedDict):
 
 
 class CarePage(TypedDict):
-    """`audit`: the last times that somebody collected or repaired."""
+    """`audit`: the last collections and repairs."""
 
     audit: list[AuditEntry]

@@ -111,7 +111,7 @@ def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
 
 
 def compared(ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
-    """`may_merge`: a merge is told of. Raises NotFound."""
+    """`may_merge`: the page offers a merge. Raises NotFound."""
     for name in (base, other):
         branches.branch_named(ctx, name)
     difference = visible(ctx, branch_diff.difference(ctx, base, other, after=after))
