@@ -1,4 +1,4 @@
-"""Files for a project and its editor: which there are, and writing them without losing what is there."""
+"""Files for a project and its editor: which there are, and writing them without losing existing text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown at a name: what a dataset is, how each input is read and why, its columns; of a key, what it says.
+"""The text shown at a name: a dataset's kind, its columns, how it reads each input and why; or the meaning of a key.
 
 Texts are Markdown in which nothing that a user wrote is markup.
 """
@@ -17,7 +17,7 @@ MOST_COLUMNS = 60
 
 
 def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnswer | None) -> str:
-    """`component`: where the name stands; it tells how it reads the dataset. `answer`: what a service knows."""
+    """`component`: where the name stands; the text says how it reads the dataset. `answer`: what a service knows."""
     node = meant.nodes[dataset]
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
 class Spot:
     """`path`: the keys around the place, outermost first. `key`: the key whose value stands there; empty where a key
     itself does. `beside`: keys of the same mapping, with values that are plain words. `is_text`: within a text of
-    several lines, or of one that is SQL. `begun`: the word before the place."""
+    several lines, or of one that is SQL. The word before the place is a prefix to complete."""
 
     path: tuple[str, ...]
     key: str = ""
@@ -38,7 +38,7 @@ class _Line:
 
 
 def spot(text: str, line: int, column: int) -> Spot:
-    """What is around a place, counted from 1."""
+    """The keys, the word and the neighbours around a place, counted from 1."""
     lines = lines_of(text)[:line]
     before = lines[-1][: column - 1] if lines else ""
     above = lines[:-1]
