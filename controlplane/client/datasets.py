@@ -34,8 +34,8 @@ class Datasets(Connection):
         long: bool = False,
         refresh_s: float | None = None,
     ) -> StatusAnswer:
-        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed.
-        `long`: also what the last commits took, and what is at it now."""
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed. `long`:
+        also the time that the last commits took, and the work under way."""
         parameters = only_given(target=target, long="true" if long else None)
         path, query = f"/v1/branches/{segment(branch)}/status", {**parameters, **refreshing(refresh_s)}
         return self._get(path, query, wait_s=refresh_s)

@@ -36,8 +36,8 @@ class Exploring(Connection):
         branch: str = "main",
         limit: int | None = None,
     ) -> GraphAnswer:
-        """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
-        `collapse`: those of one dataflow or tag as one."""
+        """Datasets, how they read each other, and how each stands: of a dataflow, of the neighbourhood of `around`, or
+        of all. `collapse`: those of one dataflow or tag as one."""
         query = only_given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
         return self._get(f"/v1/branches/{segment(branch)}/graph", query)
 
