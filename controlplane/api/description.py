@@ -1,6 +1,6 @@
-"""The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
+"""The OpenAPI document: FastAPI's description of the routes, and parts common to all: statuses, problems, media types.
 
-Answers are described by the types that routes return, when the document is first asked for: the API starts without
+Answers are described by the types that routes return, when the document is first requested: the API starts without
 them, and no answer is validated.
 """
 

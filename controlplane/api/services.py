@@ -36,12 +36,12 @@ Log: TypeAlias = Callable[[str, int], str]
 
 
 class Wake(Protocol):
-    """Tells waiting threads that something changed. Only shortens waits: a lost notice costs time, nothing else."""
+    """Wakes waiting threads at a change. Only shortens waits: a lost notice costs time, nothing else."""
 
     def notify(self) -> None: ...
 
     def of(self, namespace: str) -> Wake:
-        """The one that tells of changes in this namespace."""
+        """The one for changes in this namespace."""
 
     @property
     def count(self) -> int:
@@ -67,7 +67,7 @@ class Counters:
 
 
 def no_checkpoint(_: bytes) -> bytes:
-    """Where nobody makes any."""
+    """For processes that make no checkpoints."""
     raise OSError("no checkpoints of Delta logs are made here")
 
 

@@ -75,7 +75,7 @@ def allow_descriptors() -> None:
 class Serving(threading.Thread):
     """Serves on a socket that listens already, so that clients may connect before this thread runs.
 
-    `eager`: build the whole application at once, not when somebody first asks for more than drivers do.
+    `eager`: build the whole application at once, not at the first request beyond those of drivers.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The server of Delta Sharing: what a recipient asks for, answered in lines of JSON. Plain ASGI.
+"""The server of Delta Sharing: answers requests of recipients in lines of JSON. Plain ASGI.
 
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
-A version is a generation. Files are told by URLs of the S3 view, which are signed for this recipient, read that one
+A version is a generation. Files are given as URLs of the S3 view, which are signed for this recipient, read that one
 file, and end after some minutes, or with the recipient.
 """
 
@@ -258,8 +258,8 @@ class _Tables:
 
 
 class _TableAnswer:
-    """The lines about one table: what it is as of a version, then files. `first`: the version that its schema is told
-    of, since clients make a log of an answer that begins there."""
+    """The lines about one table: its protocol and metadata as of a version, then files. `first`: the version that the
+    schema line carries, since clients make a log of an answer that begins there."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ def _joined(objects: Iterable[Json]) -> bytes:
 
 
 def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -> Response:
-    """A page of what has these names, which are in order."""
+    """A page of items, which are in order of their names."""
     bounds = requests.page_of(sharing_request.query)
     behind = [(name, item) for name, item in items if not bounds.after or name > bounds.after]
     shown = behind[: bounds.limit]
