@@ -45,7 +45,7 @@ def make(
 
 
 def say(service: Service) -> None:
-    """Which door was taken."""
+    """Print which service is used."""
     sys.stderr.write(f"headgate: using {service.words}\n")
     sys.stderr.flush()
 

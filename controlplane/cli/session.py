@@ -65,7 +65,7 @@ class Running(Protocol):
 
 
 class CliRuntime(Protocol):
-    """The parts of the command line that import everything; handed in by `controlplane.__main__`."""
+    """The parts of the command line that import everything; `controlplane.__main__` passes them in."""
 
     def start(
         self, settings: settings.Settings, role: Role, host: str = ..., port: int = ...

@@ -60,7 +60,7 @@ def summary(value: RunAnswer) -> View:
 
 
 def status(value: StatusAnswer) -> View:
-    """State by dataflow, and where drivers are in trouble."""
+    """State by dataflow, and drivers with a problem."""
     parts: list[Table | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
