@@ -57,8 +57,8 @@ log = logs.get("server")
 class Server:
     """One control plane. Role `look`: the API only. Role `show`: the API and read-only pages. Role `list`: the API plus
     a worker (and a driver once there is something to analyse) that run only `list`, `connect` and `analyse` tasks. Role
-    `run`: a pool, until the work is done. Role `serve`: API and pool, and the loop for as long as it leads. All but
-    `look` and `show` hold the home.
+    `run`: API, worker and pool, until the work is done. Role `serve`: the same, and the loop for as long as it leads.
+    All but `look` and `show` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -255,8 +255,7 @@ class Server:
         )
 
     def _log(self, driver: str, lines: int) -> str:
-        """The log of a driver. A process without a pool reads it by one that starts nothing, ends nothing and follows
-        nothing."""
+        """The log of a driver. Any process can read it, by a pool of its own that starts, ends and follows nothing."""
         with closing(self._made_pool(None)) as reading:
             return reading.log(driver, lines)
 

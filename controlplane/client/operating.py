@@ -110,7 +110,7 @@ class Operating(Connection):
 
         With `files`, files in the lake are looked for, too. `contents`: all rows are read, or those of one `dataset`,
         and compared with the recorded contents. `repair`: lost or damaged files are made again, which `repaired`
-        counts. `types`: also columns that an earlier version misread.
+        reports. `types`: also columns that an earlier version misread.
         """
         body: dict[str, bool | str | None] = {"files": files, "repair": repair}
         if contents:

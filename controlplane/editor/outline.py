@@ -21,7 +21,7 @@ _BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
 class Spot:
     """`path`: the keys around the place, outermost first. `key`: the key whose value stands there; empty where a key
     itself does. `beside`: keys of the same mapping, with values that are plain words. `is_text`: within a text of
-    several lines, or of one that is SQL. The word before the place is a prefix to complete."""
+    several lines, or of one that is SQL. `begun`: the word before the place."""
 
     path: tuple[str, ...]
     key: str = ""
