@@ -1,4 +1,5 @@
-"""Words of errors as they may leave a process: of bounded length, and without what no reader or terminal can show.
+"""Words of errors as they may leave a process: of bounded length, and without characters that no reader or terminal can
+show.
 
 A file's own text gets into messages as names of columns and as values, and may be anything.
 """

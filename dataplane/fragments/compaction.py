@@ -1,6 +1,6 @@
 """The `pack` kind of work: the rows of many fragments of one schema in a few files.
 
-What comes out has an id that follows from its rows, which the control plane knows before: anything else is no pack.
+A pack's id follows from its rows, and the control plane knows it before: a result with another id is no pack.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def row_hash(schema: Schema, seed: int) -> str:
 
 
 def columns_id(schema: Schema) -> int:
-    """What stands for the columns: half as wide as it could be, since the smallest long has no literal."""
+    """A number that identifies the columns: half as wide as it could be, since the smallest long has no literal."""
     return int.from_bytes(schema_id(schema)[:8]) >> 1
 
 

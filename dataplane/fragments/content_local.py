@@ -175,7 +175,7 @@ def _of_longs(values: Words, seeds: Words) -> Words:
 
 
 def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
-    """What whole stripes of 32 bytes come to."""
+    """The hash state after the whole stripes of 32 bytes."""
     lanes = [seeds + P1 + P2, seeds + P2, seeds + np.uint64(0), seeds - P1]
     for number in range(int(lengths.max(initial=0)) // 32):
         is_whole = (number + 1) * 32 <= lengths

@@ -89,7 +89,7 @@ class Counting:
                 yield f"bitmap_construct_agg(IF((d{i} & {sketches.level_mask(level)}L) = 0, {place}, NULL))"
 
     def sketches(self, values: Sequence[Any]) -> dict[str, str]:
-        """By column, of what the aggregates gave for a fragment."""
+        """Sketches by column, from the aggregates' values for a fragment."""
         count = len(self.listed)
         by_name = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
         for i, name in enumerate(self.mapped):

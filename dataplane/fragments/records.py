@@ -1,4 +1,4 @@
-"""Streams committed rows as a body: what a process that answers queries does for records."""
+"""Streams committed rows as a body, in a process that answers queries."""
 
 from __future__ import annotations
 

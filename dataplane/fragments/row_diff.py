@@ -1,9 +1,8 @@
 """`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as multisets.
 
 Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
-who started it beyond its room on the disk. Rows
-are grouped by their values, not by a hash, in DuckDB, which spills to `scratch` what does not fit into memory. No text
-of a user's gets into SQL: columns have numbers there.
+its parent ends it beyond its room on the disk. Rows are grouped by their values, not by a hash, in DuckDB, which spills
+to `scratch` when memory is short. No text of a user's gets into SQL: columns have numbers there.
 """
 
 from __future__ import annotations
@@ -300,7 +299,7 @@ def _has_arrow_type(kind: Json) -> bool:
 
 
 def answer(request: Request) -> Json:
-    """What `compare` found, of the columns that can be compared. `left_out` names the others."""
+    """The result of `compare` over the comparable columns. `left_out` names the others."""
     left_out = uncomparable(request["schema"])
     names = [name for name in column_names(request["schema"]) if name not in left_out]
     keys = [name for name in request["key"] if name in left_out]

@@ -63,7 +63,7 @@ def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
 def profiled_entry(
     lake: Lake, path: str, size: int, schema: Schema, *, with_counts: bool
 ) -> tuple[FileEntry, dict[str, ColumnCounts], dict[str, tuple[Dictionary, ...] | None]]:
-    """As `file_entry`, and what a profile takes from the same look at the footer: by column, counts, and
+    """As `file_entry`, and the parts of a profile from the same read of the footer: by column, counts, and
     dictionaries."""
     footer = read_footer(lake, path, size)
     if not with_counts:
@@ -100,7 +100,7 @@ def told(rows: int, leaves: Sequence[Leaf]) -> Json:
 
 
 def counts(leaf: Leaf) -> ColumnCounts:
-    """What a profile has of one file's column."""
+    """The counts of one file's column in a profile."""
     shape = shape_of(leaf.column.kind)
     rows = leaf.nulls + leaf.values
     ends = _scalars(shape, leaf.ends) if leaf.values else []

@@ -82,7 +82,8 @@ class Fragment:
 
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
-    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for what cannot be stored.
+    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column that cannot be
+    stored.
 
     `labelled`: the last column is the label, and ours.
     """
@@ -213,7 +214,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the pass over the rows of a fragment gave."""
+    """The results of the pass over a fragment's rows."""
 
     content: Content
     sample: Sample = field(default_factory=no_sample)

@@ -1,4 +1,4 @@
-"""The encodings of text files, as Python names them: what a mark at the beginning of a file decides.
+"""The encodings of text files, as Python names them; a mark at the beginning of a file may decide.
 
 UTF-16 and UTF-32 without a mark are big-endian, as the standard and Java have it.
 """

@@ -115,7 +115,7 @@ def _names_of(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
 
 @contextmanager
 def _lines(file: BinaryIO, name: str, encoding: str) -> Iterator[IO[str] | None]:
-    """The text of a file, uncompressed by its name as Hadoop does; None for what we cannot uncompress."""
+    """The text of a file, uncompressed by its name as Hadoop does; None for a compression that we do not support."""
     if name.endswith(_UNTOLD):
         yield None
         return
@@ -140,7 +140,7 @@ def _uncompressed(file: BinaryIO, name: str) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """What of Spark's CSV options decides the names of columns."""
+    """The CSV options of Spark that decide the names of columns."""
 
     separator: str
     quote: str

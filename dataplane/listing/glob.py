@@ -67,7 +67,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A place in a glob: what it wants next, or its end. Equal places of one glob are one object."""
+    """A place in a glob: the next name to match, or the end. Equal places of one glob are one object."""
 
     literal: str = ""  # the name that is wanted, if it is one
     matches: Callable[[str], object] | None = None  # whether a name is wanted, else
@@ -298,7 +298,7 @@ def translate(segment: str) -> str:
 
 
 def _chunks(segment: str) -> list[str]:
-    """What stands before, between and after the `*`, each of a fixed length."""
+    """The parts before, between and after the `*`, each of a fixed length."""
     parts: list[list[str]] = [[]]
     at = 0
     while at < len(segment):

@@ -160,7 +160,7 @@ class Versions:
 
 
 def cache_file(home: str | None) -> Path | None:
-    """Where a worker of this home keeps what it has seen."""
+    """The cache file for workers of this home."""
     return Path(home) / "cache" / "versions.db" if home else None
 
 

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _bound(bounds: Bounds) -> None:
-    """What the kernel holds us to, whatever the engine thinks that it takes."""
+    """Have the kernel bound this process, whatever the engine assumes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES

@@ -82,6 +82,6 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _texts(column: pa.Array) -> Iterator[str | None]:
-    """What JSON has for a value, as text."""
+    """The JSON of each value, as text."""
     for value in plain_column(column, kind_of(column.type)):
         yield value if value is None or isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

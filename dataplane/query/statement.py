@@ -1,6 +1,6 @@
-"""What a query is allowed to say, by DuckDB's own parser: one SELECT over tables that it names.
+"""The check of a query by DuckDB's own parser: it must be one SELECT over tables that it names.
 
-Whatever is refused here is refused a second time by the locked database, or is not there.
+The locked database refuses all this a second time, or does not have it.
 """
 
 from __future__ import annotations

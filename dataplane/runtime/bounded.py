@@ -1,4 +1,4 @@
-"""What a process that runs texts of users is held to by the kernel, and how it ends."""
+"""The kernel's bounds on a process that runs texts of users, and its end."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Driver:
         return dict(Counter(r["state"] for r in results))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
-        """What Spark counted goes with it, where Spark still answers."""
+        """The attempt's measures, with Spark's counts where Spark still answers."""
         measures = measured(claim, seconds)
         spark = self._spark.result()
         try:

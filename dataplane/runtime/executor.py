@@ -123,7 +123,7 @@ class Executor:
             return work(attempt)
 
     def cancel(self, attempt: str) -> None:
-        """Stop an attempt if it runs here. What it wrote stays."""
+        """Stop an attempt if it runs here. Its files stay."""
         with self._lock:
             cancelled = self._running.get(attempt)
         if cancelled:
@@ -407,7 +407,8 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
 def _lossy(
     attempt: Attempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
 ) -> dict[str, TaskError | None]:
-    """What comes of tasks whose files have doubtful numbers, by label: an error where JSON has one that is not held."""
+    """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in JSON does not
+    fit."""
     errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
     for task in attempt.claim["tasks"]:
         label = task_label(task)
@@ -488,7 +489,7 @@ def _output(fragment: Fragment) -> Output:
 
 
 def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
-    """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
+    """Infer schemas. If files changed meanwhile, their schema or error is void: it is not about the listed files."""
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
         return _without_files(

@@ -57,7 +57,7 @@ AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may b
 
 
 class Pulls(Protocol):
-    """What a worker needs of `dataplane.runtime.client.Client`."""
+    """The methods of `dataplane.runtime.client.Client` that a worker needs."""
 
     def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None: ...
 
@@ -86,7 +86,7 @@ def _slots() -> int:
 
 
 class Work:
-    """What the threads of one worker share."""
+    """The state that the threads of one worker share."""
 
     def __init__(self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None) -> None:
         self.client, self.cache, self.slots, self.beats = client, cache, slots, Beats(client)
@@ -204,7 +204,7 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
 
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
-    """What an earlier version may have misread in a task's files; void if they are others by now."""
+    """Columns of a task's files that an earlier version may have misread; void if the files have changed."""
     from dataplane.connectors.files.earlier import are_others  # Arrow is loaded for it, and for no listing
 
     result = result_of(task, partial(_misread, claim))

@@ -1,6 +1,6 @@
 """When a worker that has grown makes room for a fresh one.
 
-A write target may load Arrow, which takes three times what a worker needs that only lists, and a process cannot give
+A write target may load Arrow, which takes three times the memory of a worker that only lists, and a process cannot give
 it back. A pool that starts another worker at once says so by HEADGATE_WORKER_REST_S.
 """
 

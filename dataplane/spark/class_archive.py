@@ -46,7 +46,7 @@ def in_order(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -
 
 
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:
-    """What a JVM is to be started with so that it maps the archive; empty where there is none."""
+    """The JVM options that map the archive; empty where there is none."""
     file = archive(conf, environ)
     return f'"-XX:SharedArchiveFile={file}" {_QUIET}' if file and file.is_file() else ""
 
@@ -75,6 +75,6 @@ def _forget_unused(folder: Path) -> None:
 
 
 def _looks(folder: Path) -> list[str]:
-    """What changes when files of a folder do."""
+    """A text that changes when files of a folder do."""
     files = sorted(f for f in folder.glob("*") if f.is_file())
     return [str(folder), *(f"{f.name} {f.stat().st_size} {int(f.stat().st_mtime)}" for f in files)]

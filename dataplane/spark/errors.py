@@ -65,7 +65,7 @@ _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class ErrorSource:
-    """What a user wrote, and how places in what ran lead back to it.
+    """The text of a user, and the mapping of places in the executed text back to it.
 
     `files` gives the user's name of a code file for the name it was compiled under, `views` the input's name for that
     of its view; `renamed` puts files' own paths in place of links.
@@ -142,7 +142,7 @@ def _record(
 
 
 def _renamed(text: str, source: ErrorSource) -> str:
-    """A text with the user's words for what we gave names to."""
+    """A text with the user's names instead of ours."""
     for view, name in source.views.items():
         text = re.sub(rf"\b{re.escape(view)}\b", name.replace("\\", r"\\"), text)
     for compiled, path in source.files.items():

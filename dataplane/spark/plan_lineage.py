@@ -47,7 +47,7 @@ _ROUNDS: Final = 20  # of a recursive query, until its columns come of nothing n
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a node gives: its attributes in order, and what each is made of."""
+    """The output of a node: its attributes in order, and the origins of each."""
 
     ids: tuple[int, ...]
     values: Mapping[int, Value]
@@ -101,7 +101,7 @@ class _Walk:
     # --- plans ------------------------------------------------------------------------------------
 
     def rows(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
-        """`outer`: what a query within an expression sees of the one around it."""
+        """`outer`: the attributes of the surrounding query that a query within an expression sees."""
         match node.kind:
             case "WithCTE":
                 return self._with(node, outer)
@@ -156,7 +156,7 @@ class _Walk:
         return _renumbered(self._common[int(number)], node.trees("output"))
 
     def _loop(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
-        """A recursive query: what it begins with, and then what it adds, until nothing new comes."""
+        """A recursive query: its anchor, and then the recursion, until no new origin comes."""
         anchor, recursion = node.children
         number = int(node.fields["id"])
         loop_rows = self.rows(anchor, outer)
@@ -216,7 +216,7 @@ class _Walk:
         return _joined(sides)
 
     def _opaque(self, node: PlanNode, below: Sequence[_Rows]) -> _Rows:
-        """A node that gives attributes of its own, and does not say what they are made of."""
+        """A node that gives attributes of its own, without their origins."""
         columns = node.trees("output")
         values_below = _all_values(below)
         made = [c for c in columns if c.id not in values_below]

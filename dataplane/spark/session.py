@@ -225,7 +225,8 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Expressions made meanwhile mean what they mean under these settings; then the session's own come back."""
+    """Put these settings on a session for a while: expressions made meanwhile use them. Then the session's own come
+    back."""
     before = {name: session.conf.get(name) for name in conf}
     try:
         for name, value in conf.items():

@@ -34,7 +34,8 @@ class NotInstalled(RuntimeError):
 def installed(
     requirements: Path, finish: Callable[[Path], None] = lambda _: None, environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """The folder of what a file with hashes requires; `finish` has it once before anybody else. NotInstalled."""
+    """The folder of the packages that a file with hashes requires; `finish` gets it once, before any other process
+    does. Raises NotInstalled."""
     folder = folder_for(requirements, environ)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Places that no dataflow reads or writes: the installation's own, those of the system, and all that the operator's
 allow list (`HEADGATE_SOURCES`) does not name.
 
-A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root` leads to `/`.
-What lies behind a mount or a hard link is not seen.
+A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root` leads to `/`. The
+target of a mount or a hard link is not seen.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _remote(root: str, path: str) -> str:
 
 
 def _path(place: str) -> str:
-    """The path of a `file:` URI, or of a path; a URI of anything else stays what it is."""
+    """The path of a `file:` URI, or of a path; a URI of another scheme stays as it is."""
     if not place.startswith("file:"):
         return place
     return "/" + unquote(place.removeprefix("file:")).lstrip("/")

@@ -191,7 +191,8 @@ def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BU
 
 
 def version_of(meta: Mapping[str, Any], access: Access) -> str:
-    """What moves if and only if an object may have. With an address that is declared, of that address only."""
+    """The version of an object: it changes if and only if the object may have. With a declared address, of that address
+    only."""
     return version_by(meta["e_tag"], meta["size"], modified_ms(meta), access)
 
 

@@ -110,7 +110,7 @@ class Bundle:
         return self._loaded[key]
 
     def _top(self, name: str) -> ModuleType:
-        """What `import a.b` binds: `a`, with `b` in it."""
+        """The module that `import a.b` binds: `a`, with `b` in it."""
         parts = name.split(".")
         top = module = self._package(parts[0])
         for i in range(1, len(parts)):

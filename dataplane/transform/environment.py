@@ -105,7 +105,7 @@ def _places(module: ModuleType) -> list[str]:
 
 
 def _path_of_workers(folder: Path, context: SparkContext) -> str:
-    """Where Python workers look. Executors unpack what they are sent into their working directory, in which workers
+    """The import path of Python workers. Executors unpack archives into their working directory, in which workers
     start; workers on the driver's own machine may find the folder itself."""
     if _is_local(str(context.master)):
         return str(folder)

@@ -1,4 +1,4 @@
-"""Runs of a fold: a task, and those after it, each of which reads what the one before it gave.
+"""Runs of a fold: a task, and those after it, each of which reads the result of the one before it.
 
 The key of a task follows from the content that came out before it, and is needed only when it is reported. So contents
 are looked at together at the end, unless one of them may end the run.

@@ -1,8 +1,9 @@
 """The files of an external Delta table as source objects: listed without a JVM, identified by what decides their rows.
 
 A file of such a table never changes, so its path identifies its bytes; where a table is recreated at the same place,
-with files of the same names, its log has other sizes and times. What its rows are besides is in the log: those that a
-deletion vector takes out, the values of partition columns, and, under column mapping, which column has which name.
+with files of the same names, its log has other sizes and times. The rest of a row's identity is in the log: the rows
+that a deletion vector takes out, the values of partition columns, and, under column mapping, which column has which
+name.
 """
 
 from __future__ import annotations

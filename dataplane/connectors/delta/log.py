@@ -126,7 +126,7 @@ class _Segment:
     commits: tuple[Path, ...]
 
     def actions(self, kinds: Sequence[str]) -> Iterator[Action]:
-        """Actions of these kinds, in order. TaskFailure for what cannot be read."""
+        """Actions of these kinds, in order. TaskFailure for a file that cannot be read."""
         for path in (*self.checkpoint, *self.commits):
             try:
                 yield from _actions(path, kinds)

@@ -45,7 +45,7 @@ _COPY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim."""
+    """The function that runs the `write` tasks of a claim."""
     Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
     target.open()
@@ -54,7 +54,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """Copies to be added (their paths, with what they are copies of), and paths to be removed."""
+    """Copies to be added (their paths, with the files in the lake), and paths to be removed."""
 
     adds: Mapping[str, FileEntry]
     removes: tuple[str, ...]
@@ -202,8 +202,8 @@ class DeltaTarget:
 
 
 def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> TableChange:
-    """What turns the active paths (with their sizes) into these files, each so many times. With the flag set, at fresh
-    paths, in place of all active ones. No path is added that is active."""
+    """The change from the active paths (with their sizes) to these files, each so many times. With the flag set, at
+    fresh paths, in place of all active ones. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
     for path in () if anew else sorted(active):
         if name_match := _COPY.fullmatch(path):
@@ -232,7 +232,7 @@ def _add(path: str, entry: FileEntry) -> Any:
 
 
 def sweep_unfinished(root: Path, before_s: float) -> None:
-    """Remove what an interrupted copy left behind before a point in time."""
+    """Remove the files that an interrupted copy left behind before a point in time."""
     for left in root.glob(f"*/*/{TEMPORARY}*"):
         if left.stat().st_mtime < before_s:
             left.unlink(missing_ok=True)

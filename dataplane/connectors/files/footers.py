@@ -63,7 +63,8 @@ _ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
 
 def _parquet(file: BinaryIO) -> dict[str, FileType]:
-    """Arrow says how columns are nested, and may say more than Spark sees of what they are: so leaves are Parquet's."""
+    """The types of a file's columns. Arrow gives their nesting, but may know more of a leaf than Spark: leaves are
+    Parquet's."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(file) as opened:

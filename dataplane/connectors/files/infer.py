@@ -1,9 +1,9 @@
 """The `infer` kind of work: the schema of source files, from all of their data.
 
-It is the join of the files' types, so neither the order of files nor what Spark reads together counts. Parquet and ORC
-say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values. It finds the types of
-numbers, too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are
-looked up in the texts (numbers). `void` stands for columns without any value.
+It is the join of the files' types, so neither the order of files nor their grouping in reads counts. Parquet and ORC
+have types in their footers. In CSV and JSON Spark finds times, dates and truth values. It finds the types of numbers,
+too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are looked up
+in the texts (numbers). `void` stands for columns without any value.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _blaming(
 
 
 def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
-    """What a look at a file's bytes says of it, as after a parse."""
+    """The error that a check of a file's bytes finds, as after a parse; None without one."""
     try:
         error = misread(job, source, encoding_of(job["format"], job["options"]) or "")
     except (OSError, TaskFailure):

@@ -1,4 +1,4 @@
-"""What Spark's parser of JSON passes over without a word: what stands behind the first value, and digits of numbers."""
+"""Losses of Spark's parser of JSON that raise no error: text behind the first value, and digits of numbers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def is_number(kind: Type) -> TypeGuard[str]:
 
 
 def is_held(text: Column, kind: str, options: Mapping[str, Json]) -> Column:
-    """Whether a text of a column is a value of this type, and that value is what the text says."""
+    """Whether a text of a column is a value of this type, and that value is exact."""
     if kind in ("float", "double"):
         return _is_double(text, options) | (text.rlike(WHOLE) & _is_exact(text))
     plain = text.try_cast(kind)
@@ -124,7 +124,7 @@ def _is_precise(text: Column) -> Column:
 
 
 def _literals(options: Mapping[str, Json]) -> dict[str, float]:
-    """What stands for no number and for infinite ones."""
+    """The texts for NaN and for infinite numbers, with their values."""
     mine = users_options(options)
     return {
         mine.get("nanvalue", "NaN"): float("nan"),

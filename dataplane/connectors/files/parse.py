@@ -334,7 +334,7 @@ def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[st
 
 
 def _unfit(place: Refusal) -> str:
-    """What does not fit, and what to write."""
+    """The message for a column that does not fit: both types, and the remedy."""
     have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
     message = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
     if wide is None:

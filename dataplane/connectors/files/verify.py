@@ -1,7 +1,7 @@
 """A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded, with
 one JSON value in a line?
 
-Spark puts a replacement character for what it cannot decode, passes over values, and reads whatever is there.
+Spark replaces bytes that it cannot decode, skips values, and reads a file even if it has changed.
 """
 
 from __future__ import annotations

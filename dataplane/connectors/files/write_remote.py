@@ -2,10 +2,10 @@
 owner.
 
 Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
-count; then what counted before is deleted. The put holds only if the marker is the one that was seen before, and that
-is of no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
-nothing. What this target's owner has put is known by its name, so that whatever a crash left behind is swept by the
-next write, and nothing of anybody else's ever is.
+count; then the old names are deleted. The put holds only if the marker is the one that was seen before, and that is of
+no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
+nothing. Objects of this target's owner are recognized by their names, so that the next write sweeps the leftovers of a
+crash, and never an object of another owner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Objects with rows, and what the marker beside them was."""
+    """Objects with rows, and the version of the marker beside them."""
 
     rows: list[str]
     marker: UpdateVersion | None
@@ -86,7 +86,7 @@ class RemoteTarget:
         failpoint("files-taken")
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
-        """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
+        """Replace one partition's rows. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
         contents = self._contents(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
@@ -133,7 +133,7 @@ class RemoteTarget:
         return marked == partition if marked is not None else place == self._path(encode_key(partition))
 
     def _marker(self, place: str) -> Json:
-        """What the marker at a place says; nothing where there is none."""
+        """The content of the marker at a place; empty where there is none."""
         path = f"{place}/{MARKER}"
         with telling(uri_of(self.root, path)):
             is_there = self._is_there(path)

@@ -229,7 +229,7 @@ def described(
 
 
 def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
-    """The rows above all that came before. What lies in a slice is what lies there when it is read."""
+    """The rows above all listed ones. A slice has the rows that lie in it when it is read."""
     settings, listed_before = job["settings"], job["known"]
     assert listed_before is not None, "a claim says what is known"
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None

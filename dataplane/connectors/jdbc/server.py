@@ -122,7 +122,7 @@ def in_words() -> Iterator[None]:
 
 
 def told(error: psycopg.Error) -> TaskFailure:
-    """What the server, or the way to it, has against a request. What may pass by itself is tried again."""
+    """The failure for an error of the server, or of the connection. One that may pass by itself is tried again."""
     state, message = error.sqlstate or "", " ".join(str(error).split())
     condition = _STATES.get(state) or (None if state else _condition(message)) or "database-error"
     passing = condition in PASSING or state.startswith(_PASSING_STATES) or (not state and condition == "database-error")

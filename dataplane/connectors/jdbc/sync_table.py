@@ -79,7 +79,7 @@ class Notes:
         return f"To give it up: {query.as_string(self.connection)}"
 
     def fence(self, partition: str, generation: int) -> None:
-        """Nothing is written over what a later generation has left, however late an earlier writer comes."""
+        """Refuse to overwrite a later generation, however late an earlier writer comes."""
         self.require(self.generation_of(partition), generation)
 
     def generation_of(self, partition: str) -> int:

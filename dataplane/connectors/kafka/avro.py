@@ -132,7 +132,7 @@ def _places(schema: Mapping[str, Json], place: str) -> Iterator[str]:
 
 
 def form(schema: Json) -> Form:
-    """TaskFailure for what no column can hold."""
+    """The form of a schema's values. TaskFailure for a type that no column can hold."""
     match schema:
         case list():
             return _union(schema)

@@ -1,8 +1,7 @@
 """Slices of a Kafka topic as source objects: listed without a JVM, each a range of offsets that never changes.
 
-Each listing adds what came since the one before it. A slice names a range for every partition of the topic, so that the
-last slice says where the next one begins. What only transactions wrote that are not over yet, or not at all, is none of
-it.
+Each listing adds the messages since the one before it. A slice names a range for every partition of the topic, so that
+the last slice says where the next one begins. Messages of open or failed transactions are not part of a slice.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
-    """What lies behind `ends`, in ranges of at most `most` offsets of each partition."""
+    """The messages behind `ends`, in ranges of at most `most` offsets of each partition."""
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
         bounds = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]

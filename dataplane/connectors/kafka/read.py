@@ -51,7 +51,7 @@ class KafkaReading:
         return schema_of(reduce(_united, shapes))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
-        """None: a range of offsets is what it is, or it is gone, which `rows` says."""
+        """Empty: a range of offsets never changes. If it is gone, `rows` fails."""
         return frozenset()
 
     def may_pass(self, error: TaskError) -> bool:

@@ -86,7 +86,7 @@ class Server:
         }
 
     def policies(self, names: Iterable[str]) -> dict[str, str]:
-        """What becomes of old messages in each of these topics."""
+        """The policy for old messages of each of these topics."""
         from confluent_kafka.admin import ConfigResource, ResourceType
 
         futures = self._admin.describe_configs(

@@ -39,7 +39,7 @@ NOWHERE = Topic("", "", ())
 
 @dataclass(frozen=True, slots=True)
 class TopicNote:
-    """Whose a topic is. `commit` is a name by chance for what it has held since this was written."""
+    """Whose a topic is. `commit` is a random name for its content since this note."""
 
     owner: str
     generation: int
@@ -58,7 +58,7 @@ class TopicNote:
 
 @dataclass(slots=True)
 class TopicWriter:
-    """The one writer of a topic, until another one begins. What it does may be repeated."""
+    """The one writer of a topic, until another one begins. Its calls may be repeated."""
 
     settings: ConnectorSettings
     owner: str
@@ -163,7 +163,7 @@ class TopicWriter:
             yield message.key() or b"", message.value()
 
     def fence(self, generation: int) -> None:
-        """Nothing is written over what a later generation has left, however late an earlier writer comes."""
+        """Refuse to overwrite a later generation, however late an earlier writer comes."""
         assert self.note
         if self.note.generation > generation:
             message = f"{self.name} has seen generation {self.note.generation}, this is of generation {generation}"

@@ -32,7 +32,7 @@ from dataplane.storage.lake import Lake
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim."""
+    """The function that runs the `write` tasks of a claim."""
     settings, schema = job["settings"], job["schema"]
     if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
         raise TaskFailure("column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names")
@@ -45,7 +45,7 @@ def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[W
 
 @contextmanager
 def _file(settings: ConnectorSettings) -> Iterator[Path]:
-    """Where a worker of this home keeps what it knows of the topic; in a place of its own where it has no home."""
+    """The file of a topic's key cache for workers of this home; a temporary one without a home."""
     name = sha256(dumps([settings["servers"], settings["topic"]]).encode()).hexdigest()[:32]
     with tempfile.TemporaryDirectory(prefix="headgate-kafka-") as scratch:
         home = os.environ.get("HEADGATE_HOME")
@@ -54,7 +54,7 @@ def _file(settings: ConnectorSettings) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
-    """One topic that is ours. What it does may be repeated."""
+    """One topic that is ours. Its calls may be repeated."""
 
     writer: TopicWriter
     schema: Schema

@@ -36,7 +36,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the operator says. `idle_s`: without a call of its client the server ends."""
+    """The operator's settings. The server ends after `idle_s` without a call of its client."""
 
     lake: str
     memory_bytes: int

@@ -127,7 +127,7 @@ class Worker:
         return write(rows, out, question["limit"], scratch, running.check)
 
     def _clear(self, spark: SparkSession) -> None:
-        """What sessions share is as it was."""
+        """Reset the state that sessions share."""
         try:
             reset_catalogue(spark)
         except Exception:  # noqa: BLE001  # of a JVM that has ended
