@@ -163,7 +163,7 @@ class Connection:
 
     # edits
     def plan(self, *blueprints: str | PathLike[str], refresh: bool | None = None, spark: bool | None = None) -> Plan:
-        """What applying blueprints would do; nothing is stored. A text with more than one line is a blueprint, its
+        """The plan of applying blueprints; nothing is stored. A text with more than one line is a blueprint, its
         relative paths are relative to the working folder; anything else is a file.
 
         `refresh`: workers list the sources first; `spark`: Spark analyses the edited transforms. Both are so where a

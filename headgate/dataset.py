@@ -224,7 +224,7 @@ class Flow:
         return Shown(answer, explore_views.graph(answer), self.name, picture.graph(answer))
 
     def waves(self) -> Shown:
-        """What late files and edits led to, the last ones first."""
+        """The effects of late files and edits, the last ones first."""
         with told():
             answer = self.client.waves(self.name, branch=self.branch_name)
         return Shown(answer, explore_views.waves(answer), self.name)

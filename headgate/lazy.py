@@ -66,7 +66,7 @@ class Lazy(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the rows are called, in one line."""
+        """A name for the rows, in one line."""
 
     @abstractmethod
     def _body(self, limit: int | None) -> AbstractContextManager[Iterator[bytes]]:

@@ -54,8 +54,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class SqlMagic:
-    """What a notebook's cells of SQL are run by. The connection is the notebook's variable `hg`, else the last one that
-    was made, else a new one."""
+    """Runs a notebook's cells of SQL. The connection is the notebook's variable `hg`, else the last one that was made,
+    else a new one."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
