@@ -1,7 +1,7 @@
-"""One action for several datasets or dataflows: what it would do to each, and doing it.
+"""One action for several datasets or dataflows: its effect on each, and doing it.
 
-Looking at what would happen changes nothing, so choosing is a form that is sent by GET; it works without scripts. Does
-not belong here: what would happen (`inspect.foreseen`), what an action does (`actions`).
+Looking at the effects changes nothing, so choosing is a form that is sent by GET; it works without scripts. Does not
+belong here: the effects (`inspect.foreseen`), the actions themselves (`actions`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a form of a page brings, and addresses of ours made from those of a request."""
+"""The fields of a form, and addresses of ours made from those of a request."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _is_address(name: str) -> bool:
 
 
 def session_text(headers: Headers, hosts: Collection[str]) -> str | None:
-    """What the request's cookie holds, if cookies count for this host."""
+    """The text of the request's cookie, if cookies count for this host."""
     cookies = cookie_parser(headers.get("cookie", ""))
     plain = cookies.get(COOKIE) if is_loopback(host_of(headers)) else None
     cookie = cookies.get(SECURE_COOKIE) or plain

@@ -22,7 +22,7 @@ Spot: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What stands in a column: a node, or (`column` >= 0) the waypoint there of all edges that leave the node."""
+    """An entry of a column: a node, or (`column` >= 0) the waypoint there of all edges that leave the node."""
 
     node: str
     column: int = -1

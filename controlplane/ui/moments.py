@@ -1,4 +1,5 @@
-"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing."""
+"""The past of a dataflow: its last waves, and the datasets that one of them reached, left alone and broke. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tu
 
 
 def headline(wave: Wave) -> str:
-    """What began it, in some words."""
+    """The cause of a wave, in some words."""
     source = wave["dataset"].rpartition(".")[2]
     if len(wave["causes"]) > 1:
         return wave["reason"]
@@ -90,7 +91,7 @@ def _keys(wave: Wave) -> str:
 
 
 def outcome(wave: Wave) -> str:
-    """What came of it, in numbers."""
+    """The outcome of a wave, in numbers."""
     tasks = wave["tasks"]
     work = [f"{tasks['executed']} computed"]
     if tasks["adopted"]:

@@ -1,4 +1,4 @@
-"""What names look like in addresses and forms."""
+"""Patterns of names in addresses and forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is: one value, as HTML or, at the same path with `.json`, as it is."""
+"""A page: one value, as HTML or, at the same path with `.json`, as it is."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[V]):
-    """`shown`: what only the template needs, made of the value. `command`: what the command line shows it by;
-    `shown` may have other `commands`.
-    `is_of_branch`: it is another page in another branch, and so is what the command shows."""
+    """`shown`: values that only the template needs, made of the value. `command`: the command that shows the same;
+    `shown` may have other `commands`. `is_of_branch`: another branch has another page, and so does the command."""
 
     template: str
     value: Callable[[PageRequest], V]

@@ -1,4 +1,4 @@
-"""One request for a page: whose it is, and what it may see."""
+"""One request for a page: its principal, and the rights of that."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NotAllowed(HeadgateError):
 
 
 class PageServices(Protocol):
-    """What pages are given: a part of what the API has."""
+    """The services that pages use: a part of the API's."""
 
     @property
     def store(self) -> Store: ...
@@ -85,8 +85,8 @@ class PageServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: what the
-    page is about, by `?branch=`; `branches`: those that there are, main first."""
+    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: the page's
+    branch, by `?branch=`; `branches`: all branches, main first."""
 
     request: Request
     services: PageServices

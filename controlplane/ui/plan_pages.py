@@ -89,7 +89,8 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
 
 
 def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
-    """What a draft is planned by elsewhere has the draft in it; a GET of this address is about the stored text."""
+    """The commands for the same plan. That of a draft sends the draft; a GET of this address is about the stored
+    text."""
     if not page["is_draft"]:
         return {"basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
@@ -169,7 +170,7 @@ def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Sourc
 
 
 def _applied(page_request: PageRequest, fields: Fields, source: blueprints.Source) -> Response:
-    """Raises PlanMoved, and what the operation does."""
+    """Apply the plan. Raises PlanMoved, and the errors of the operation."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))
     except ValidationError:

@@ -48,7 +48,7 @@ HEX = frozenset("0123456789abcdef")
 
 
 def _query(page_request: PageRequest) -> QueryPage:
-    """Nothing is run: what a link brings is only shown."""
+    """The query of a link, only shown: nothing is run."""
     parameters = page_request.request.query_params
     page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
     table, opened = parameters.get("table", ""), parameters.get("of", "")

@@ -1,4 +1,4 @@
-"""What the page of queries shows, as types: the JSON of its twin."""
+"""The content of the page of queries, as types: the JSON of its twin."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _origin(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """What the browser keeps while it is away."""
+    """The values that the browser keeps while it is away."""
 
     secret: str
     namespace: str

@@ -1,4 +1,4 @@
-"""What each page shows: values put together from operations. Changes nothing."""
+"""The content of each page: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 

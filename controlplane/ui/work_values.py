@@ -1,4 +1,4 @@
-"""What pages of work, branches and care show, as types: each is the JSON of a page's twin."""
+"""The content of the pages of work, branches and care, as types: each is the JSON of a page's twin."""
 
 from __future__ import annotations
 
@@ -78,8 +78,7 @@ class BranchesPage(TypedDict):
 
 
 class ComparePage(TypedDict):
-    """How two branches differ, and what it would take to merge the second into the first. `refused`: why that cannot
-    be merged."""
+    """How two branches differ, and the merge of the second into the first. `refused`: why that cannot be merged."""
 
     difference: BranchDifference
     merge: MergeAnswer | None
