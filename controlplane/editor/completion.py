@@ -1,4 +1,4 @@
-"""What may stand at a place: keys of the language and their words, datasets, columns, parameters."""
+"""Completions at a place: keys of the language and their words, datasets, columns, parameters."""
 
 from __future__ import annotations
 

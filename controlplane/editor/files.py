@@ -36,7 +36,7 @@ def snippets_text() -> str:
 
 
 def editor_files() -> dict[str, str]:
-    """What VS Code finds in a folder: a schema, to which blueprints point, and snippets."""
+    """The files for VS Code in a folder: a schema, to which blueprints point, and snippets."""
     return {SCHEMA: schema_text(), SNIPPETS: snippets_text()}
 
 

@@ -1,7 +1,7 @@
 """The meaning of the blueprints of a folder while they are edited: problems, datasets, modes, columns.
 
-The validator is that of `headgate validate`. A document that cannot be read keeps what it last meant. Does not belong
-here: the protocol of editors (`server`), and what only a service knows (`lookups`).
+The validator is that of `headgate validate`. A document that cannot be read keeps its last meaning. Does not belong
+here: the protocol of editors (`server`), and facts that only a service has (`lookups`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Report:
 
 @dataclass(slots=True)
 class Meaning:
-    """What a blueprint last meant. `nodes`: of this dataflow and of those that it reads; `text`: when it did so."""
+    """The last meaning of a blueprint. `nodes`: of this dataflow and of those that it reads."""
 
     dataflow: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a service knows of datasets, looked up beside the editor, which never waits for a slow or missing service."""
+"""A service's facts about datasets, looked up beside the editor, which never waits for a slow or missing service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lookups:
         threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
     def known(self, dataset: str) -> DatasetAnswer | None:
-        """What it was last answered, at once."""
+        """The last answer for a dataset, at once."""
         return self._answers.get(dataset)
 
     def forget(self) -> None:

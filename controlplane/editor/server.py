@@ -63,7 +63,7 @@ class Editor:
         self._answer(types.TEXT_DOCUMENT_COMPLETION, self._completion, triggers)
 
     def _answer(self, method: str, answer: Callable[..., Any], options: types.CompletionOptions | None = None) -> None:
-        """Methods of objects take no attributes, which pygls gives to what it calls; partial functions do."""
+        """Methods of objects take no attributes, which pygls sets on its handlers; partial functions do."""
         self.server.feature(method, options)(partial(answer))
 
     # problems
@@ -153,7 +153,7 @@ class Editor:
         return types.Hover(contents, self._range(text, (line, start), (line, start + len(word))))
 
     async def _service_answer(self, dataset: str) -> DatasetAnswer | None:
-        """What a service knows, if it says so soon."""
+        """The service's answer if it comes soon, else the last one."""
         future = asyncio.wrap_future(self._lookups.ask(dataset))
         try:
             return await asyncio.wait_for(asyncio.shield(future), SERVICE_S)
