@@ -68,7 +68,7 @@ class Dataflows(Connection):
         return self._post("/v1/connections", {"blueprints": list(documents)})
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
-        """Send a test message to each channel of a dataflow and of the installation; what came of it."""
+        """Send a test message to each channel of a dataflow and of the installation. Answers the outcome of each."""
         return self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target})
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:

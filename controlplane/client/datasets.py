@@ -62,8 +62,8 @@ class Datasets(Connection):
         state: PartitionWork | None = None,
         changed_in: int | None = None,
     ) -> PartitionsAnswer:
-        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: what a
-        generation added, changed or removed."""
+        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: those that
+        a generation added, changed or removed."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
         return self._get(f"{path}/partitions", {**query, **parameters})
