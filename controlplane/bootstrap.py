@@ -148,7 +148,7 @@ class Server:
 
     @property
     def _drivers_own(self) -> Path:
-        """Where drivers of this machine keep packages and what they know of sources."""
+        """The folder in which drivers of this machine keep packages and caches of sources."""
         return self.home.path if self._driver_user is None else self.home.path / "driver"
 
     def _serve_api(self, bound: socket.socket) -> None:
