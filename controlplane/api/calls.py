@@ -1,4 +1,4 @@
-"""What every route starts from: the context of its operation, answers, entity tags, names in paths, idempotency."""
+"""The common parts of routes: the context of an operation, answers, entity tags, names in paths, idempotency."""
 
 from __future__ import annotations
 

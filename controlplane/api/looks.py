@@ -40,7 +40,7 @@ SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not
 
 
 async def waiting(call: Call, work: Callable[[], T], *, may_wait: bool) -> T:
-    """What may wait for workers is done among those that do, so that others find a thread."""
+    """Run a request. One that may wait for workers takes a thread of those that do, so that others find a thread."""
     threads = call.services.threads
     return await to_thread.run_sync(work, limiter=threads.connections if may_wait else threads.users)
 

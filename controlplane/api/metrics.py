@@ -55,7 +55,7 @@ def render(
 
 
 class _Counted(Collector):
-    """What this process counted since it began."""
+    """The counts of this process since its start."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -92,7 +92,7 @@ class _Waiting(Collector):
 
 
 class _Gauges(Collector):
-    """What the store knows at one moment."""
+    """The store's values at one moment."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the API is given: the store, the lake, the wake that waiting claims and streams share, counters."""
+"""The services of the API: the store, the lake, the wake that waiting claims and streams share, counters."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Serving(threading.Thread):
             self._on_failure()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Let requests under way finish, and end. Raises what the thread failed with."""
+        """Let requests under way finish, and end. Raises Broken with the thread's failure."""
         self._listener.end(at_once=at_once)
         if self.ident is not None:
             self.join()

@@ -1,4 +1,4 @@
-"""What one looks through: the graph, waves, ranges of partitions, one partition, a search. Changes nothing."""
+"""Exploration: the graph, waves, ranges of partitions, one partition, a search. Changes nothing."""
 
 from __future__ import annotations
 

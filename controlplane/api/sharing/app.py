@@ -69,7 +69,7 @@ class _SharingRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """An answer of many lines. The first ones were made, so what can be refused was."""
+    """An answer of many lines. The first ones are made already, so all refusals come before it."""
 
     first: bytes
     more: Iterator[bytes]
@@ -155,7 +155,7 @@ class SharingApp:
 
 
 class _Tables:
-    """What there is to answer, in a thread."""
+    """The answers about tables, computed in a thread."""
 
     def __init__(self, services: Services) -> None:
         self._services, self._store = services, services.store
