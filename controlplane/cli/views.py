@@ -150,7 +150,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 
 def plan(value: PlanAnswer) -> View:
-    """What would run, and the cause of each item."""
+    """The work that would run, and the cause of each item."""
     sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
     if not value["items"]:
         if value.get("failed"):
