@@ -514,7 +514,7 @@ class Server:
         from controlplane.reconciler.leader import LeaderElection
 
         if self.settings.pool == "kubernetes":
-            spark_engines.read_pools(self.settings)  # one that cannot be used is told now
+            spark_engines.read_pools(self.settings)  # an unusable one raises now
         candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify_all)
         self._loop = threading.Thread(
             target=self._guarded,

@@ -47,7 +47,7 @@ class JobIdentity:
     address: str = ""
     password: str = ""
     audience: str = ""  # empty: the URL of the service
-    namespace: str = "default"  # whose rules of trust are asked
+    namespace: str = "default"  # whose rules of trust are used
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
     secrets = [value for name, value in environ.items() if name.startswith(_SECRETS)]
     try:
         password = urlsplit(settings.database_url).password or ""
-    except ValueError:  # opening it tells what is wrong
+    except ValueError:  # opening it reports the fault
         password = ""
     return [
         *secrets,

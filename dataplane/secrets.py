@@ -34,14 +34,14 @@ _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|s
 _OF_OTHERS = re.compile(r".*(?:PASSWORD|TOKEN|SECRET|ACCESS_KEY|ACCOUNT_KEY|SAS)")  # variables of stores' clients
 HIDDEN = "***"
 SHORTEST = 4  # characters: shorter values would be found in every other word
-SHORTEST_PART = 8  # of what only may be secret: encodings, lines of a longer value, variables of others
+SHORTEST_PART = 8  # of texts that may be secret: encodings, lines of a longer value, variables of others
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
 HANDED = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
 TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
-_given: dict[str, str] = {}  # what was taken out of the environment, or handed over
+_given: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
 _known: set[str] = set()  # every secret that is hidden, and other spellings of it
 _pattern: re.Pattern[str] | None = None  # of all that is known
 _changing = threading.RLock()  # a handler of a signal may log
@@ -138,7 +138,7 @@ def named_by(job: Json) -> dict[str, str]:
     """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
     values: dict[str, str] = {}
     for name, key in _REFERENCE.findall(json.dumps(job)):
-        with suppress(TaskFailure):  # that process tells of it
+        with suppress(TaskFailure):  # that process reports it
             if (value := _value(name, key, _all())) is not None:
                 values[_variable_of(f"{name}/{key}")] = value
     return values

@@ -29,7 +29,7 @@ from headgate.shown import Shown
 if TYPE_CHECKING:
     from os import PathLike
 
-LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, before a plan is told
+LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, before a plan is made
 
 
 def connect(
@@ -101,7 +101,7 @@ class Connection:
         return connection
 
     # what there is
-    def __getitem__(self, name: str) -> Any:  # which of the two is told by the text: `flow` and `dataset` have types
+    def __getitem__(self, name: str) -> Any:  # the text decides which of the two: `flow` and `dataset` have types
         """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none of that name."""
         flow, is_dataset, dataset = name.partition(".")
         flow_object = self.flow(flow)

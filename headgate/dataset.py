@@ -129,7 +129,7 @@ class Dataset(Lazy):
         at = "" if self.point is None else f"@{self._generation()}"
         return f"{self.status()['namespace']}/{self.branch_name}/{dataflow}/{dataset}{at}"
 
-    # what is known of it
+    # facts about it
     def status(self) -> DatasetAnswer:
         """How the newest state stands, with its columns, modes and place."""
         with told():
@@ -168,7 +168,7 @@ class Dataset(Lazy):
     def _html_parts(self) -> list[str]:
         try:
             status = self.status()
-        except Refused:  # the rows tell why
+        except Refused:  # the rows show why
             return super(Dataset, self)._html_parts()
         head = f"<b>{html.text(self.label)}</b> {html.text(_standing(status))}"
         return [f"<div>{head}</div>", *super(Dataset, self)._html_parts()]

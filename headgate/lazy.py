@@ -84,7 +84,7 @@ class Lazy(ABC):
         with told(), self._body(limit) as parts:
             reader = pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(_Body(parts)), mode="r"))
             yield reader
-            if next(reader, None) is None:  # all was read: the end of the body, too, so that nobody was seen to leave
+            if next(reader, None) is None:  # all was read: the end, too, so that the server sees no disconnect
                 for _ in parts:
                     pass
 

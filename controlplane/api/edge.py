@@ -70,7 +70,7 @@ class Gateway:
         try:
             await app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the client has left
         except Exception as error:  # noqa: BLE001  # the last place that can turn it into an answer
             await exchange.broken(error)
 

@@ -91,8 +91,8 @@ class Services:
     planners: Planners = field(default_factory=Planners)
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
-    has_spark: Callable[[str], None] = lambda _: None  # a driver said that Spark's start is over
-    deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
+    has_spark: Callable[[str], None] = lambda _: None  # a driver reported that Spark's start is over
+    deaf: Callable[[], None] = lambda: None  # a driver called, and which one is unknown
     notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
@@ -109,7 +109,7 @@ class Services:
     issuers: Issuers | None = None  # of identity tokens; None: this process takes none
     sign_on: SignOn | None = None  # of people, at an issuer
     hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
-    is_shown_only: bool = False  # pages take no wishes: nobody would follow them
+    is_shown_only: bool = False  # pages offer no actions: nothing would carry them out
     threads: Threads = field(default_factory=Threads)
     living: Living = field(init=False)
     reads: ReadCounts = field(init=False)  # through the S3 view

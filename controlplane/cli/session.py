@@ -46,7 +46,7 @@ class Running(Protocol):
     url: str
     token: str
     stopping: threading.Event
-    failure: Exception | None  # why it ends, unless it was asked to
+    failure: Exception | None  # why it ends, unless on request
 
     @property
     def store(self) -> Store: ...

@@ -17,7 +17,7 @@ from controlplane.core.model.answers import DatasetAnswer
 from controlplane.settings import BadSetting
 
 Connect: TypeAlias = Callable[[], AbstractContextManager[Headgate | None]]
-WAITING = 100  # questions; more are not asked
+WAITING = 100  # pending lookups; more get the last answer
 
 
 class Lookups:

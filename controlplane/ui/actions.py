@@ -27,7 +27,7 @@ from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
 Fields: TypeAlias = Mapping[str, str]
-TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
+TOLD, TOLD_S = "done", 20  # a cookie with the name of the last action, for the next page
 HEX = frozenset("0123456789abcdef")
 NO_TARGET = "there is no dataflow or dataset of this name"
 LONGEST_KEY = 20_000  # characters of a partition's key

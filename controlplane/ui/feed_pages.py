@@ -31,7 +31,7 @@ class FeedsPage(TypedDict):
 
 
 def _feeds(page_request: PageRequest) -> FeedsPage:
-    sees_all = may(page_request.token, "admin")  # which nobody is who sees some names only
+    sees_all = may(page_request.token, "admin")  # which a token limited to some names never is
     return {
         "feeds": feeds.listing(page_request.context) if sees_all else None,
         "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],

@@ -174,5 +174,5 @@ def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequ
     if branch not in names:
         raise branches.no_branch(branch)
     context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
-    request.state.reader = context  # whose words an error is told in
+    request.state.reader = context  # by whose rights an error is redacted
     return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))

@@ -255,7 +255,7 @@ def download(request: Request) -> Response:
     if kind is None:
         raise NotFound(f"a result is had as {', '.join(query_downloads.KINDS)}")
     pieces = kind.pieces(page_request.context, page_request.services.queries, page_request.query("result"))
-    pieces = chain([next(pieces)], pieces)  # what cannot be read is told before there is a file
+    pieces = chain([next(pieces)], pieces)  # an unreadable result raises before there is a file
     name = f'attachment; filename="query.{kind.ending}"'
     return StreamingResponse(pieces, media_type=kind.media_type, headers={"Content-Disposition": name})
 

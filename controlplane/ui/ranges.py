@@ -11,7 +11,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.explore import ranges
 from controlplane.ui import draw
 
-CELLS: Final = 400  # more partitions are told as ranges
+CELLS: Final = 400  # more partitions are shown as ranges
 READS: Final = 48  # tree nodes: of the 100 of a page
 DAYS: Final = 1_100  # three years of them are a calendar all the same
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 OF_ONE = 10  # failures of one address in a window
 OF_ALL = 200  # of all addresses
 WINDOW_S = 60.0
-ADDRESSES = 1_000  # that are told apart; the rest shares what all may do
+ADDRESSES = 1_000  # with a count of their own; the rest shares the limit of all
 
 
 @dataclass(slots=True)

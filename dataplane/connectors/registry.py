@@ -64,7 +64,7 @@ class OfUsersCode(Protocol):
 Reader: TypeAlias = "Callable[[SparkSession, SourceJob], AbstractContextManager[SourceReader]]"
 
 
-# Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.
+# Tries a place without changing it; TaskFailure gives the reason. `writes` in the job: whether to write.
 Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from pathlib import Path
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema
 
-_SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop tells compression by them
+_SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop recognizes compression by them
 _NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")
 OBJECT = "_object"
 _LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}

@@ -68,7 +68,7 @@ def open_database(request: Request) -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": False,
         }
     )
-    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among what is told
+    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among the answer
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database

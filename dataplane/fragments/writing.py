@@ -75,7 +75,7 @@ class Fragment:
     content: Content
     metrics: Metrics
     taken_out: Fragment | None = None
-    profile: Profile | None = None  # None: nobody asked for one
+    profile: Profile | None = None  # None: none was requested
 
 
 # --- writing ------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def _matching_paths(pattern: str, places: Places, bounds: Bounds) -> Iterator[st
     """Paths of files. TaskFailure where the folder, or a file in it, may not be read."""
     folder = base_folder(pattern)
     places.check_source(folder)
-    bounds.entries = 0  # what was looked at to see whether anything changed is looked at again
+    bounds.entries = 0  # the check for changes and the listing each count from 0
     return places.of_files(find(pattern, folder, bounds.count))
 
 

@@ -182,7 +182,7 @@ class _Walk:
         elif through and entry.is_dir(follow_symlinks=False):
             is_folder = True
         else:
-            is_folder = entry.is_dir()  # False for a link to nothing: reading it will tell
+            is_folder = entry.is_dir()  # False for a link to nothing: reading it will fail
         if is_folder:
             deeper = named if entry.is_symlink() else named | through
             if deeper and not self._leads_back(entry):

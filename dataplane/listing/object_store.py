@@ -151,7 +151,7 @@ def _records(objects: Iterable[StoredObject], place: StorePlace, job: ListJob, p
 
 
 def _pages(place: StorePlace) -> Iterator[pa.RecordBatch]:
-    store = place.store  # first of all: it may tell that the package is missing
+    store = place.store  # first of all: it may raise that the package is missing
     import obstore
     import pyarrow as pa
 

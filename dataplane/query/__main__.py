@@ -47,7 +47,7 @@ def _bound(bounds: Bounds) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES
     if sys.platform == "linux":
-        with suppress(OSError):  # where memory is short, a query goes before the service that asked it
+        with suppress(OSError):  # where memory is short, a query is killed before the service that runs it
             Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 

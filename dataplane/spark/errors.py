@@ -97,7 +97,7 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
     """The record of any exception that running a task can raise."""
     try:
         causes = list(_causes(error))
-    except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
+    except Exception:  # noqa: BLE001  # a JVM that does not answer is broken
         return _ended(error, source)
     record = _record_of(error, causes, source)
     return _ended(error, source) if record["kind"] == "user" and has_ended() else record

@@ -48,7 +48,7 @@ WHOLE = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "parquet.page.verify-checksum.enabled": "true",
 }
-# Pages have checksums, what is said about them has none: a changed byte of a statistic would hide rows from a filter.
+# Pages have checksums, statistics of them have none: a changed byte of a statistic would hide rows from a filter.
 UNPRUNED = {f"spark.hadoop.parquet.filter.{what}.enabled": "false" for what in ("stats", "columnindex", "dictionary")}
 # Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
 CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
@@ -89,7 +89,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
         SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
         local_filesystem.install(spark)
-        is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
+        is_debugging_enabled()  # read once in a process; without an active session, users' lines would be missing
     except IllegalArgumentException as e:
         raise BadConf(f"Spark does not start with a setting of {CONF}: {explain(e)['message']}") from e
     return spark

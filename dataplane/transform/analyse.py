@@ -63,7 +63,7 @@ def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFram
         if _ran_jobs(attempt):
             return None
         raise
-    except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
+    except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will show
         return None
     return None if _ran_jobs(attempt) else rows
 

@@ -90,7 +90,7 @@ class DeltaTarget:
             try:
                 version = self._once(task["generation"], entries)
             except CommitFailedError:
-                continue  # somebody else's commit came first: look again
+                continue  # another writer's commit came first: compare again
             except DeltaError as e:
                 raise TaskFailure("target-unreadable", f"the Delta table {self.root}: {e}", "infrastructure") from e
             rows = sum(copies * entry["rows"] for _, copies, entry in entries)

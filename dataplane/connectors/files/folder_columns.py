@@ -21,7 +21,7 @@ PLACE = "__headgate_place"  # of the file of a row
 LONGEST_VALUE = 200  # characters of a value in an error
 _UNCOMPARED = ("binary", "timestamp")  # a text has no zone, so it is no instant
 # Where a file's value of a column comes from.
-_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"  # open: what the file has cannot be told
+_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"  # open: the file's own columns are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FolderColumns:
     """The columns that folders of some files give. Each file has the text of each, and where the value comes from."""
 
     names: tuple[str, ...]
-    tells_empty: bool  # the format tells an empty text from NULL
+    tells_empty: bool  # the format distinguishes an empty text from NULL
 
     @staticmethod
     def of(objects: Iterable[SourceObject], format: str) -> FolderColumns:

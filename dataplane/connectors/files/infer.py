@@ -177,7 +177,7 @@ def _has_doubtful_numbers(attempt: Attempt[SourceClaim], source: SourceObject) -
     try:
         return misread(job, source, encoding, number_types=SEARCHED) is not None
     except (OSError, TaskFailure):
-        return True  # Spark will say what is wrong
+        return True  # Spark will report the fault
 
 
 def _of_csv(
@@ -264,4 +264,4 @@ def _first_line(job: SourceJob, source: SourceObject) -> bytes:
         with open_source(job, source, BUFFER_BYTES) as file:
             return plain(file, source["uri"]).readline(_HEADER).rstrip(b"\r\n")
     except (OSError, EOFError, TaskFailure):
-        return source["uri"].encode()  # alike to no other; Spark will say what is wrong
+        return source["uri"].encode()  # alike to no other; Spark will report the fault

@@ -25,7 +25,7 @@ from dataplane.fragments.content import quoted
 from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 
-Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; what is in a list has an empty one
+Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; elements of a list have an empty one
 
 
 def number_paths(types: Mapping[str, Type]) -> Iterator[Path]:

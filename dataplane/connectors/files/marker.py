@@ -14,7 +14,7 @@ from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import dumps
 
 MARKER = "_headgate.json"
-TEMPORARY = "_headgate-"  # starts the names of what is on its way in or out
+TEMPORARY = "_headgate-"  # starts the names of files that are on their way in or out
 VERSION = 1
 RELEASE = "To hand it over, remove it with all that is in it"
 

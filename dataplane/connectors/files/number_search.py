@@ -22,7 +22,7 @@ from dataplane.connectors.files.options import encoding_of
 from dataplane.listing.encodings import is_wide
 
 _SEPARATORS = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "linesep")
-_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and what is no character
+_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and lone surrogates
 _LONGEST_LINE = 1 << 20  # bytes; in a longer one numbers are taken for found
 _ZEROS = 99  # behind a point, after which an exponent of two digits is too small for DOUBLE
 

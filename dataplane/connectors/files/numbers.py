@@ -25,7 +25,7 @@ from dataplane.contract.types import NOTHING
 WHOLE = r"^[+-]?(?:0|[1-9][0-9]*)$"
 NUMBER = r"^[\x00-\x20]*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[\x00-\x20]*$"
 EXACT = 2**53  # whole numbers up to it are doubles
-PRECISION = 17  # digits that a double tells apart
+PRECISION = 17  # digits that a double distinguishes
 NUMBER_NOT_HELD = "number-not-held"
 NOT_HELD = "which does not hold "  # of a message of this condition
 _INT = 2**31

@@ -43,7 +43,7 @@ from dataplane.storage.source_stores import BUFFER_BYTES
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
-_MISFIT = "__headgate_misfit"  # what is wrong with the folders of a row's file
+_MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 

@@ -27,7 +27,7 @@ from dataplane.spark.schemas import schema_of
 
 CONNECTIONS = 4  # at a time, where there are as many slices
 FETCH_ROWS = "10000"
-# Options that say what is read and from where: the component's own keys do that.
+# Options that choose the table and the server: the component's own keys do that.
 _OURS = frozenset(
     {"url", "user", "password", "driver", "dbtable", "query", "sessioninitstatement", "prefertimestampntz"}
 )

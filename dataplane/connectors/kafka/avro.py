@@ -257,7 +257,7 @@ def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: 
     try:
         record = _record_of(value, source, to)
         return (convert(record) if convert else record), None
-    except Exception as e:  # noqa: BLE001  # whatever is wrong with bytes is told of their message
+    except Exception as e:  # noqa: BLE001  # any fault of the bytes is reported of their message
         return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_error_text(e)}"
 
 

@@ -91,7 +91,7 @@ class TopicWriter:
         self._ensure(server, before)
         self._begin()
         now = self._looked(server)
-        if now[self.beside] != before.get(self.beside):  # else whoever was before has written no other note
+        if now[self.beside] != before.get(self.beside):  # else the writer before has written no other note
             self._read_note(now[self.beside])
         self.topic = now[self.name]
         self.ends = {b.partition: b.end for b in self.topic.bounds}
