@@ -95,7 +95,7 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
 
 
 def _is_safe(request: Request) -> bool:
-    """The cookie cannot be read in transit. Behind a proxy the browser's `Origin` gives the scheme."""
+    """Whether the cookie cannot be read in transit. Behind a proxy the browser's `Origin` gives the scheme."""
     is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
     return is_encrypted or gate.is_loopback(gate.host_of(request.headers))
 

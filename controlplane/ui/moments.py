@@ -46,8 +46,9 @@ def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
 
 
 def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]) -> list[str]:
-    """Datasets and copies that are waiting or failed downstream of this wave's commits that no later one has replaced.
-    `now`: the state and the generation of each dataset and copy. `edges`: inputs first."""
+    """Datasets and copies downstream of this wave's commits that are failed, blocked or building. Commits that a later
+    wave has replaced do not count. `now`: the state and the generation of each dataset and copy. `edges`: inputs
+    first."""
     newest = {
         step["dataset"]
         for step in wave["steps"]

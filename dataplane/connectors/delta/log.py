@@ -59,7 +59,8 @@ class TableSnapshot:
 
 
 def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
-    """The table in the folder `root`; the newest version, or a given one. TaskFailure if the log cannot be read."""
+    """The table in the folder `root`; the newest version, or a given one. TaskFailure if there is no table, or its log
+    cannot be read."""
     files: dict[tuple[str, str], Mapping[str, Json]] = {}
     head, segment = _Heading(), _segment(root, version)
     for kind, action in segment.actions(("protocol", "metaData", "add", "remove")):

@@ -40,7 +40,8 @@ class Topic:
 
 
 def look(settings: Mapping[str, Json], name: str) -> Topic:
-    """The topic as it is now, up to the last message of no open transaction. TaskFailure if the server does not say."""
+    """The topic as it is now, up to the last message of no open transaction. TaskFailure if there is no such topic, or
+    no answer."""
     with in_words(settings["servers"]), closing(Server(settings)) as server:
         return server.topic(name)
 
