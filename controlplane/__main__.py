@@ -28,7 +28,7 @@ def main() -> None:
     os.environ |= _mounted()
     code = run(sys.argv[1:], Bootstrap())
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read them has left
+        with suppress(OSError, ValueError):  # their reader has left
             stream.flush()
     os._exit(code)  # all that we began is ended; taking every module apart would cost a short run a tenth of its time
 

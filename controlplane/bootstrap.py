@@ -55,10 +55,10 @@ log = logs.get("server")
 
 
 class Server:
-    """One control plane. `look` serves the API only, and so does `show`, whose pages take no wishes; `list` has a
-    worker, too, and a driver once there is something to analyse, which are given nothing but looks; `run` has a pool
-    and works until it is done; `serve` has both, and the loop, for as long as it leads. All but `look` and `show` hold
-    the home.
+    """One control plane. Role `look`: the API only. Role `show`: the API and read-only pages. Role `list`: the API plus
+    a worker (and a driver once there is something to analyse) that run only `list`, `connect` and `analyse` tasks. Role
+    `run`: API, worker and pool, until the work is done. Role `serve`: the same, and the loop for as long as it leads.
+    All but `look` and `show` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -148,7 +148,7 @@ class Server:
 
     @property
     def _drivers_own(self) -> Path:
-        """Where drivers of this machine keep packages and what they know of sources."""
+        """The folder in which drivers of this machine keep packages and caches of sources."""
         return self.home.path if self._driver_user is None else self.home.path / "driver"
 
     def _serve_api(self, bound: socket.socket) -> None:
@@ -158,7 +158,7 @@ class Server:
         self._serving.start()
 
     def _end_api(self) -> None:
-        """After the pool, whose last reports it takes. After a run nobody is left who waits for an answer."""
+        """Stop the API after the pool, whose last reports it takes. After a run no client waits for an answer."""
         if self._serving is not None:
             self._serving.stop(at_once=self.role == "run")
 
@@ -179,7 +179,7 @@ class Server:
         self.interrupt()
 
     def _without_api(self) -> None:
-        """`stop` tells why."""
+        """End the process; `stop` reports the reason."""
         _end_at_last(self._ended)
         self.interrupt()
 
@@ -255,8 +255,7 @@ class Server:
         )
 
     def _log(self, driver: str, lines: int) -> str:
-        """Any process can tell, also one that has no pool: by one that starts nothing, ends nothing and is not told to
-        follow."""
+        """The log of a driver. Any process can read it, by a pool of its own that starts, ends and follows nothing."""
         with closing(self._made_pool(None)) as reading:
             return reading.log(driver, lines)
 
@@ -297,7 +296,7 @@ class Server:
     ) -> str:
         """Work until nothing is left of these dataflows and their upstream, or nothing can go on; the worst state.
 
-        `again` is asked before it ends: True says that it has found more to do.
+        `again` is called before it ends: True means that there is more to do.
         """
         loop = self._reconciler(
             self.store, self.publisher, self.pool, flows=frozenset(flows), branch=branch, on_progress=on_progress
@@ -310,7 +309,7 @@ class Server:
     def _export(
         self, store: Store, ends: ExitStack, within_s: float = 0.0, *, namespace: str = "default"
     ) -> Exporting | None:
-        """Send events of lineage until the end, which waits so long for what is still to be sent."""
+        """Send events of lineage until the end, which waits so long for unsent events."""
         if self.settings.openlineage is None:
             return None
         from controlplane.operations.openlineage import Export
@@ -515,7 +514,7 @@ class Server:
         from controlplane.reconciler.leader import LeaderElection
 
         if self.settings.pool == "kubernetes":
-            spark_engines.read_pools(self.settings)  # one that cannot be used is told now
+            spark_engines.read_pools(self.settings)  # an unusable one raises now
         candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify_all)
         self._loop = threading.Thread(
             target=self._guarded,
@@ -563,7 +562,7 @@ class Server:
 
 
 def _end_at_last(ended: threading.Event) -> None:
-    """What is broken may not get to its end in order; it ends all the same."""
+    """Exit after ENDS_WITHIN_S if the process has not ended in order by then, as a broken part may prevent it."""
 
     def watch() -> None:
         if not ended.wait(ENDS_WITHIN_S):

@@ -187,7 +187,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _put_first(path: Path, text: str) -> None:
-    """As `_replace`, but what is there already stays. Raises BadHome."""
+    """As `_replace`, but an existing file stays. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.first")
     _replace(draft, text)
     with _clear_errors(path, "a file"), suppress(FileExistsError):
@@ -197,7 +197,7 @@ def _put_first(path: Path, text: str) -> None:
 
 @contextmanager
 def _clear_errors(path: Path, kind: str) -> Iterator[None]:
-    """Faults of a file or folder of the home, in words: which it is, what is wrong, what to do."""
+    """Faults of a file or folder of the home as BadHome: its path, the fault, and what to do."""
     try:
         yield
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:

@@ -1,6 +1,6 @@
 """One structured line per decision, on standard error: readable on a terminal, JSON otherwise.
 
-Logging never raises: a line that cannot be rendered or written is lost, and how many were is told once one arrives.
+Logging never raises: a line that cannot be rendered or written is lost, and their number is logged once one arrives.
 
 Nothing else configures logging. `get` is for modules that a `run` imports: structlog is loaded at the first line.
 """
@@ -150,7 +150,7 @@ def _redact(_logger: object, _method: str, line: Any) -> str:
 
 
 class Redacting(logging.Formatter):
-    """Lines of other libraries: drivers of databases tell of addresses."""
+    """Lines of other libraries, redacted: drivers of databases log addresses."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))

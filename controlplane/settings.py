@@ -47,7 +47,7 @@ class JobIdentity:
     address: str = ""
     password: str = ""
     audience: str = ""  # empty: the URL of the service
-    namespace: str = "default"  # whose rules of trust are asked
+    namespace: str = "default"  # whose rules of trust are used
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _notify(variables: Mapping[str, str], home: Path) -> Path | None:
 
 
 def _sources(text: str) -> tuple[str, ...]:
-    """Workers and drivers read the variable themselves; here a slip is told before they start."""
+    """Workers and drivers read the variable themselves; here an invalid entry is reported before they start."""
     entries = tuple(entry for part in text.split(",") if (entry := part.strip()))
     for entry in entries:
         if not re.match(r"/|file:/|(s3|gs|abfss?)://[^/]", entry):
@@ -169,7 +169,7 @@ def _sign_on(variables: Mapping[str, str]) -> SignOnSettings | None:
 
 
 def _job(variables: Mapping[str, str], environ: Mapping[str, str]) -> JobIdentity | None:
-    """None outside of CI, and where the job has not asked for an identity."""
+    """None outside of CI, and where the job has not requested an identity."""
     identity = JobIdentity(
         variables.get("ID_TOKEN", "").strip(),
         environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
@@ -200,7 +200,7 @@ def _url(text: str) -> str:
 
 
 def _openlineage(text: str) -> str:
-    """As a URL. Not told in the error where it holds a password or a query: these may be secrets."""
+    """The setting as a URL. The error omits it where it holds a password or a query: these may be secrets."""
     like = "/folder/events.ndjson or https://host/api/v1/lineage"
     if text.startswith(("/", "~")):
         return Path(text).expanduser().absolute().as_uri()
@@ -221,7 +221,7 @@ def _openlineage(text: str) -> str:
 
 
 def _secret_in(path: Path, name: str) -> str:
-    """What we show to others, from the file that the setting `name` names; never told in the error."""
+    """The token that we show to others, from the file that the setting `name` names. Errors omit it."""
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:
@@ -232,7 +232,7 @@ def _secret_in(path: Path, name: str) -> str:
 
 
 def _token(text: str) -> str:
-    """Never told in the error: it is a secret."""
+    """A valid token. Errors omit it: it is a secret."""
     if not text.isascii() or not text.isprintable() or " " in text:
         raise BadSetting("HEADGATE_TOKEN holds what no token has: it must be `hg_` and letters, digits, - or _")
     return text
@@ -242,11 +242,11 @@ _SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")  # of sources; the latte
 
 
 def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
-    """What must never be told: secrets of sources, our tokens, the password of the database."""
+    """Values to redact everywhere: secrets of sources, our tokens, the password of the database."""
     secrets = [value for name, value in environ.items() if name.startswith(_SECRETS)]
     try:
         password = urlsplit(settings.database_url).password or ""
-    except ValueError:  # opening it tells what is wrong
+    except ValueError:  # opening it reports the fault
         password = ""
     return [
         *secrets,
@@ -315,7 +315,7 @@ def _chosen(path: Path) -> str:
 
 
 def _s3_secret(path: Path) -> str:
-    """From which the secrets of S3 keys are made; never told in the error."""
+    """The text from which the secrets of S3 keys are made. Errors omit it."""
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:

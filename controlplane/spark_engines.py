@@ -111,8 +111,8 @@ def _session_pods(settings: Settings, store: Store, ends: ExitStack) -> SparkSer
 
 
 def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.Event) -> None:
-    """Sessions outlive the process that opened them, and not their token: every replica looks. What fails now is done
-    a second later."""
+    """Sessions outlive the process that opened them, and not their token: every replica looks. A failed call is
+    repeated at the next look."""
     from controlplane.core.errors import HeadgateError
     from controlplane.operations.inspect.spark_sessions import end_without_token
 

@@ -1,4 +1,5 @@
-"""`python -m dataplane worker | driver`: a process of the data plane, told by its environment where to pull work.
+"""`python -m dataplane worker | driver`: a process of the data plane; environment variables name the service to pull
+work from.
 
 `python -m dataplane query` answers queries by Spark for a control plane that calls, and `session` is a Spark Connect
 server that it orders. `python -m dataplane prepare` makes what lets drivers start sooner. `python -m dataplane test`

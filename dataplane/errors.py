@@ -40,7 +40,7 @@ def to_driver(failure: TaskFailure) -> RuntimeError:
 
 
 def of_worker(text: str) -> TaskFailure | None:
-    """The failure that such a text tells of. Users' code may say what it likes: what only looks so is none."""
+    """The failure that such a text describes. Users' code may print any text: a text that only looks so gives None."""
     _, mark, arguments = text.rpartition(WORKER_FAILURE)
     try:
         return TaskFailure(*json.JSONDecoder().raw_decode(arguments)[0]) if mark else None
@@ -53,7 +53,8 @@ WORKER_FAILURE = f"{RuntimeError.__name__}: {_MARK}"  # what stands before one i
 
 
 def error_of(failure: BaseException) -> TaskError:
-    """The record of any exception; what is not a TaskFailure is the infrastructure's fault and may be tried again."""
+    """The record of any exception; any other than a TaskFailure is the infrastructure's fault and may be tried
+    again."""
     task_failure = failure if isinstance(failure, TaskFailure) else None
     return {
         "kind": task_failure.kind if task_failure else "infrastructure",

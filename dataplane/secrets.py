@@ -34,14 +34,14 @@ _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|s
 _OF_OTHERS = re.compile(r".*(?:PASSWORD|TOKEN|SECRET|ACCESS_KEY|ACCOUNT_KEY|SAS)")  # variables of stores' clients
 HIDDEN = "***"
 SHORTEST = 4  # characters: shorter values would be found in every other word
-SHORTEST_PART = 8  # of what only may be secret: encodings, lines of a longer value, variables of others
+SHORTEST_PART = 8  # of texts that may be secret: encodings, lines of a longer value, variables of others
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
 HANDED = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
 TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
-_given: dict[str, str] = {}  # what was taken out of the environment, or handed over
+_given: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
 _known: set[str] = set()  # every secret that is hidden, and other spellings of it
 _pattern: re.Pattern[str] | None = None  # of all that is known
 _changing = threading.RLock()  # a handler of a signal may log
@@ -66,7 +66,7 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Begin this process anew if its environment held secrets: the kernel shows the environment that a process was
+    """Start this process again if its environment held secrets: the kernel shows the environment that a process was
     started with to every process of the same user (/proc/PID/environ), whatever it does with it later."""
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:
@@ -79,7 +79,7 @@ def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
 
 @contextmanager
 def handing(values: Mapping[str, str]) -> Iterator[int]:
-    """A descriptor for a process that is started within the block, which is told its number by HANDED."""
+    """A descriptor of the secrets for a process that is started within the block, which gets its number by HANDED."""
     descriptor = _open_nameless()
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -115,7 +115,7 @@ def _mounted(folder: str | None) -> Iterator[tuple[str, str]]:
 
 
 def token() -> str | None:
-    """The driver's own, where it was handed over and is in no file."""
+    """The driver's own token, where it came by the environment or a descriptor and is in no file."""
     return _given.get(TOKEN)
 
 
@@ -138,7 +138,7 @@ def named_by(job: Json) -> dict[str, str]:
     """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
     values: dict[str, str] = {}
     for name, key in _REFERENCE.findall(json.dumps(job)):
-        with suppress(TaskFailure):  # that process tells of it
+        with suppress(TaskFailure):  # that process reports it
             if (value := _value(name, key, _all())) is not None:
                 values[_variable_of(f"{name}/{key}")] = value
     return values
@@ -177,7 +177,7 @@ def _variable(reference: str) -> str:
 
 
 def remember(value: str) -> None:
-    """Hide a value, what is secret within it if it is a URL, its lines, and their spellings in URLs, JSON, base64."""
+    """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON, base64."""
     global _pattern
     parts = [part for groups in _IN_URL.findall(value) for part in groups]
     lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]

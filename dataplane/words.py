@@ -1,4 +1,5 @@
-"""Words of errors as they may leave a process: of bounded length, and without what no reader or terminal can show.
+"""Words of errors as they may leave a process: of bounded length, and without characters that no reader or terminal can
+show.
 
 A file's own text gets into messages as names of columns and as values, and may be anything.
 """
@@ -17,14 +18,14 @@ _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-
 
 
 def message(text: str) -> str:
-    """What is said of an error: long names within it are shortened."""
+    """The message of an error, for display: long names within it are shortened."""
     plain = _QUOTED.sub(lambda m: f"{m[1]}{m[2][:LONGEST_NAME]}{CUT}{m[1]}", visible(text[:LONGEST_DETAIL]))
     plain = _ODD_RUN.sub(lambda m: _head(m[0], LONGEST_NAME), plain)
     return _head(plain, LONGEST_MESSAGE)
 
 
 def detail(text: str) -> str:
-    """A trace: its beginning and its end are kept, where it says what was done and what went wrong."""
+    """A trace: the beginning and the end are kept, which show the call and the error."""
     plain = visible(text)
     if len(plain) <= LONGEST_DETAIL:
         return plain

@@ -29,7 +29,7 @@ from headgate.shown import Shown
 if TYPE_CHECKING:
     from os import PathLike
 
-LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, before a plan is told
+LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, before a plan is made
 
 
 def connect(
@@ -37,7 +37,7 @@ def connect(
 ) -> Connection:
     """A connection, found as `headgate` finds it: the service of HEADGATE_URL (with HEADGATE_TOKEN), else the process
     that holds the home, else an API of our own on that home, which computes nothing. `url` and `token` name a service
-    in place of all these. `branch`: where what is asked looks.
+    in place of all these. `branch`: the branch that requests read and change.
 
     Raises Refused where the service has no token for us, or does not answer.
     """
@@ -81,7 +81,8 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """End the connection, and the API of our own where there is one. What it opened before cannot be asked then."""
+        """End the connection, and the API of our own where there is one. Values that it opened before cannot be read
+        any longer."""
         if self._ends is not None:
             self._closing()
 
@@ -100,7 +101,7 @@ class Connection:
         return connection
 
     # what there is
-    def __getitem__(self, name: str) -> Any:  # which of the two is told by the text: `flow` and `dataset` have types
+    def __getitem__(self, name: str) -> Any:  # the text decides which of the two: `flow` and `dataset` have types
         """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none of that name."""
         flow, is_dataset, dataset = name.partition(".")
         flow_object = self.flow(flow)
@@ -162,11 +163,11 @@ class Connection:
 
     # edits
     def plan(self, *blueprints: str | PathLike[str], refresh: bool | None = None, spark: bool | None = None) -> Plan:
-        """What applying blueprints would do; nothing is stored. A text with more than one line is a blueprint, its
+        """The plan of applying blueprints; nothing is stored. A text with more than one line is a blueprint, its
         relative paths are relative to the working folder; anything else is a file.
 
-        `refresh`: workers list the sources first; `spark`: Spark analyses what is edited. Both are so where a service
-        is there to do it. Raises Refused with every problem.
+        `refresh`: workers list the sources first; `spark`: Spark analyses the edited transforms. Both are so where a
+        service is there to do it. Raises Refused with every problem.
         """
         has_service = self._session.service is not None
         refresh_s = LOOK_S if (has_service if refresh is None else refresh) else None
@@ -181,7 +182,7 @@ class Connection:
 
     def run(self, *blueprints: str | PathLike[str]) -> Shown:
         """Make these dataflows up to date, as `headgate run` does: through the service of the home, else in this
-        process. Raises Refused where blueprints are refused; a failed task is told in the answer."""
+        process. Raises Refused where blueprints are refused; the answer lists failed tasks."""
         texts, names = self._texts(blueprints)
         started = time.monotonic()
         with told(names):
@@ -200,7 +201,7 @@ class Connection:
 
 
 def _of_text(text: str, number: int) -> BlueprintText:
-    """Of a cell: it stands in the working folder."""
+    """The blueprint of a cell: relative paths are relative to the working folder."""
     path = Path(f"cell-{number + 1}.yaml")
     files = {name: Path(name).read_text() for name in file_references(text) if Path(name).is_file()}
     return BlueprintText(path, text, files)

@@ -1,4 +1,4 @@
-"""Dataflows and datasets as lazy values: which rows of which state are meant, and what is known of them."""
+"""Dataflows and datasets as lazy values: the rows of one state, and the facts about them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Dataset(Lazy):
         at = "" if self.point is None else f"@{self._generation()}"
         return f"{self.status()['namespace']}/{self.branch_name}/{dataflow}/{dataset}{at}"
 
-    # what is known of it
+    # facts about it
     def status(self) -> DatasetAnswer:
         """How the newest state stands, with its columns, modes and place."""
         with told():
@@ -160,7 +160,7 @@ class Dataset(Lazy):
         return Shown(answer, views.history(answer))
 
     def checks(self) -> Shown:
-        """What is expected of the rows, and what was found."""
+        """The expectations of the rows, and their results."""
         with told():
             answer = self.client.checks(self.address, branch=self.branch_name)
         return Shown(answer, views.checks(answer))
@@ -168,7 +168,7 @@ class Dataset(Lazy):
     def _html_parts(self) -> list[str]:
         try:
             status = self.status()
-        except Refused:  # the rows tell why
+        except Refused:  # the rows show why
             return super(Dataset, self)._html_parts()
         head = f"<b>{html.text(self.label)}</b> {html.text(_standing(status))}"
         return [f"<div>{head}</div>", *super(Dataset, self)._html_parts()]
@@ -224,7 +224,7 @@ class Flow:
         return Shown(answer, explore_views.graph(answer), self.name, picture.graph(answer))
 
     def waves(self) -> Shown:
-        """What late files and edits led to, the last ones first."""
+        """The effects of late files and edits, the last ones first."""
         with told():
             answer = self.client.waves(self.name, branch=self.branch_name)
         return Shown(answer, explore_views.waves(answer), self.name)

@@ -18,9 +18,9 @@ from controlplane.settings import BadSetting
 
 
 class Refused(Exception):
-    """What was asked for was not done. The text has a line for each problem: `FILE:LINE:COL: code: message (hint)`.
+    """A request was refused. The text has a line for each problem: `FILE:LINE:COL: code: message (hint)`.
 
-    `code` is one of docs/errors.md; `problems` are the same with their fields, as the API tells them.
+    `code` is one of docs/errors.md; `problems` are the same with their fields, as the API gives them.
     """
 
     def __init__(self, code: str, problems: list[dict[str, Any]]) -> None:

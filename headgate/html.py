@@ -24,7 +24,7 @@ STYLE = (
 
 
 def of_view(view: View, title: str = "", picture: str = "") -> str:
-    """What the command line would show, below a picture that is HTML already."""
+    """The tables that the command line would show, below a picture that is HTML already."""
     head = f"<b>{text(title)}</b>" if title else ""
     return whole([head, picture, *map(_part, view)])
 

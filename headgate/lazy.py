@@ -66,7 +66,7 @@ class Lazy(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the rows are called, in one line."""
+        """A name for the rows, in one line."""
 
     @abstractmethod
     def _body(self, limit: int | None) -> AbstractContextManager[Iterator[bytes]]:
@@ -84,7 +84,7 @@ class Lazy(ABC):
         with told(), self._body(limit) as parts:
             reader = pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(_Body(parts)), mode="r"))
             yield reader
-            if next(reader, None) is None:  # all was read: the end of the body, too, so that nobody was seen to leave
+            if next(reader, None) is None:  # all was read: the end, too, so that the server sees no disconnect
                 for _ in parts:
                     pass
 
@@ -133,7 +133,7 @@ class Lazy(ABC):
         return html.whole(self._html_parts())
 
     def _html_parts(self) -> list[str]:
-        """What cannot be read is told in its place: a value that shows itself raises nothing."""
+        """The value as HTML. An error stands in its place: a value that shows itself raises nothing."""
         try:
             return [self.head(SHOWN)._html()]
         except Refused as error:

@@ -54,15 +54,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 class SqlMagic:
-    """What a notebook's cells of SQL are run by. The connection is the notebook's variable `hg`, else the last one that
-    was made, else a new one."""
+    """Runs a notebook's cells of SQL. The connection is the notebook's variable `hg`, else the last one that was made,
+    else a new one."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
 
     def line_or_cell(self, line: str, cell: str | None = None) -> Query | Shown:
-        """`%headgate` tells how all stands, `%headgate SELECT ...` and `%%headgate [as NAME] [--branch B] [--at TIME]
-        [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
+        """`%headgate` shows the status of all dataflows, `%headgate SELECT ...` and `%%headgate [as NAME] [--branch B]
+        [--at TIME] [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
         if cell is None:
             return self._query(line) if line.strip() else self.connection.status()
         arguments = _arguments(line)

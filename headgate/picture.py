@@ -82,7 +82,7 @@ def _link(link: draw.DrawnLink) -> str:
 
 
 def _drawn(drawn: draw.DrawnBox, width: float, height: float, title: str) -> str:
-    """The state is told in words, and by a colour."""
+    """A node as SVG. Its state is shown in words, and by a colour."""
     colour = COLOURS.get(drawn.box.state, RESTING)
     faint = ' opacity=".6"' if drawn.box.faint else ""
     bars = "".join(

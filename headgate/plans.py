@@ -15,7 +15,7 @@ from headgate.shown import Shown
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """What applying blueprints would do. `apply` does just that, or nothing where the world has moved meanwhile."""
+    """The plan of applying blueprints. `apply` does just that, or nothing where the state has changed meanwhile."""
 
     client: Headgate
     session: Session
@@ -32,7 +32,7 @@ class Plan:
     def apply(self, *, wait: bool = False, override: bool = False) -> Shown:
         """Store the blueprints. `wait`: until a service has made them so, which needs one.
 
-        Raises Refused: `plan-moved` where what the plan rests on is not as it was.
+        Raises Refused: `plan-moved` where the state that the plan rests on has changed.
         """
         with told(self.names):
             service, started = self.session.require_loop() if wait else None, time.monotonic()

@@ -1,4 +1,4 @@
-"""What every route starts from: the context of its operation, answers, entity tags, names in paths, idempotency."""
+"""The common parts of routes: the context of an operation, answers, entity tags, names in paths, idempotency."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ T = TypeVar("T")
 
 
 class Answer(JSONResponse, Generic[T]):
-    """A response whose body is the JSON of a T. Routes say by it what they answer, and `description` tells OpenAPI."""
+    """A response whose body is the JSON of a T. Routes declare their answer by it, and `description` adds it to
+    OpenAPI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class Call:
     repeat: tuple[str, bytes] | None
 
     def need(self, permission: Permission) -> None:
-        """Refused without it: for what a route does only where it is asked to."""
+        """Refuse the request without this permission: for parts of a route that run only on request."""
         require(self.services, self.context.principal, permission)
 
     def has(self, *, dataflow: str | None = None, dataset: str | None = None, branch: str | None = None) -> bool:
-        """Whether the route's permission is there for what is named."""
+        """Whether the principal has the route's permission for the named things."""
         needed = cast("Permission", self.request.scope["headgate.need"])
         return may(self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch)
 
@@ -143,7 +144,7 @@ def answer(value: T, status: int = 200, headers: Mapping[str, str] | None = None
 
 
 def is_head(request: Request) -> bool:
-    """Only headers are asked for: nothing has to be read for a body."""
+    """Whether the request is for headers only: nothing has to be read for a body."""
     return bool(request.scope.get("headgate.head"))
 
 
@@ -155,7 +156,8 @@ def expected(
     if_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": ETAG_TEXT})] = None,
     if_none_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": r"^\*$"})] = None,
 ) -> int | None:
-    """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where nothing is said."""
+    """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where neither header is
+    given."""
     if if_none_match is not None:
         if if_none_match.strip() == "*" and if_match is None:
             return 0
@@ -207,7 +209,7 @@ def _branch(call: Called, branch: Annotated[str, Path()]) -> str:
 
 
 def _dataflow(call: Called, dataflow: Annotated[str, Path()]) -> str:
-    """One that must not be seen is answered as what is no name at all."""
+    """The name of a dataflow. A hidden one gives the same answer as an invalid name."""
     if not call.has(dataflow=_named(DATAFLOW, "dataflow", dataflow)):
         raise NotFound(NO_NAME.format(kind="dataflow"))
     return dataflow

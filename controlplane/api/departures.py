@@ -1,4 +1,4 @@
-"""Clients that leave before they have their answer: what was done for them ends."""
+"""Clients that leave before they have their answer: the work for them ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
+"""The OpenAPI document: FastAPI's description of the routes, and parts common to all: statuses, problems, media types.
 
-Answers are described by the types that routes return, when the document is first asked for: the API starts without
+Answers are described by the types that routes return, when the document is first requested: the API starts without
 them, and no answer is validated.
 """
 
@@ -99,7 +99,7 @@ def describe(app: FastAPI, routers: Iterable[APIRouter]) -> Json:
 
 
 def _name_permissions(routers: Iterable[APIRouter], paths: Json) -> None:
-    """What a token needs for each route, beside it."""
+    """Add the permission that a token needs to each route."""
     for route in (route for router in routers for route in router.routes):
         if isinstance(route, Guarded):
             for method in route.methods or ():
@@ -137,7 +137,7 @@ def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) 
 
 
 class Described(NamedTuple):
-    """What a route answers when it succeeds."""
+    """The answer of a route that succeeds."""
 
     method: str
     path: str
@@ -184,7 +184,7 @@ def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
 
 
 def _statuses(path: str, method: str, operation: Json) -> set[int]:
-    """What a route may answer beside its success."""
+    """The statuses that a route may answer beside its success."""
     if path == LINK:
         return {403, 404, 410, 422, 500, 503}
     if path == EXCHANGE:

@@ -110,7 +110,7 @@ class DriverApp:
             watching.cancel()
 
     async def _watch(self, receive: Receive, is_disconnected: threading.Event, namespace: str) -> None:
-        """Notice that the driver hangs up, so that no work is handed to the dead."""
+        """Notice that the driver hangs up, so that no work goes to a dead one."""
         while (await receive())["type"] != "http.disconnect":
             pass
         is_disconnected.set()
@@ -171,7 +171,7 @@ def _require_live(call: DriverCall) -> None:
 
 
 def _heartbeat(call: DriverCall) -> Response:
-    """Extend leases; the answer says what is fenced and whether to end."""
+    """Extend leases; the answer lists fenced attempts, and whether the driver has to end."""
     attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
     if call.take("spark", lambda v: isinstance(v, bool), False):
         call.services.has_spark(call.driver)

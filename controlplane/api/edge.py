@@ -34,8 +34,8 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and the pages once
-    somebody asks."""
+    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and the pages at their
+    first request."""
 
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
@@ -70,7 +70,7 @@ class Gateway:
         try:
             await app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the client has left
         except Exception as error:  # noqa: BLE001  # the last place that can turn it into an answer
             await exchange.broken(error)
 
@@ -79,7 +79,7 @@ class Gateway:
 
 
 class LazyApp:
-    """The application, built when it is first asked for: many runs end before anybody asks."""
+    """The application, built at its first request: many runs end before there is one."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -101,7 +101,7 @@ class LazyApp:
 
 
 class Lazy:
-    """An application that is loaded when it is first asked for."""
+    """An application that is loaded at its first request."""
 
     def __init__(self, services: Services, load: Callable[[Services], ASGIApp]) -> None:
         self._services, self._load = services, load

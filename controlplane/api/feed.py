@@ -50,7 +50,7 @@ class _Kept(NamedTuple):
 
 
 class Feed:
-    """What is called from the event loop only, but for `_look` and `_page`."""
+    """Shared event streams. Methods run on the event loop only, except `_look` and `_page`."""
 
     def __init__(self, services: Services, namespace: str = DEFAULT) -> None:
         self._services = services
@@ -143,7 +143,8 @@ class Feed:
     # --- the reader
 
     async def _read(self) -> None:
-        """As long as there are streams. A store that does not answer is asked again: streams go on, and say so."""
+        """Read events as long as there are streams. A store that does not answer is read again later: streams go on,
+        and say so."""
         self._reported_newest = -1
         while self._streams and not self._services.stopping.is_set():
             try:

@@ -70,8 +70,8 @@ class Living:
         *,
         has_no_end: bool = False,
     ) -> AsyncIterator[Part]:
-        """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must not take what is cut
-        off for the whole."""
+        """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must not take a truncated
+        stream for the whole."""
         with self.watch(token, principal) as has_ended:
             async for part in parts:
                 if not has_ended():

@@ -40,7 +40,7 @@ SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not
 
 
 async def waiting(call: Call, work: Callable[[], T], *, may_wait: bool) -> T:
-    """What may wait for workers is done among those that do, so that others find a thread."""
+    """Run a request. One that may wait for workers takes a thread of those that do, so that others find a thread."""
     threads = call.services.threads
     return await to_thread.run_sync(work, limiter=threads.connections if may_wait else threads.users)
 
@@ -51,7 +51,7 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
 
 
 def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> Look:
-    """As `look`, for a plan of these sources: nothing else sees what is found."""
+    """As `look`, for a plan of these sources: only this plan sees the listings."""
     plan = uuid.uuid4().hex
     requests = listing_requests.ask_for_plan(call.context, branch, nodes, plan)
     return Look(plan, await_listings(call, requests, timeout_s))
@@ -71,8 +71,8 @@ def analysed(
     timeout_s: float,
     looked: str = "",
 ) -> Iterator[str]:
-    """Have Spark analyse an edit, layer by layer: what it says of a query's columns is what the readers of the query
-    are asked with. Yields why answers are missing, if any. What was asked is forgotten at the end."""
+    """Have Spark analyse an edit, layer by layer: the columns of a query are inputs to the analysis of its readers.
+    Yields why answers are missing, if any. All requests are deleted at the end."""
     datasets: set[str] = set()
     try:
         yield _ask(call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked)
@@ -102,7 +102,7 @@ def _ask(
 
 
 class _Layer:
-    """Questions that are asked together."""
+    """Analyses that are requested together."""
 
     def __init__(self, call: Call, branch: str, wishes: tuple[Wish, ...]) -> None:
         self._call, self._branch = call, branch

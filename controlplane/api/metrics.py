@@ -1,4 +1,4 @@
-"""Counts of this process, and gauges that are read from the store when somebody asks, in Prometheus' text format."""
+"""Counts of this process, and gauges that are read from the store at each request, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def render(
 ) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
     listing that is the latest is behind. `exports`: events of lineage are sent. Counts of this process are about the
-    whole installation, and told in `default` alone."""
+    whole installation, and are in `default` alone."""
     registry = CollectorRegistry()
     if namespace == DEFAULT:
         ProcessCollector(registry=registry)
@@ -55,7 +55,7 @@ def render(
 
 
 class _Counted(Collector):
-    """What this process counted since it began."""
+    """The counts of this process since its start."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -92,7 +92,7 @@ class _Waiting(Collector):
 
 
 class _Gauges(Collector):
-    """What the store knows at one moment."""
+    """The store's values at one moment."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ async def answered(
         response = await inner(request)
     finally:
         if veil is not None:
-            request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as somebody has read it
+            request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as it was read
     if request.method == "GET" and time.monotonic() - began > LONG_S:
         await _require_live(app_services, token, limiter)
     if isinstance(response, StreamingResponse):

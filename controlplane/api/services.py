@@ -1,4 +1,4 @@
-"""What the API is given: the store, the lake, the wake that waiting claims and streams share, counters."""
+"""The services of the API: the store, the lake, the wake that waiting claims and streams share, counters."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Log: TypeAlias = Callable[[str, int], str]
 
 
 class Wake(Protocol):
-    """Tells waiting threads that something changed. Only shortens waits: a lost notice costs time, nothing else."""
+    """Wakes waiting threads at a change. Only shortens waits: a lost notice costs time, nothing else."""
 
     def notify(self) -> None: ...
 
     def of(self, namespace: str) -> Wake:
-        """The one that tells of changes in this namespace."""
+        """The one for changes in this namespace."""
 
     @property
     def count(self) -> int:
@@ -67,7 +67,7 @@ class Counters:
 
 
 def no_checkpoint(_: bytes) -> bytes:
-    """Where nobody makes any."""
+    """For processes that make no checkpoints."""
     raise OSError("no checkpoints of Delta logs are made here")
 
 
@@ -91,8 +91,8 @@ class Services:
     planners: Planners = field(default_factory=Planners)
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
-    has_spark: Callable[[str], None] = lambda _: None  # a driver said that Spark's start is over
-    deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
+    has_spark: Callable[[str], None] = lambda _: None  # a driver reported that Spark's start is over
+    deaf: Callable[[], None] = lambda: None  # a driver called, and which one is unknown
     notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
@@ -109,7 +109,7 @@ class Services:
     issuers: Issuers | None = None  # of identity tokens; None: this process takes none
     sign_on: SignOn | None = None  # of people, at an issuer
     hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
-    is_shown_only: bool = False  # pages take no wishes: nobody would follow them
+    is_shown_only: bool = False  # pages offer no actions: nothing would carry them out
     threads: Threads = field(default_factory=Threads)
     living: Living = field(init=False)
     reads: ReadCounts = field(init=False)  # through the S3 view

@@ -75,7 +75,7 @@ def allow_descriptors() -> None:
 class Serving(threading.Thread):
     """Serves on a socket that listens already, so that clients may connect before this thread runs.
 
-    `eager`: build the whole application at once, not when somebody first asks for more than drivers do.
+    `eager`: build the whole application at once, not at the first request beyond those of drivers.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Serving(threading.Thread):
             self._on_failure()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Let requests under way finish, and end. Raises what the thread failed with."""
+        """Let requests under way finish, and end. Raises Broken with the thread's failure."""
         self._listener.end(at_once=at_once)
         if self.ident is not None:
             self.join()

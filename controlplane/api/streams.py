@@ -1,6 +1,6 @@
 """Bodies that are made while they are sent: the next piece when the client has taken the one before.
 
-Whoever goes away frees what makes the pieces at once, also while one is waited for.
+A client that leaves frees the generator of the pieces at once, also while a piece is awaited.
 """
 
 from __future__ import annotations

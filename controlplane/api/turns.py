@@ -23,7 +23,7 @@ class Turns:
 
     @contextmanager
     def of(self, caller: str) -> Iterator[CapacityLimiter]:
-        """What its requests take to read metadata, one after the other. Raises TooManyAtOnce."""
+        """The limiter of a caller's requests, which read metadata one after the other. Raises TooManyAtOnce."""
         if self._running[caller] >= self.most:
             raise TooManyAtOnce
         self._running[caller] += 1

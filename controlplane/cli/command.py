@@ -49,8 +49,8 @@ Commands: TypeAlias = Mapping[str, Command | Group]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of the client. `is_failure`: whether this answer ends the command with 1. `needs_service`: what a
-    process that ends at once cannot do; empty where it can."""
+    """One call of the client. `is_failure`: whether this answer ends the command with 1. `needs_service`: why a process
+    that ends at once cannot do it; empty where it can."""
 
     call: Callable[[Headgate], Any]
     view: Callable[[Any], View]

@@ -26,7 +26,7 @@ OTHER_INPUTS = "made from other source data, so rows may differ for that reason 
 
 
 class Data(TypedDict):
-    """One dataset whose rows were asked for, or why they could not be compared."""
+    """One dataset whose rows were to be compared, or why they could not be."""
 
     dataset: str
     difference: DataDifference | None

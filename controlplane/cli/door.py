@@ -33,7 +33,7 @@ def make(
     pause: Callable[[float], None] = time.sleep,
 ) -> RunAnswer:
     """The JSON of `run`. Where another `run` holds the home, this one waits for its end, and says so. Raises HomeLocked
-    where a holder does not say what it is."""
+    where a holder does not announce its role."""
     while True:
         service = service_of(chosen)
         if service is not None and service.has_loop:
@@ -45,7 +45,7 @@ def make(
 
 
 def say(service: Service) -> None:
-    """Which door was taken."""
+    """Print which service is used."""
     sys.stderr.write(f"headgate: using {service.words}\n")
     sys.stderr.flush()
 
@@ -83,7 +83,8 @@ def _wait(home: Home, error: HomeLocked, pause: Callable[[float], None]) -> None
 
 
 def _announced_holder(home: Home, pause: Callable[[float], None]) -> Holder | None:
-    """What the holder says of itself, once it does: a `serve` also where it listens. None: neither comes."""
+    """The holder's announcement, once it comes: that of a `serve` has its address, too. None if the home is free, or no
+    announcement comes."""
     for _ in range(int(STARTS_WITHIN_S / LOOK_S)):
         holder = home.holder()
         if not home.is_held():

@@ -26,7 +26,7 @@ PAGE_ROWS = 1_000  # of partitions
 
 @dataclass(frozen=True, slots=True)
 class ExampleRequest:
-    """Which test is asked for. `files`: blueprints in place of those that are stored."""
+    """The requested test. `files`: blueprints in place of the stored ones."""
 
     key: str
     dataset: str

@@ -1,4 +1,4 @@
-"""What answers the questions of tests: the Spark of a service that runs, else one of our own."""
+"""The process that answers questions of tests: the Spark of a service that runs, else one of our own."""
 
 from __future__ import annotations
 

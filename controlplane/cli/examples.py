@@ -59,7 +59,8 @@ def run_tests(
 
 
 def _refuse_unused(ctx: typer.Context) -> None:
-    """What only says which rows a test is written from. A home that the environment names is for other commands."""
+    """Refuse options that only choose the rows of a written test. A home that the environment names is for other
+    commands."""
     for name in ("home", "branch", "rows"):
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":

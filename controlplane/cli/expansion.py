@@ -10,7 +10,8 @@ from controlplane.core.blueprint import written_out
 
 
 def expansions(session: Session, files: Sequence[Path]) -> dict[str, str]:
-    """By the names that were typed. Of several files each is a document of one YAML stream."""
+    """The expanded blueprints, by the names that were typed. If there are several files, each is a document of one YAML
+    stream."""
     texts = {str(text.path): written_out(text.text, file=text.name) for text in session.load(files)}
     if len(texts) == 1:
         return texts

@@ -1,4 +1,4 @@
-"""Commands to look through what is there: search, the graph, waves, ranges of partitions, one partition.
+"""Commands to explore a service: search, the graph, waves, ranges of partitions, one partition.
 
 They change nothing.
 """

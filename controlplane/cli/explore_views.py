@@ -47,7 +47,7 @@ def _matches(matches: Sequence[SearchMatch], unshown: int) -> str:
 
 
 def graph(value: GraphAnswer) -> View:
-    """Datasets in the order in which they are made, each with what it reads and how."""
+    """Datasets in the order in which they are made, each with its inputs and their modes."""
     if value["groups"]:
         return _groups(value)
     reads: dict[str, list[str]] = {}

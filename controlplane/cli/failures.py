@@ -20,7 +20,7 @@ OF_LIBRARIES = {"httpx2": "unreachable", "sqlalchemy": "database"}  # by package
 
 
 def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
-    """The same shape as the API's problems. `names` maps absolute file names to what the user typed."""
+    """The same shape as the API's problems. `names` maps absolute file names to those that the user typed."""
     problem = getattr(error, "problem", None)
     if isinstance(problem, dict):
         errors = [{**e, "file": shown_file(e.get("file", ""), names)} for e in problem.get("errors", [])]
@@ -34,7 +34,7 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _words(error: Exception) -> str:
-    """What the error says, in one line, and of whom."""
+    """The error's text in one line, with the URL of its request."""
     text = (str(error).splitlines() or [type(error).__name__])[0]
     request = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
     return f"{request.url}: {text}" if request is not None else text

@@ -1,6 +1,6 @@
 """The identity of the CI job that a command runs in, for a token of the service.
 
-GitHub gives one when it is asked, others put it into a variable.
+GitHub gives one on request, others put it into a variable.
 """
 
 from __future__ import annotations

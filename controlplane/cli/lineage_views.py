@@ -23,7 +23,7 @@ _Place = tuple[str, str | None]  # a dataset, and a column; None: its rows
 
 
 def lineage(value: LineageAnswer) -> View:
-    """The dataset, its columns with what they come of or what depends on them, partitions, and source objects."""
+    """The dataset, its columns with their origins or dependents, partitions, and source objects."""
     lines = [_head(value)]
     if provenance := value["provenance"]:
         lines += _provenance(provenance)
@@ -112,7 +112,7 @@ def _location(component: LineageComponent | None) -> str:
 
 
 def _rows(links: Sequence[ColumnLink]) -> Iterator[str]:
-    """What decides which rows there are, in each dataset on the way."""
+    """The columns that decide which rows there are, in each dataset on the way."""
     by_dataset: dict[str, list[str]] = {}
     for link in links:
         if link["column"] is None:

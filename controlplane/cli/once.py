@@ -66,7 +66,8 @@ def answer(done: RunSummary, *, spark_started: bool, since: float) -> RunAnswer:
 
 
 def _retrying(context: Context, branch: str, begun: RunBegun) -> Callable[[], bool]:
-    """Retries, once, what had failed before and is still wanted: what the new listings replaced is not tried again."""
+    """Retries, once, the tasks that had failed before and are still wanted: tasks that the new listings replaced are
+    not."""
     from controlplane.operations.desired import controls
 
     stuck = {flow: frozenset(map(bytes.fromhex, keys)) for flow, keys in begun["failed"].items()}

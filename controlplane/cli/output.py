@@ -44,7 +44,7 @@ View = Sequence[Table | Lines]
 
 
 def show(value: Any, view: View, output: Output, out: TextIO | None = None) -> None:
-    """Write an answer in the form that was asked for."""
+    """Write an answer in the chosen form."""
     out = out or sys.stdout
     match output:
         case "json":

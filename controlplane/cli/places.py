@@ -1,4 +1,4 @@
-"""Places in blueprints for people: files that are here by their path, others by what they are.
+"""Places in blueprints for people: a file on this machine by its path, others by their names.
 
 A stored blueprint has the path that it was applied under, which may be of another machine, or of a checkout that is
 gone.

@@ -1,4 +1,4 @@
-"""A plan for people: what an edit changes and breaks, what will run, what it is thought to take.
+"""A plan for people: the changes and breaks of an edit, the work, its estimated cost.
 
 `lines` is for a terminal, `comment` for a pull request.
 """
@@ -59,7 +59,7 @@ def _with_names(change: ComponentChange, names: Mapping[str, str]) -> ComponentC
 
 
 def changes(value: PlanAnswer) -> View:
-    """What an edit breaks, then what it changes; empty where nothing was edited."""
+    """The breaks of an edit, then its changes; empty where nothing was edited."""
     parts: list[Table | Lines] = []
     if broken := value.get("breaks"):
         parts.append(Lines(tuple(problem_lines(broken))))
@@ -93,7 +93,7 @@ def _columns(change: ComponentChange) -> str:
 
 
 def cost_lines(value: PlanAnswer) -> list[str]:
-    """What the work is thought to take."""
+    """The estimated cost of the work."""
     cost = value.get("cost")
     return [f"cost: {in_words(cost)}"] if cost is not None and value["items"] else []
 
@@ -234,7 +234,7 @@ def _time(item: PlanItem) -> str:
 
 
 def _sources(value: PlanAnswer) -> list[str]:
-    """What came at sources, and when each of them was looked at."""
+    """The changes at sources, and the time of each source's last listing."""
     lines = [escaped(line) for line in source_views.each(value["sources"])]
     if not lines:
         return []

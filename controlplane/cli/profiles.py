@@ -1,4 +1,4 @@
-"""The command that shows what the columns of a dataset are like, and where they moved. It changes nothing."""
+"""The command that shows the profiles of a dataset's columns, and where they moved. It changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for who writes blueprints: a new project, and what an editor needs."""
+"""Commands for authors of blueprints: a new project, and the files for an editor."""
 
 from __future__ import annotations
 

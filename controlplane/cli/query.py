@@ -46,7 +46,7 @@ Timeout = Annotated[float, typer.Option("--timeout", min=1, max=LONGEST_S, help=
 
 
 class Engine(StrEnum):
-    """What runs a query."""
+    """The engine of a query."""
 
     duckdb = "duckdb"
     spark = "spark"

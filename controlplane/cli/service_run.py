@@ -80,7 +80,7 @@ class Waiting:
 
 
 def make(service: Service, client: Headgate, request: once.RunRequest, waiting: Waiting, *, since: float) -> RunAnswer:
-    """The JSON of `run`, of what the service did. `since` is the monotonic time from which `wall_s` counts."""
+    """The JSON of `run`, for the service's work. `since` is the monotonic time from which `wall_s` counts."""
     documents = sources.as_documents(request.texts)
     begun = client.begin_run(documents, branch=request.branch, accept_deletes=request.accept_deletes)
     flows = list(begun["revisions"])

@@ -46,7 +46,7 @@ class Running(Protocol):
     url: str
     token: str
     stopping: threading.Event
-    failure: Exception | None  # why it ends, unless it was asked to
+    failure: Exception | None  # why it ends, unless on request
 
     @property
     def store(self) -> Store: ...
@@ -65,7 +65,7 @@ class Running(Protocol):
 
 
 class CliRuntime(Protocol):
-    """The parts of the command line that import everything; handed in by `controlplane.__main__`."""
+    """The parts of the command line that import everything; `controlplane.__main__` passes them in."""
 
     def start(
         self, settings: settings.Settings, role: Role, host: str = ..., port: int = ...
@@ -87,7 +87,7 @@ class CliRuntime(Protocol):
 class Session:
     """One invocation of the command. `output` is set as soon as the command knows it, for errors to follow it.
 
-    `names` maps the absolute names of blueprints to what the user typed.
+    `names` maps the absolute names of blueprints to those that the user typed.
     """
 
     runtime: CliRuntime
@@ -197,7 +197,7 @@ class Service:
 
     @property
     def words(self) -> str:
-        """What messages call it."""
+        """The name of the service in messages."""
         if self.held is None:
             return f"the service at {self.url}"
         kind = "service" if self.has_loop else "`headgate run`"

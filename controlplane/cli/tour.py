@@ -31,7 +31,7 @@ SHOWN_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stop of the tour: what changes in the world before the run, and what to look for in its result."""
+    """One stop of the demo: what changes in the world before the run, and what to look for in its result."""
 
     title: str
     words: str
@@ -39,7 +39,7 @@ class Stop:
 
 
 def take(session: Session, folder: Path | None, by: By) -> int:
-    """Take the tour in a folder; 0 if every run ended well."""
+    """Run the demo in a folder; 0 if every run ended well."""
     place = folder.absolute() if folder else Path(tempfile.mkdtemp(prefix="headgate-demo-"))
     _say(Lines((f"Working in {place}.", "Getting the data of the example: all flights out of New York in 2013.")))
     late = _lay_out(place, by)

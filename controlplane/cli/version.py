@@ -1,4 +1,4 @@
-"""The version of Headgate. Imports nothing else of ours: `headgate --version` is asked by scripts, and often."""
+"""The version of Headgate. Imports nothing else of ours: scripts run `headgate --version` often."""
 
 from __future__ import annotations
 

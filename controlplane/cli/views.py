@@ -60,7 +60,7 @@ def summary(value: RunAnswer) -> View:
 
 
 def status(value: StatusAnswer) -> View:
-    """State by dataflow, and where drivers are in trouble."""
+    """State by dataflow, and drivers with a problem."""
     parts: list[Table | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
@@ -150,7 +150,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 
 def plan(value: PlanAnswer) -> View:
-    """What would run, and the cause of each item."""
+    """The work that would run, and the cause of each item."""
     sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
     if not value["items"]:
         if value.get("failed"):

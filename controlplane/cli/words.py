@@ -1,4 +1,4 @@
-"""What the words in summaries mean, one line each: for `--explain`."""
+"""The meaning of the words in summaries, one line each: for `--explain`."""
 
 from __future__ import annotations
 

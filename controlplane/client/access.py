@@ -168,7 +168,7 @@ class Access(Connection):
         until: str | None = None,
     ) -> AuditAnswer:
         """Changes of a branch and of none, or of all with None, the last ones first. `since`, `until`: times with their
-        zones; what was before `until`."""
+        zones; entries before `until`."""
         of = {"all_branches": "true"} if branch is None else {"branch": branch}
         return self._get("/v1/audit", {**of, **only_given(limit=limit, since=since, until=until)})
 

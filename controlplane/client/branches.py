@@ -101,7 +101,7 @@ class Branches(Connection):
     ) -> DataDifference:
         """How a dataset differs from generation or time `one` to `other`, by default the newest; or, with `onto`, from
         a branch to that one. `rows_s`: how long to wait at most for rows to be compared; None compares none. `key`:
-        columns that tell rows apart. `after`: the `next` of the page before."""
+        columns that identify a row. `after`: the `next` of the page before."""
         query: dict[str, str | int | Sequence[str]] = {"limit": limit, **({"key": list(key)} if key else {})}
         query |= only_given(partition=partition, after=after)
         query |= {} if rows_s is None else {"rows": "true", "timeout_s": f"{rows_s:g}"}

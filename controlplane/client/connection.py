@@ -149,5 +149,5 @@ def _unexpected(response: httpx2.Response) -> ProblemDocument:
 
 
 def _is_loopback(url: str) -> bool:
-    """A server on this machine is never asked through a proxy."""
+    """A server on this machine is never called through a proxy."""
     return httpx2.URL(url).host in ("127.0.0.1", "localhost", "::1")

@@ -49,9 +49,9 @@ class Dataflows(Connection):
         override: bool = False,
     ) -> ApplyAnswer:
         """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
-        of a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
-        together, where Spark is to tell the columns of what is edited. `override`: also in a protected branch, here and
-        below; that needs `admin`."""
+        in a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
+        together, where Spark is to give the columns of edited transforms. `override`: also in a protected branch, here
+        and below; that needs `admin`."""
         query = {"branch": branch, "dry_run": str(dry_run).lower(), **refreshing(refresh_s), **_analysing(analyse_s)}
         query |= overriding(override)
         headers, body = match_of(revision) | _key(key), {"blueprints": list(documents)}
@@ -68,7 +68,7 @@ class Dataflows(Connection):
         return self._post("/v1/connections", {"blueprints": list(documents)})
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
-        """Send a test message to each channel of a dataflow and of the installation; what came of it."""
+        """Send a test message to each channel of a dataflow and of the installation. Answers the outcome of each."""
         return self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target})
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:

@@ -34,8 +34,8 @@ class Datasets(Connection):
         long: bool = False,
         refresh_s: float | None = None,
     ) -> StatusAnswer:
-        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed.
-        `long`: also what the last commits took, and what is at it now."""
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed. `long`:
+        also the time that the last commits took, and the work under way."""
         parameters = only_given(target=target, long="true" if long else None)
         path, query = f"/v1/branches/{segment(branch)}/status", {**parameters, **refreshing(refresh_s)}
         return self._get(path, query, wait_s=refresh_s)
@@ -62,8 +62,8 @@ class Datasets(Connection):
         state: PartitionWork | None = None,
         changed_in: int | None = None,
     ) -> PartitionsAnswer:
-        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: what a
-        generation added, changed or removed."""
+        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: those that
+        a generation added, changed or removed."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
         return self._get(f"{path}/partitions", {**query, **parameters})

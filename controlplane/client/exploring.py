@@ -36,8 +36,8 @@ class Exploring(Connection):
         branch: str = "main",
         limit: int | None = None,
     ) -> GraphAnswer:
-        """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
-        `collapse`: those of one dataflow or tag as one."""
+        """Datasets, how they read each other, and how each stands: of a dataflow, of the neighbourhood of `around`, or
+        of all. `collapse`: those of one dataflow or tag as one."""
         query = only_given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
         return self._get(f"/v1/branches/{segment(branch)}/graph", query)
 
@@ -59,7 +59,7 @@ class Exploring(Connection):
         return self._get(f"/v1/branches/{segment(branch)}/waves", query)
 
     def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
-        """One wave, with its commits and what it left alone."""
+        """One wave, with its commits and the datasets that it left alone."""
         return self._get(f"/v1/branches/{segment(branch)}/waves/{segment(id)}")
 
     def ranges(
@@ -99,13 +99,13 @@ class Exploring(Connection):
         at: Time | None = None,
         branch: str = "main",
     ) -> ProfileAnswer:
-        """What each column of one generation, or of one partition, is like (docs/profiles.md). `is_partial`: ask again
-        for the rest."""
+        """The profile of each column of one generation, or of one partition (docs/profiles.md). `is_partial`: a further
+        request gives the rest."""
         path, query = state_path(branch, name, generation, at)
         parameters = only_given(partition=partition, column=column)
         return self._get(f"{path}/profile", {**query, **parameters})
 
     def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
-        """What each column was like in the last generations, oldest first, and where it moved."""
+        """The profiles of each column in the last generations, oldest first, and where they moved."""
         path, _ = state_path(branch, name, None, None)
         return self._get(f"{path}/profile/history", only_given(column=column))

@@ -1,4 +1,4 @@
-"""What an operator wishes: refresh, retry, pause, going back; and looking after the database."""
+"""Requests of an operator: refresh, retry, pause, going back; and looking after the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Operating(Connection):
         schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
-        """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
+        """`wait_s`: how long to wait at most for the listings, whose changes are under `changes` then."""
         body: dict[str, str | bool | float | None]
         body = {"target": target, "accept_deletes": accept_deletes, "force": force}
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
@@ -106,9 +106,12 @@ class Operating(Connection):
         repair: bool = False,
         types: bool = False,
     ) -> FsckAnswer:
-        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `contents`:
-        all rows are read, or those of one `dataset`, and compared with what was written. `repair`: what is lost, or
-        found damaged, is made again; of that tells `repaired`. `types`: also what an earlier version misread."""
+        """Check the database; faults are `findings`.
+
+        With `files`, files in the lake are looked for, too. `contents`: all rows are read, or those of one `dataset`,
+        and compared with the recorded contents. `repair`: lost or damaged files are made again, which `repaired`
+        reports. `types`: also columns that an earlier version misread.
+        """
         body: dict[str, bool | str | None] = {"files": files, "repair": repair}
         if contents:
             body |= {"contents": True, "dataset": dataset}

@@ -1,4 +1,4 @@
-"""What editors are given: files of a new project, schema and snippets, ranges of problems, and a language server.
+"""Support for editors: files of a new project, schema and snippets, ranges of problems, and a language server.
 
 It knows blueprints, and a service only through the client.
 """

@@ -1,4 +1,4 @@
-"""What may stand at a place: keys of the language and their words, datasets, columns, parameters."""
+"""Completions at a place: keys of the language and their words, datasets, columns, parameters."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _below(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _merged(schema: Mapping[str, Any], beside: Mapping[str, str]) -> Mapping[str, Any]:
-    """Of several forms that of the connector that is named, else all keys of all. A connector's name may be any."""
+    """The keys of the form of the named connector, else all keys of all forms. A connector's name may be any."""
     forms = [form for form in schema.get("oneOf", ()) if "properties" in form]
     if not forms:
         return schema

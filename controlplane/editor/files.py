@@ -1,4 +1,4 @@
-"""Files for a project and its editor: which there are, and writing them without losing what is there."""
+"""Files for a project and its editor: which there are, and writing them without losing existing text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def snippets_text() -> str:
 
 
 def editor_files() -> dict[str, str]:
-    """What VS Code finds in a folder: a schema, to which blueprints point, and snippets."""
+    """The files for VS Code in a folder: a schema, to which blueprints point, and snippets."""
     return {SCHEMA: schema_text(), SNIPPETS: snippets_text()}
 
 

@@ -1,4 +1,4 @@
-"""What is shown at a name: what a dataset is, how each input is read and why, its columns; of a key, what it says.
+"""The text shown at a name: a dataset's kind, its columns, how it reads each input and why; or the meaning of a key.
 
 Texts are Markdown in which nothing that a user wrote is markup.
 """
@@ -17,7 +17,7 @@ MOST_COLUMNS = 60
 
 
 def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnswer | None) -> str:
-    """`component`: where the name stands; it tells how it reads the dataset. `answer`: what a service knows."""
+    """`component`: where the name stands; the text says how it reads the dataset. `answer`: the service's facts."""
     node = meant.nodes[dataset]
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")
@@ -31,7 +31,7 @@ def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnsw
 
 
 def columns_of(meant: Meaning, dataset: str, answer: DatasetAnswer | None) -> dict[str, str]:
-    """Columns with types: what the text declares, else what a service has, else names alone."""
+    """Columns with types: those that the text declares, else those of a service, else names alone."""
     declared = meant.types(dataset)
     is_whole = bool(declared) and all(declared.values())
     if answer is not None and answer["schema"] is not None and not is_whole:
@@ -41,7 +41,7 @@ def columns_of(meant: Meaning, dataset: str, answer: DatasetAnswer | None) -> di
 
 
 def of_key(name: str, schema: Mapping[str, object]) -> str:
-    """What a key says, with its default and an example."""
+    """The meaning of a key, with its default and an example."""
     parts = [f"**{name}**: {plain(str(schema['description']))}"] if "description" in schema else []
     words = schema.get("enum")
     parts += [f"one of {', '.join(f'`{word}`' for word in words)}"] if isinstance(words, list) else []

@@ -1,7 +1,7 @@
-"""What is known of the blueprints of a folder while they are edited: problems, datasets, modes, columns.
+"""The meaning of the blueprints of a folder while they are edited: problems, datasets, modes, columns.
 
-The validator is that of `headgate validate`. A document that cannot be read keeps what it last meant. Does not belong
-here: the protocol of editors (`server`), and what only a service knows (`lookups`).
+The validator is that of `headgate validate`. A document that cannot be read keeps its last meaning. Does not belong
+here: the protocol of editors (`server`), and facts that only a service has (`lookups`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Report:
 
 @dataclass(slots=True)
 class Meaning:
-    """What a blueprint last meant. `nodes`: of this dataflow and of those that it reads; `text`: when it did so."""
+    """The last meaning of a blueprint. `nodes`: of this dataflow and of those that it reads."""
 
     dataflow: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Meaning:
         return [name.removeprefix(f"{self.dataflow}.") for name in datasets]
 
     def types(self, dataset: str) -> dict[str, str]:
-        """Columns with their types, as far as the texts tell; a type that is not known is empty."""
+        """Columns with their types, as far as the texts say; a type that is not known is empty."""
         node = self.nodes.get(dataset)
         if isinstance(node, Source) and node.declared is not None:
             return as_ddl(node.with_metadata(node.declared))
@@ -83,8 +83,8 @@ def is_blueprint(text: str) -> bool:
 
 
 class Knowledge:
-    """Of all documents that were looked at. `look` may run in another thread than questions are asked in: what a
-    document means is replaced whole."""
+    """The meanings of all checked documents. `look` may run in another thread than lookups: a document's meaning is
+    replaced whole."""
 
     def __init__(self) -> None:
         self._meant: dict[Path, Meaning] = {}
@@ -104,7 +104,8 @@ class Knowledge:
         return Report(problems, tuple(_of(path, own, checked.notices)), files)
 
     def _keep(self, path: Path, text: str, sources: list[Text]) -> None:
-        """New nodes over those before. What is still declared and does not compile now keeps what it meant."""
+        """New nodes over those before. A component that is still declared and does not compile now keeps its last
+        meaning."""
         desired = blueprints.attempted(sources)
         flow = _name(text)
         before = self.meaning(path)
@@ -152,7 +153,7 @@ def _of(path: Path, own: Text, problems: Iterable[Problem]) -> Iterator[Problem]
 
 
 def _neighbours(own: Text, opened: Mapping[Path, str]) -> list[Text]:
-    """Blueprints beside a document whose dataflows it names, or those name. Of two with one name the first counts."""
+    """Blueprints beside a document whose dataflows it names, or those name. If two have one name, the first counts."""
     folder = Path(own.name).parent
     by_flow: dict[str, Text] = {}
     for path, text in sorted(_texts(folder, opened).items()):

@@ -1,4 +1,4 @@
-"""What a service knows of datasets, looked up beside the editor, which never waits for a slow or missing service."""
+"""A service's facts about datasets, looked up beside the editor, which never waits for a slow or missing service."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from controlplane.core.model.answers import DatasetAnswer
 from controlplane.settings import BadSetting
 
 Connect: TypeAlias = Callable[[], AbstractContextManager[Headgate | None]]
-WAITING = 100  # questions; more are not asked
+WAITING = 100  # pending lookups; more get the last answer
 
 
 class Lookups:
-    """One thread that asks, and what it was last answered. An error is no answer: what is known stays known."""
+    """One thread that calls the service, and the last answers. An error is no answer: the last answer stays."""
 
     def __init__(self, connect: Connect, branch: str) -> None:
         self._connect, self._branch = connect, branch
@@ -32,16 +32,16 @@ class Lookups:
         threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
     def known(self, dataset: str) -> DatasetAnswer | None:
-        """What it was last answered, at once."""
+        """The last answer for a dataset, at once."""
         return self._answers.get(dataset)
 
     def forget(self) -> None:
-        """Ask anew what is asked from now on; until there is an answer, the earlier one is known."""
+        """Request each answer again from now on; until it comes, the earlier one is used."""
         with self._lock:
             self._pending.clear()
 
     def ask(self, dataset: str) -> Future[DatasetAnswer | None]:
-        """The answer, or what is known where there is none. It may never come."""
+        """The answer, or the last one where the queue is full. It may never come."""
         with self._lock:
             pending = self._pending.get(dataset)
             if pending is not None:

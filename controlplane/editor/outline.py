@@ -38,7 +38,7 @@ class _Line:
 
 
 def spot(text: str, line: int, column: int) -> Spot:
-    """What is around a place, counted from 1."""
+    """The keys, the word and the neighbours around a place, counted from 1."""
     lines = lines_of(text)[:line]
     before = lines[-1][: column - 1] if lines else ""
     above = lines[:-1]

@@ -1,7 +1,7 @@
 """`headgate lsp`: the language server on standard input and output, over pygls.
 
-Problems are found in a thread of their own, and only those of the newest text are told. Questions are answered from
-what is known by then.
+Validation runs in a thread of its own, and only problems of the newest text are published. Requests are answered from
+the last validated texts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Editor:
         self._answer(types.TEXT_DOCUMENT_COMPLETION, self._completion, triggers)
 
     def _answer(self, method: str, answer: Callable[..., Any], options: types.CompletionOptions | None = None) -> None:
-        """Methods of objects take no attributes, which pygls gives to what it calls; partial functions do."""
+        """Methods of objects take no attributes, which pygls sets on its handlers; partial functions do."""
         self.server.feature(method, options)(partial(answer))
 
     # problems
@@ -85,7 +85,8 @@ class Editor:
             self._publish(each, [])
 
     async def _look(self, uri: str, quiet_s: float) -> None:
-        """What came in between is not told: the newest text is looked at anyway."""
+        """Validate a document after a pause. An outdated result is not published: the newest text is validated
+        anyway."""
         edit = self._edits[uri] = self._edits.get(uri, 0) + 1
         await asyncio.sleep(quiet_s)
         if self._edits[uri] != edit:
@@ -152,7 +153,7 @@ class Editor:
         return types.Hover(contents, self._range(text, (line, start), (line, start + len(word))))
 
     async def _service_answer(self, dataset: str) -> DatasetAnswer | None:
-        """What a service knows, if it says so soon."""
+        """The service's answer if it comes soon, else the last one."""
         future = asyncio.wrap_future(self._lookups.ask(dataset))
         try:
             return await asyncio.wait_for(asyncio.shield(future), SERVICE_S)
@@ -210,7 +211,7 @@ class Editor:
         return types.Range(*(self._position(text, place) for place in (start, end)))
 
     def _position(self, text: str, place: tuple[int, int]) -> types.Position:
-        """A problem without a place is told at the beginning."""
+        """The position of a problem; the beginning for one without a place."""
         line, column = max(place[0] - 1, 0), max(place[1] - 1, 0)
         lines = lines_of(text)
         if line >= len(lines):
@@ -219,7 +220,7 @@ class Editor:
 
 
 def _path(uri: str) -> Path:
-    """Of a document that is in no file yet, one in the working folder."""
+    """The path of a document; one in the working folder for a document that is in no file yet."""
     path = uris.to_fs_path(uri)
     return Path(path) if path else Path("untitled.yaml").absolute()
 

@@ -1,6 +1,6 @@
-"""What people ask for on pages: a form for each wish, which goes through an operation and comes back to its page.
+"""The requests of pages: a form for each action, which calls an operation and returns to its page.
 
-A form has a text of its own: what comes twice with it is one wish, as of a double click.
+A form has a text of its own: if it comes twice, as by a double click, it counts once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
 Fields: TypeAlias = Mapping[str, str]
-TOLD, TOLD_S = "done", 20  # a cookie with the name of what was done, for the page that comes next
+TOLD, TOLD_S = "done", 20  # a cookie with the name of the last action, for the next page
 HEX = frozenset("0123456789abcdef")
 NO_TARGET = "there is no dataflow or dataset of this name"
 LONGEST_KEY = 20_000  # characters of a partition's key
@@ -41,7 +41,7 @@ class BadForm(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`do`: None where a page of its own does it. `done`: what is said afterwards. `undo`: the action that takes it
+    """`do`: None where a page of its own does it. `done`: the message afterwards. `undo`: the action that takes it
     back, if there is one."""
 
     permission: Permission
@@ -216,7 +216,7 @@ def _ask(request: Request, fields: Fields) -> Response:
 
 
 def done(onward: str, name: str) -> Response:
-    """Back to a page, which says once what was done."""
+    """Redirect to a page, which shows once that the action was done."""
     answer = RedirectResponse(onward, 303)
     answer.set_cookie(TOLD, name, max_age=TOLD_S, path="/", httponly=True, samesite="lax")
     return answer
@@ -231,7 +231,7 @@ def proven(request: Request, fields: Fields, permission: Permission) -> PageRequ
 
 
 def require_named(page_request: PageRequest, permission: Permission, name: str) -> None:
-    """A dataset, or a dataflow as a whole. Raises NotFound in the words for what is not there."""
+    """A dataset, or a dataflow as a whole. Raises NotFound with the message of a missing target."""
     if not page_request.may(permission, name):
         raise NotFound(NO_TARGET)
 

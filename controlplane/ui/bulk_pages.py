@@ -1,7 +1,7 @@
-"""One wish for several datasets or dataflows: what it would do to each, and doing it.
+"""One action for several datasets or dataflows: its effect on each, and doing it.
 
-Looking at what would happen changes nothing, so choosing is a form that is sent by GET; it works without scripts. Does
-not belong here: what would happen (`inspect.foreseen`), what a wish does (`actions`).
+Looking at the effects changes nothing, so choosing is a form that is sent by GET; it works without scripts. Does not
+belong here: the effects (`inspect.foreseen`), the actions themselves (`actions`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _value(page_request: PageRequest) -> BulkPage:
 
 
 def _foreseen(page_request: PageRequest, wish: Wish, names: list[str]) -> BulkPage:
-    """What is gone by now is told, and keeps no other from being told."""
+    """The effects on each target. A target that is gone by now is listed as such, and hides no other."""
     there = [name for name in names if page_request.may("view", name)]
     try:
         shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
@@ -110,7 +110,7 @@ def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
 
 
 def _command(page_request: PageRequest) -> str:
-    """One for each name, each with the branch: one that lacked it would be a wish about main. A failure ends them."""
+    """One for each name, each with the branch: without it, a command would concern main. A failure ends them."""
     wish, names = page_request.query("do"), page_request.request.query_params.getlist("on")
     command = COMMANDS.get(WISHES.get(wish, "pause"), "")
     branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
@@ -131,7 +131,7 @@ async def carry_out(request: Request) -> Response:
 
 
 def _carry_out(request: Request, fields: Fields) -> Response:
-    """For each by itself: what is refused for one keeps no other from being done."""
+    """Do the action for each target by itself: a refusal for one does not stop the others."""
     page_request = proven(request, fields, "operate")
     wish, names = _wish(fields.get("wish", "")), _names(fields.get("targets", "").split())
     do, refused = ACTIONS[wish].do, dict[str, str]()

@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is said of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern now."""
+    """The texts of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern now."""
 
     name: str
     kind: str
@@ -183,7 +183,7 @@ DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DAYS_FROM = 21  # fewer days make no calendar
 CELL, GAP, WIDE = 20, 3, 36
 DAY_CELL, LEFT, TOP = 14, 34, 18
-CALENDAR_YEARS = 3  # more make cells that nobody can see
+CALENDAR_YEARS = 3  # more make cells that are too small to see
 STEPS = (0.2, 0.4, 0.6, 0.8)
 
 

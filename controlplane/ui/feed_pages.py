@@ -1,6 +1,6 @@
-"""The page of feeds: what this namespace offers, what it is offered, and what its dataflows follow.
+"""The page of feeds: those that this namespace offers, is offered, and follows.
 
-What is offered, and to whom, is told to administrators of the whole namespace alone.
+Only administrators of the whole namespace see the offers and their receivers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FeedsPage(TypedDict):
 
 
 def _feeds(page_request: PageRequest) -> FeedsPage:
-    sees_all = may(page_request.token, "admin")  # which nobody is who sees some names only
+    sees_all = may(page_request.token, "admin")  # which a token limited to some names never is
     return {
         "feeds": feeds.listing(page_request.context) if sees_all else None,
         "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],

@@ -1,4 +1,4 @@
-"""What a form of a page brings, and addresses of ours made from those of a request."""
+"""The fields of a form, and addresses of ours made from those of a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_FIELDS = 20
 
 
 async def fields_of(request: Request, most_bytes: int = FORM_BYTES) -> dict[str, str]:
-    """Of an urlencoded form; of a larger body nothing. What it says stays known as `request.state.form`."""
+    """The fields of an urlencoded form; none of a larger body. Their texts are kept as `request.state.form`."""
     body = b""
     async for part in request.stream():
         body += part

@@ -1,8 +1,8 @@
 """Who a browser's request is from, and whether the browser's user meant it.
 
-A cookie names a session. Whatever is not a look needs two proofs beside it: that a page of our own sent it (by headers
-that scripts cannot set), and a text that only pages of this session know. The Host has to be one of ours for a cookie
-to count, so that a name that somebody else bends to our address opens nothing.
+A cookie names a session. Every request that is more than a look needs two proofs beside it: that a page of our own sent
+it (by headers that scripts cannot set), and a text that only pages of this session know. The Host has to be one of ours
+for a cookie to count, so that a foreign name that resolves to our address opens nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAG = b"headgate/csrf/1\n"
 
 
 class NotProven(HeadgateError):
-    """A browser's request that changes something may come from a page of somebody else."""
+    """A browser's request that changes something may come from a foreign page."""
 
     code = "forbidden"
 
@@ -78,7 +78,7 @@ def _is_address(name: str) -> bool:
 
 
 def session_text(headers: Headers, hosts: Collection[str]) -> str | None:
-    """What the request's cookie holds, if cookies count for this host."""
+    """The text of the request's cookie, if cookies count for this host."""
     cookies = cookie_parser(headers.get("cookie", ""))
     plain = cookies.get(COOKIE) if is_loopback(host_of(headers)) else None
     cookie = cookies.get(SECURE_COOKIE) or plain
@@ -101,7 +101,7 @@ def session_token(
 
 
 def proof_of(text: str) -> str:
-    """What pages of a session send with whatever changes something. It tells nothing of the session's own text."""
+    """The text that pages of a session send with every change. It reveals nothing of the session's own text."""
     return sha256(_TAG + text.encode("utf-8", "replace")).hexdigest()
 
 
@@ -113,7 +113,7 @@ def require_proof(headers: Headers, text: str, proof: str) -> None:
 
 
 def require_same_origin(headers: Headers) -> None:
-    """By what browsers say themselves: where the request comes from, or else who asked for it. Raises NotProven."""
+    """Check the browser's own headers: the site that the request comes from, or else its origin. Raises NotProven."""
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin", "")
     is_ours = site == "same-origin" if site is not None else _is_own(origin, headers.get("host", ""))
@@ -122,7 +122,7 @@ def require_same_origin(headers: Headers) -> None:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Of the scheme a proxy may have made another."""
+    """Whether an origin is this host. The scheme is ignored, as a proxy may have changed it."""
     try:
         return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:

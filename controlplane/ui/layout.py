@@ -22,7 +22,7 @@ Spot: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What stands in a column: a node, or (`column` >= 0) the waypoint there of all edges that leave the node."""
+    """An entry of a column: a node, or (`column` >= 0) the waypoint there of all edges that leave the node."""
 
     node: str
     column: int = -1
@@ -146,7 +146,7 @@ def _packed(parts: Sequence[Placed], sizes: Sizes) -> Placed:
 
 
 def _ranks(nodes: Sequence[str], above: Mapping[str, list[str]], below: Mapping[str, list[str]]) -> dict[str, int]:
-    """Longest path from the sources; then whoever reads nothing moves to just before its first reader."""
+    """Longest path from the sources; then a node that reads nothing moves to just before its first reader."""
     order: list[str] = []
     waits = {name: len(above.get(name, ())) for name in nodes}
     ready = [name for name in nodes if not waits[name]]
@@ -168,7 +168,7 @@ def _ranks(nodes: Sequence[str], above: Mapping[str, list[str]], below: Mapping[
 def _columns(
     nodes: Sequence[str], edges: Sequence[Edge], rank: Mapping[str, int]
 ) -> tuple[dict[Edge, list[Point]], Columns, Near, Near]:
-    """Waypoints of each edge, what stands in each column at first, and what is joined with it before and after."""
+    """Waypoints of each edge, the initial points of each column, and the neighbours of each point before and after."""
     columns: Columns = [[] for _ in range(max(rank.values(), default=0) + 1)]
     for name in sorted(nodes):
         columns[rank[name]].append(Point(name))

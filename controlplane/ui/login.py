@@ -57,8 +57,8 @@ def form(
 
 
 def namespace_of(request: Request) -> str:
-    """To which somebody wants to sign in: what the address says, or else where the browser's last session was. Nobody
-    is told whether there is such a namespace."""
+    """The namespace to sign in to: that of the address, or else that of the browser's last session. The answer does not
+    show whether it exists."""
     name = request.query_params.get("namespace", "").strip()
     if name:
         return named(name)
@@ -67,7 +67,7 @@ def namespace_of(request: Request) -> str:
 
 
 def named(text: str) -> str:
-    """What is no name of a namespace means `default`."""
+    """The name of a namespace; `default` for any other text."""
     return text if is_name(text) else DEFAULT
 
 
@@ -95,7 +95,7 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
 
 
 def _is_safe(request: Request) -> bool:
-    """Nobody on the way can read the cookie. Behind a proxy the browser's own words tell the scheme."""
+    """Whether the cookie cannot be read in transit. Behind a proxy the browser's `Origin` gives the scheme."""
     is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
     return is_encrypted or gate.is_loopback(gate.host_of(request.headers))
 

@@ -1,4 +1,5 @@
-"""What happened to a dataflow: its last waves, and what one of them reached, left alone and broke. Changes nothing."""
+"""The past of a dataflow: its last waves, and the datasets that one of them reached, left alone and broke. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ARRIVED: Final[Mapping[ChangeKind, str]] = {"added": "arrived", "changed": "chan
 
 
 def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer | None:
-    """The wave of this id, or else the last one that had begun at a time; None where neither is asked for. Raises
+    """The wave of this id, or else the last one that had started at a time; None where neither is given. Raises
     NotFound, BadAddress."""
     if not id and at:
         id = _begun_by(ctx, branch, flow, at)
@@ -45,8 +46,9 @@ def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
 
 
 def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]) -> list[str]:
-    """What has not come out yet, or failed, on what this wave brought and no later one has replaced. `now`: the state
-    and the generation of each dataset and copy. `edges`: inputs first."""
+    """Datasets and copies downstream of this wave's commits that are failed, blocked or building. Commits that a later
+    wave has replaced do not count. `now`: the state and the generation of each dataset and copy. `edges`: inputs
+    first."""
     newest = {
         step["dataset"]
         for step in wave["steps"]
@@ -62,7 +64,7 @@ def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tu
 
 
 def headline(wave: Wave) -> str:
-    """What began it, in some words."""
+    """The cause of a wave, in some words."""
     source = wave["dataset"].rpartition(".")[2]
     if len(wave["causes"]) > 1:
         return wave["reason"]
@@ -90,7 +92,7 @@ def _keys(wave: Wave) -> str:
 
 
 def outcome(wave: Wave) -> str:
-    """What came of it, in numbers."""
+    """The outcome of a wave, in numbers."""
     tasks = wave["tasks"]
     work = [f"{tasks['executed']} computed"]
     if tasks["adopted"]:

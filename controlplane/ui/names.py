@@ -1,4 +1,4 @@
-"""What names look like in addresses and forms."""
+"""Patterns of names in addresses and forms."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ ATTEMPT = re.compile(r"[0-9a-f]{32}")
 
 
 def number_of(text: str) -> int | None:
-    """A generation or revision that an address or a form names; None for what is no such number."""
+    """A generation or revision that an address or a form names; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None

@@ -1,4 +1,4 @@
-"""What a page is: one value, as HTML or, at the same path with `.json`, as it is."""
+"""A page: one value, as HTML or, at the same path with `.json`, as it is."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[V]):
-    """`shown`: what only the template needs, made of the value. `command`: what the command line shows it by;
-    `shown` may have other `commands`.
-    `is_of_branch`: it is another page in another branch, and so is what the command shows."""
+    """`shown`: values that only the template needs, made of the value. `command`: the command that shows the same;
+    `shown` may have other `commands`. `is_of_branch`: another branch has another page, and so does the command."""
 
     template: str
     value: Callable[[PageRequest], V]
@@ -117,7 +116,7 @@ def named(page_request: PageRequest, kind: str, pattern: re.Pattern[str]) -> str
 
 
 def no_such(kind: str) -> NotFound:
-    """What is no name, what is not there and what must not be seen are one to who may not see it."""
+    """One error for an invalid name, a missing thing and a hidden one, so that it reveals no hidden name."""
     return NotFound(f"there is no {kind} of this name")
 
 

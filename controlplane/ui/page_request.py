@@ -1,4 +1,4 @@
-"""One request for a page: whose it is, and what it may see."""
+"""One request for a page: its principal, and the rights of that."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from controlplane.ui.rights import Permission, may, sees_pages
 
 
 class SignedOut(HeadgateError):
-    """Nobody has signed in."""
+    """The request has no session."""
 
     code = "unauthenticated"
 
@@ -43,7 +43,7 @@ class NotAllowed(HeadgateError):
 
 
 class PageServices(Protocol):
-    """What pages are given: a part of what the API has."""
+    """The services that pages use: a part of the API's."""
 
     @property
     def store(self) -> Store: ...
@@ -72,11 +72,11 @@ class PageServices(Protocol):
 
     @property
     def log(self) -> Callable[[str, int], str]:
-        """The last lines that a driver said (`DriverPool.log`)."""
+        """The last lines of a driver's log (`DriverPool.log`)."""
 
     @property
     def is_shown_only(self) -> bool:
-        """Nobody computes here, and nothing may be asked for."""
+        """Nothing is computed here, and no action is offered."""
 
     def turn(self, key: str) -> threading.Lock: ...
 
@@ -85,8 +85,8 @@ class PageServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: what the
-    page is about, by `?branch=`; `branches`: those that there are, main first."""
+    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: the page's
+    branch, by `?branch=`; `branches`: all branches, main first."""
 
     request: Request
     services: PageServices
@@ -142,7 +142,7 @@ class PageRequest:
 
     @property
     def once(self) -> str:
-        """A new text for a form: what comes twice with it is one wish."""
+        """A new text for a form, by which a repeated form counts once."""
         return secrets.token_hex(16)
 
 
@@ -174,5 +174,5 @@ def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequ
     if branch not in names:
         raise branches.no_branch(branch)
     context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
-    request.state.reader = context  # whose words an error is told in
+    request.state.reader = context  # by whose rights an error is redacted
     return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))

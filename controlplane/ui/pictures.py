@@ -39,7 +39,7 @@ def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What one wave reached, in a picture: badges, and what is of no concern. `exported`: exports that it wrote."""
+    """The reach of one wave in a picture: badges, and faint nodes outside of it. `exported`: exports that it wrote."""
 
     steps: Mapping[str, WaveCommit]
     stuck: Mapping[str, State]
@@ -122,7 +122,7 @@ def _counted(number: int, name: str) -> str:
 
 
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
-    """A dataset with what it reads and who reads it; None where they are too many to be told apart."""
+    """A dataset with what it reads and who reads it; None where they are too many to be legible."""
     boxes = [
         draw.Box(component["name"], component["kind"], page["states"][component["name"]], "")
         for component in page["near"]["items"]

@@ -1,4 +1,4 @@
-"""The page of plans: what would run now, what a draft would change, and Apply, which stores just what was planned."""
+"""The page of plans: work due now, the effects of a draft, and Apply, which stores only the plan as shown."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
 
 
 def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
-    """What a draft is planned by elsewhere has the draft in it; a GET of this address is about the stored text."""
+    """The commands for the same plan. That of a draft sends the draft; a GET of this address is about the stored
+    text."""
     if not page["is_draft"]:
         return {"basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
@@ -119,7 +120,7 @@ async def draft(request: Request) -> Response:
 
 
 def _draft(request: Request, fields: Fields) -> Response:
-    """A plan of the text, or just what was planned. What is refused keeps the text, and says why."""
+    """Plan the text, or apply the plan as shown. A refusal keeps the text, and gives its reason."""
     page_request = proven(request, fields, "edit")
     page = _empty(page_request, _flow_named(fields.get("flow", "")))
     page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True
@@ -169,7 +170,7 @@ def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Sourc
 
 
 def _applied(page_request: PageRequest, fields: Fields, source: blueprints.Source) -> Response:
-    """Raises PlanMoved, and what the operation does."""
+    """Apply the plan. Raises PlanMoved, and the errors of the operation."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))
     except ValidationError:

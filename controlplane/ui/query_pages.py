@@ -48,7 +48,7 @@ HEX = frozenset("0123456789abcdef")
 
 
 def _query(page_request: PageRequest) -> QueryPage:
-    """Nothing is run: what a link brings is only shown."""
+    """The query of a link, only shown: nothing is run."""
     parameters = page_request.request.query_params
     page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
     table, opened = parameters.get("table", ""), parameters.get("of", "")
@@ -255,7 +255,7 @@ def download(request: Request) -> Response:
     if kind is None:
         raise NotFound(f"a result is had as {', '.join(query_downloads.KINDS)}")
     pieces = kind.pieces(page_request.context, page_request.services.queries, page_request.query("result"))
-    pieces = chain([next(pieces)], pieces)  # what cannot be read is told before there is a file
+    pieces = chain([next(pieces)], pieces)  # an unreadable result raises before there is a file
     name = f'attachment; filename="query.{kind.ending}"'
     return StreamingResponse(pieces, media_type=kind.media_type, headers={"Content-Disposition": name})
 

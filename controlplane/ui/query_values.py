@@ -1,4 +1,4 @@
-"""What the page of queries shows, as types: the JSON of its twin."""
+"""The content of the page of queries, as types: the JSON of its twin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controlplane.operations.inspect.queries import EngineName
 
 
 class QueryPage(TypedDict):
-    """A query and, where it was asked, what became of it.
+    """A query and, where it was run, its result.
 
     `engine`: whose SQL it is. `has_spark`: whether Spark is offered beside DuckDB. `parameters`: lines of `NAME=VALUE`.
     `at`: the time that is meant of tables that name none; empty for now. `after`: how many rows of the result stand

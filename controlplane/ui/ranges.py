@@ -1,4 +1,4 @@
-"""Partitions of a dataset as ranges, where they are too many to be told one by one: what is asked for, and found."""
+"""Partitions of a dataset as ranges, where they are too many to list: the request, and its answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.explore import ranges
 from controlplane.ui import draw
 
-CELLS: Final = 400  # more partitions are told as ranges
+CELLS: Final = 400  # more partitions are shown as ranges
 READS: Final = 48  # tree nodes: of the 100 of a page
 DAYS: Final = 1_100  # three years of them are a calendar all the same
 
@@ -31,8 +31,8 @@ class Within:
 def read_ranges(
     ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None
 ) -> RangesAnswer:
-    """Of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises NotFound,
-    GenerationGone."""
+    """The ranges of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises
+    NotFound, GenerationGone."""
     point = Generation(chosen) if chosen is not None and before is not None else None
     against = Generation(before) if point is not None and before is not None else None
 

@@ -1,4 +1,4 @@
-"""Which requests are for pages. Apart from the pages themselves, which are loaded when somebody opens one."""
+"""Which requests are for pages. Apart from the pages themselves, which are loaded when the first one is opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = re.compile(r"/(v1|schema)/.*|/(metrics|livez|readyz|openapi\.json)")
 
 
 def is_for_pages(scope: Scope) -> bool:
-    """Also an address that nobody has, where a person typed it: they are answered with a page, too."""
+    """Also an unknown address that a person typed: the answer is a page, too."""
     path = scope["path"]
     if PAGES.fullmatch(path):
         return True

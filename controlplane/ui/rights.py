@@ -1,4 +1,4 @@
-"""What a session may do. One place, so that permissions of tokens change in one place."""
+"""The rights of a session. One place, so that permissions of tokens change in one place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pages for administrators: tokens and keys, and looking after the database and the lake.
 
-A new token and what a check found are in the answer to their form alone.
+A new token and the findings of a check are in the answer to their form alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Signing in at an issuer (OpenID Connect): there and back, and a session like any other.
 
 The browser keeps one random text in a cookie in between, with the namespace and where to go on. State, nonce and PKCE
-verifier follow from text and namespace, so nothing is stored for who does not come back, and nobody who has sent a
-browser here knows them. Whether there is such a namespace is not told: one without a fitting rule lets nobody in
-either.
+verifier follow from text and namespace, so nothing is stored for a browser that does not return, and a site that has
+sent a browser here does not know them. The answer does not show whether the namespace exists: one without a fitting
+rule refuses everyone, too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _origin(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """What the browser keeps while it is away."""
+    """The values that the browser keeps while it is away."""
 
     secret: str
     namespace: str

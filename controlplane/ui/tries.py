@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in."""
+"""The limit on attempts to sign in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 OF_ONE = 10  # failures of one address in a window
 OF_ALL = 200  # of all addresses
 WINDOW_S = 60.0
-ADDRESSES = 1_000  # that are told apart; the rest shares what all may do
+ADDRESSES = 1_000  # with a count of their own; the rest shares the limit of all
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Tries:
                 self._by_address.setdefault(address, deque()).append(now)
 
     def _left(self, times: deque[float], most: int) -> float:
-        """Drops what is older than the window."""
+        """Seconds until another try is allowed, 0 if it is now; drops times older than the window."""
         now = self.clock()
         while times and times[0] <= now - WINDOW_S:
             times.popleft()

@@ -1,4 +1,4 @@
-"""What pages show, as types: each is the JSON of a page's twin. Parts of it are answers of the API as they are."""
+"""The content of pages, as types: each is the JSON of a page's twin. Parts of it are answers of the API as they are."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from controlplane.core.model.json_values import JsonValue
 
 
 class Need(TypedDict):
-    """What needs a user: a dataset, a copy, or a dataflow that does not compile. `freshness`: of a dataset that is
-    overdue."""
+    """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile. `freshness`: of a dataset that
+    is overdue."""
 
     name: str
     state: State
@@ -42,7 +42,7 @@ class Need(TypedDict):
 
 
 class Work(TypedDict):
-    """What is computed now. `attempts`, `since`: None where no driver is at it yet."""
+    """One computation under way. `attempts`, `since`: None where no driver is at it yet."""
 
     name: str
     attempts: int | None
@@ -107,11 +107,12 @@ class RecordsShown(TypedDict):
 
 
 class DatasetPage(TypedDict):
-    """A dataset or a copy. What a copy does not have is None, and so are rows where the token may not see them.
+    """A dataset or a copy. Fields that a copy does not have are None, and so are rows where the token may not see them.
 
-    `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
-    `changed`: what the chosen generation changed, with the first partitions of that; None where none is chosen.
-    `failed`: the first partitions with a task that failed; None where the dataset did not fail."""
+    `ranges` stand in the place of `partitions` where these are many, or a range is looked into. `changed`: the changes
+    of the chosen generation, with the first changed partitions; None where none is chosen. `failed`: the first
+    partitions with a task that failed; None where the dataset did not fail.
+    """
 
     dataset: DatasetAnswer | TargetStatus
     why: WhyAnswer

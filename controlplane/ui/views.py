@@ -1,4 +1,4 @@
-"""What each page shows: values put together from operations. Changes nothing."""
+"""The content of each page: values put together from operations. Changes nothing."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
 
 
 def work_now(status: StatusAnswer) -> list[Work]:
-    """What is computed now."""
+    """Computations under way."""
     work: list[Work] = []
     for flow in status["dataflows"]:
         for thing in (*flow["datasets"], *flow["targets"]):
@@ -187,7 +187,7 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What of the past of a dataflow is asked for: a wave by its id, or that of a time; waves before a wave."""
+    """A place in the past of a dataflow: a wave by its id, or that of a time; waves before a wave."""
 
     wave: str = ""
     at: str = ""
@@ -247,7 +247,7 @@ def dataset(
     within: Within,
     with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are told. `within`: of which partitions. Raises NotFound."""
+    """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises NotFound."""
     answer = visible(ctx, datasets.dataset(ctx, branch, name))
     parts = components.of_branch(ctx, branch)
     why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
@@ -283,7 +283,7 @@ def dataset(
 def _add_partitions(
     ctx: Context, branch: str, page: DatasetPage, answer: DatasetAnswer, chosen: int | None, within: Within
 ) -> None:
-    """Of many, ranges that are read off the upper nodes of their tree."""
+    """Add the partitions; if there are many, ranges that are read off the upper nodes of their tree."""
     name = answer["name"]
     numbers = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
     before = next((number for number in numbers if chosen in numbers and chosen is not None and number < chosen), None)

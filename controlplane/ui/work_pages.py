@@ -44,7 +44,7 @@ def _attempt(page_request: PageRequest) -> AttemptPage:
 
 
 def _may_see_logs(page_request: PageRequest) -> bool:
-    """What a driver said is of all that it worked on."""
+    """A driver's log concerns all that it worked on, so a token within dataflows does not see it."""
     return may(page_request.token, "data") and not page_request.token.principal.within
 
 

@@ -1,4 +1,4 @@
-"""What pages of work, branches and care show, as types: each is the JSON of a page's twin."""
+"""The content of the pages of work, branches and care, as types: each is the JSON of a page's twin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from controlplane.ui.values import Work
 
 
 class ActivityPage(TypedDict):
-    """`audit`: who changed what is wanted; None where the token may not see that."""
+    """`audit`: changes of the desired state; None where the token may not see them."""
 
     flow: str
     dataflows: list[str]
@@ -78,8 +78,7 @@ class BranchesPage(TypedDict):
 
 
 class ComparePage(TypedDict):
-    """How two branches differ, and what it would take to merge the second into the first. `refused`: why that cannot
-    be merged."""
+    """How two branches differ, and the merge of the second into the first. `refused`: why that cannot be merged."""
 
     difference: BranchDifference
     merge: MergeAnswer | None
@@ -93,6 +92,6 @@ class TokensPage(TypedDict):
 
 
 class CarePage(TypedDict):
-    """`audit`: the last times that somebody collected or repaired."""
+    """`audit`: the last collections and repairs."""
 
     audit: list[AuditEntry]

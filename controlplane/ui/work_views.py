@@ -1,4 +1,5 @@
-"""What pages of work, sources, expectations and branches show: values put together from operations. Changes nothing."""
+"""The content of the pages of work, sources, expectations and branches: values put together from operations. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def _is_filled(answer: ChecksAnswer) -> bool:
 
 
 def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
-    """A page in order of names, each with what it has that its dataset has not."""
+    """A page of sources in order of names, each with the changes that its dataset does not have yet."""
     things = {
         d["name"]: d for flow in visible(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]
     }
@@ -111,7 +112,7 @@ def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
 
 
 def compared(ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
-    """`may_merge`: a merge is told of. Raises NotFound."""
+    """`may_merge`: the page offers a merge. Raises NotFound."""
     for name in (base, other):
         branches.branch_named(ctx, name)
     difference = visible(ctx, branch_diff.difference(ctx, base, other, after=after))

@@ -48,7 +48,7 @@ def schema_of(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
 def parse_objects(
     attempt: Attempt[ParseClaim], source: SourceReader
 ) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
-    """A fragment or an error for each task, by label; and the tasks of which an object is not what was listed."""
+    """A fragment or an error for each task, by label; and the tasks of which an object differs from its listing."""
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
     outcomes: dict[str, Written | TaskError] = {}

@@ -38,11 +38,14 @@ class SourceReader(Protocol):
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         """The rows of all of these, each with the label that stands before its object, in the column `LABEL`. Where bad
-        records are dropped, a column `CORRUPT` says what is wrong with a row."""
+        records are dropped, a column `CORRUPT` gives a row's fault."""
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Names of those that are not what was listed, as far as rows were, or are still to be, read from them. Asked
-        before `rows`, where all that is told saves work, and again when all have been read, where all has to be."""
+        """Names of those that differ from their listing, as far as rows were, or are still to be, read from them.
+
+        Called before `rows`, where each reported object saves work, and again when all have been read, where all
+        changed objects must be reported.
+        """
 
     def may_pass(self, error: TaskError) -> bool:
         """Whether an error of reading is no fault of the user's and may pass by itself."""
@@ -61,7 +64,7 @@ class OfUsersCode(Protocol):
 Reader: TypeAlias = "Callable[[SparkSession, SourceJob], AbstractContextManager[SourceReader]]"
 
 
-# Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.
+# Tries a place without changing it; TaskFailure gives the reason. `writes` in the job: whether to write.
 Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """Values of rows between what YAML and JSON can say and what Spark takes, by type.
 
-Both planes use it: one says what is wrong with a value before anything runs, the other makes rows of the values, and
-tells rows.
+Both planes use it: one checks values before anything runs, the other makes rows of the values, and renders rows.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ def _key(kind: Type, text: str) -> Json:
 
 
 def typed_row(schema: Schema, values: Mapping[str, Json], zone: tzinfo) -> tuple[Json, ...]:
-    """A row in the order of the schema; what is not named is NULL. Raises BadCell, with the column."""
+    """A row in the order of the schema; a field without a value is NULL. Raises BadCell, with the column."""
     names = [f["name"] for f in schema["fields"]]
     for name in values:
         if name not in names:

@@ -1,4 +1,4 @@
-"""What a process that runs tests of blueprints is asked, a line of JSON each, and what it answers, a line each."""
+"""The protocol of a process that runs tests of blueprints: a question is a line of JSON, and so is an answer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def is_link_local(host: str) -> bool:
 
 
 def names_link_local(url: str) -> bool:
-    """The same of the host of a URL. What is no URL has none."""
+    """The same for the host of a URL. A text that is no URL has none."""
     host = _HOST.match(url)
     return host is not None and is_link_local(host["inner"] or host["plain"] or "")
 

@@ -4,7 +4,7 @@ Inferred schemas are folds of it over the files that were seen, so it is associa
 order of files does not count, and neither does how they were split into listings. NOTHING (no value) is its least type.
 
 Formats with types of their own are joined exactly: INT and BIGINT are BIGINT, BIGINT and DOUBLE are a CONFLICT. In
-formats of text (CSV, JSON) values are read anew under the joined type; what no other type holds there is STRING.
+formats of text (CSV, JSON) values are read again under the joined type; where no other type holds them, it is STRING.
 """
 
 from __future__ import annotations

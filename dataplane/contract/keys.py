@@ -32,8 +32,8 @@ def plain_key(key: str) -> str:
 
 
 def stored_key(text: str) -> str:
-    """The key of columns whose plain text this is, with what has to be encoded encoded. A value that holds `/` is
-    taken for two."""
+    """The key of columns whose plain text this is, with special characters encoded. A value that holds `/` is taken for
+    two."""
     parts = (segment.partition("=") for segment in text.split("/"))
     return "/".join(encode_segment(name) + equals + encode_segment(value) for name, equals, value in parts)
 

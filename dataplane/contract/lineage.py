@@ -65,7 +65,7 @@ NOTHING: Final = Value()
 
 
 def after(step: Subtype, before: Subtype) -> Subtype:
-    """One step upon another: what is indirect stays so, and of direct ones the stronger tells."""
+    """One step upon another: an indirect one stays so, and of two direct ones the stronger counts."""
     if step in INDIRECT:
         return step
     if before in INDIRECT:
@@ -89,7 +89,7 @@ def whole(inputs: Iterable[str], step: Subtype = "TRANSFORMATION") -> Value:
 
 @dataclass(slots=True)
 class Tracing:
-    """What is found on the way beside the columns themselves."""
+    """The results of tracing beside the columns themselves."""
 
     decides: dict[Origin, set[Subtype]] = field(default_factory=dict)
     over_reported: set[str] = field(default_factory=set)

@@ -73,7 +73,7 @@ def columns_of(source: SourceObject) -> list[str] | None:
 
 
 def is_folder_column(source: SourceObject, key: str) -> bool:
-    """Whether a folder alone gives a column; also where the object cannot tell its own."""
+    """Whether a folder alone gives a column; also where the object's own columns are unknown."""
     return key not in (source["columns"] or ())
 
 

@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """NULL is neither true nor false, as in SQL; `same` is `<=>`. Of `in`, all arguments but the first are values."""
+    """NULL is neither true nor false, as in SQL; `same` is `<=>`. All arguments of `in` but the first are values."""
 
     name: Name
     arguments: tuple[Condition, ...]

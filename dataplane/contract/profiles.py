@@ -241,8 +241,8 @@ def packed(profile: Profile) -> bytes:
 
 
 def unpacked(body: bytes, rows: int) -> Profile:
-    """The profile of a fragment, or of a tree node, with so many rows. What is none, as a driver may have sent it,
-    tells as much as a missing one."""
+    """The profile of a fragment, or of a tree node, with so many rows. An invalid body, as a driver may have sent it,
+    counts as a missing one."""
     try:
         inflated = zlib.decompressobj()
         text = inflated.decompress(body, LARGEST_BYTES)
@@ -290,7 +290,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Half a character cannot be encoded: no answer could tell it."""
+    """Half a surrogate pair cannot be encoded: no answer could contain it."""
     if isinstance(value, list):
         return len(value) == 2 and isinstance(value[0], str) and _is_text(value[0]) and _is_count(value[1])
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
@@ -319,7 +319,7 @@ def as_text(profile: Profile) -> str:
 
 
 def of_text(text: str) -> bytes | None:
-    """What is stored of a reported one; nothing of a text that is none, or too long."""
+    """The bytes to store for a reported profile; None for a text that is no profile, or too long."""
     try:
         body = base64.b64decode(text, validate=True)
     except ValueError:

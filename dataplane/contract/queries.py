@@ -1,4 +1,4 @@
-"""What a process that answers SQL is asked, a line of JSON each, and how it answers.
+"""The protocol of a process that answers SQL: a question is a line of JSON.
 
 An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
 pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame is a `J`, with a JSON object.
@@ -41,7 +41,7 @@ class Reference(TypedDict):
 
 
 def named(reference: Reference) -> tuple[str, str, str]:
-    """What DuckDB tells tables apart by: the case of letters is not among it."""
+    """The name by which DuckDB distinguishes tables: it ignores the case of letters."""
     return reference["branch"].lower(), reference["dataflow"].lower(), reference["table"].lower()
 
 

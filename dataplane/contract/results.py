@@ -189,7 +189,7 @@ def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list
 
 def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:
     """The outputs of a `done` result by their names in a trace: DEALT and the key of each partition that its rows were
-    dealt out to, else the result itself, without a name; and what was taken out."""
+    dealt out to, else the result itself, without a name; and the quarantined rows."""
     dealt, taken_out = result.get("outputs"), result.get("quarantine")
     results: dict[str, TaskResult | Output] = {"": result}
     if dealt is not None:

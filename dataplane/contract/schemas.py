@@ -93,7 +93,7 @@ def in_order(schema: Schema, names: Iterable[str]) -> Schema:
 
 
 def encoded(schema: Schema | Encoded) -> Encoded:
-    """What many ids of one schema begin from; what was encoded before comes back as it is."""
+    """The common prefix of many ids of one schema; a schema that was encoded before comes back as it is."""
     if isinstance(schema, Encoded):
         return schema
     return _encoded(json.dumps(schema))

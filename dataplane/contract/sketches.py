@@ -1,7 +1,7 @@
 """Sketches of the distinct values of a column, which merge: hashes while they are few, bitmaps of them above.
 
-Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and their number is that of the values. Of
-more, bitmaps keep where hashes fall. The first bitmap is of all values, each next one of a RATE-th of the values of the
+Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and their number is that of the values. Above
+that, bitmaps keep where hashes fall. The first bitmap is of all values, each next one of a RATE-th of the values of the
 one before, by other bits of the hash, so the first that is not too full gives the number (Whang, Vander-Zanden and
 Taylor, 1990; Estan, Varghese and Fisk, Bitmap algorithms for counting active flows, 2003). The standard error is at
 most 1.4 %. Standard library only, since both planes merge.
@@ -52,7 +52,7 @@ def of_bitmaps(body: bytes) -> str:
 
 
 def merged(parts: Sequence[str]) -> str:
-    """The sketch of all values of the parts. ValueError for what is none."""
+    """The sketch of all values of the parts. ValueError for a text that is no sketch."""
     if len(parts) == 1:
         return parts[0]
     hashes = set[int]()

@@ -1,4 +1,4 @@
-"""What is said to and by a process that is one user's Spark Connect server: an order in a line, and what came of it."""
+"""The protocol of a process that is one user's Spark Connect server: an order in a line, and its result."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def is_in_range(number: int, kind: str) -> bool:
 def fit(file: FileType, dataset: Type) -> Fit:
     """Whether values of a file's type are values of the dataset's: of the same type, exactly widened, or perhaps not.
 
-    Fields that one of two structs lacks do not count. Keys of maps are not widened: they could become equal. Of
-    nanoseconds the values decide while they are read.
+    Fields that one of two structs lacks do not count. Keys of maps are not widened: they could become equal.
+    Nanoseconds are decided by the values, while they are read.
     """
     if file == dataset and held(file) is not None:
         return "same"

@@ -102,7 +102,8 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
 
 
 def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
-    """Without any column a reader would tell no rows."""
+    """The columns to read. If the schema has none of the file's, one is read: without any column a reader gives no
+    rows."""
     have = file.schema_arrow.names
     names = set(schema.names)
     return [name for name in have if name in names] or have[:1]
@@ -132,7 +133,8 @@ _SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def _rows_of(file: Any) -> int:
-    """The number of rows, where the footer agrees with itself: it has no checksum, but tells rows and columns twice."""
+    """The number of rows, where the footer agrees with itself: it has no checksum, but states rows and columns
+    twice."""
     footer = file.metadata
     rows: int = footer.num_rows
     if sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) != rows:

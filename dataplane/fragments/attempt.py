@@ -98,7 +98,7 @@ def isolate(
 ) -> dict[str, T | TaskError]:
     """Outcomes by label of `work` over all tasks at once, or over fewer until only the bad ones fail.
 
-    What an error names is tried apart first; where that does not help, halves are.
+    Tasks that an error names are tried apart first; where that does not help, halves are.
     """
     attempt.check()
     try:

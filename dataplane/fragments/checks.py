@@ -1,4 +1,4 @@
-"""The `check` kind of work: how many of some rows fail what is expected of them, with an example or two."""
+"""The `check` kind of work: how many of some rows fail an expectation, with an example or two."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The `pack` kind of work: the rows of many fragments of one schema in a few files.
 
-What comes out has an id that follows from its rows, which the control plane knows before: anything else is no pack.
+A pack's id follows from its rows, and the control plane knows it before: a result with another id is no pack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def pack_one(attempt: Attempt[PackClaim], task: PackTask) -> Written:
 
 
 def proven(task: PackTask, outcome: Fragment | TaskError) -> Fragment | TaskError:
-    """What was measured, if it is what was asked for."""
+    """The outcome of a pack, if it is an error or has the rows that the task names; else PACK_DIFFERS."""
     if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome
     message = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"

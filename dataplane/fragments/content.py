@@ -1,4 +1,4 @@
-"""Content of rows as SQL: two 64-bit hashes of a row, summed, that differ wherever two rows can be told apart.
+"""Content of rows as SQL: two 64-bit hashes of a row, summed, that differ wherever two rows differ.
 
 `xxhash64` alone skips NULLs, takes -0.0 for 0.0, confuses nested arrays and refuses maps: so bits say which columns are
 NULL or a negative zero, and nested values are hashed as JSON, with maps as sorted lists of entries.
@@ -80,7 +80,7 @@ def row_hash(schema: Schema, seed: int) -> str:
 
 
 def columns_id(schema: Schema) -> int:
-    """What stands for the columns: half as wide as it could be, since the smallest long has no literal."""
+    """A number that identifies the columns: half as wide as it could be, since the smallest long has no literal."""
     return int.from_bytes(schema_id(schema)[:8]) >> 1
 
 

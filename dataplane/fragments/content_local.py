@@ -39,7 +39,7 @@ def is_simple(schema: Schema) -> bool:
 
 
 def content(schema: Schema, rows: pa.Table) -> Content | None:
-    """Content of rows that were read from files of this schema. None if it takes Spark to tell."""
+    """Content of rows that were read from files of this schema. None if only Spark can compute it."""
     fields = schema["fields"]
     if [(c.name, c.type) for c in rows.schema] != [(f["name"], _arrow_type(f["type"])) for f in fields]:
         return None
@@ -69,7 +69,7 @@ def _arrow_type(kind: Json) -> pa.DataType | None:
 
 
 def _front(schema: Schema, columns: Sequence[_Column]) -> Iterator[Words]:
-    """What is hashed before the columns themselves: see `content.row_hash`."""
+    """The words that are hashed before the columns themselves: see `content.row_hash`."""
     yield np.arange(2, dtype=np.uint64)[:, None]
     yield np.full(1, columns_id(schema), np.uint64)
     yield from _bits([c.is_null for c in columns])
@@ -175,7 +175,7 @@ def _of_longs(values: Words, seeds: Words) -> Words:
 
 
 def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
-    """What whole stripes of 32 bytes come to."""
+    """The hash state after the whole stripes of 32 bytes."""
     lanes = [seeds + P1 + P2, seeds + P2, seeds + np.uint64(0), seeds - P1]
     for number in range(int(lengths.max(initial=0)) // 32):
         is_whole = (number + 1) * 32 <= lengths

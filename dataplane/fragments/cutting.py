@@ -46,5 +46,5 @@ def beginning(value: Json, most_bytes: int) -> str:
 
 
 def encoded(value: Json | Iterable[Json]) -> bytes:
-    """What JSON has no form for is text."""
+    """A value as JSON; a value without a JSON form becomes text."""
     return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -1,6 +1,6 @@
 """Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the chunk's rows.
 
-They tell distinct values without a look at the rows.
+They give distinct values without reading the rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Dictionary:
 
 
 def dictionary_of(chunk: Any) -> Dictionary | None:
-    """Of a column chunk's metadata. None where some of its values are not in a dictionary, or it cannot be read."""
+    """The dictionary that a column chunk's metadata describes. None where some of its values are not in a dictionary,
+    or it cannot be read."""
     physical = chunk.physical_type
     is_read = chunk.compression in _CODECS and (physical in _NUMBERS or physical == "BYTE_ARRAY")
     if not is_read or not chunk.has_dictionary_page or "PLAIN" in chunk.encodings:

@@ -89,7 +89,7 @@ class Counting:
                 yield f"bitmap_construct_agg(IF((d{i} & {sketches.level_mask(level)}L) = 0, {place}, NULL))"
 
     def sketches(self, values: Sequence[Any]) -> dict[str, str]:
-        """By column, of what the aggregates gave for a fragment."""
+        """Sketches by column, from the aggregates' values for a fragment."""
         count = len(self.listed)
         by_name = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
         for i, name in enumerate(self.mapped):
@@ -103,7 +103,7 @@ class Counting:
 
 
 def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]]:
-    """Of the columns of tables that `content_local` can hash, by name."""
+    """Sketches by name, one mapping for each table, of the columns that `content_local` can hash."""
     by_table: list[dict[str, str]] = [{} for _ in tables]
     for field in sketched_columns(schema):
         name = field["name"]
@@ -114,7 +114,8 @@ def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]
 
 
 def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
-    """Of all parts at once, as calls for each part would take longer than all the rest, unless one holds long texts."""
+    """Hashes of each part. All parts are hashed at once, as a call for each takes longer than all the rest, unless one
+    holds long texts."""
     values = pa.concat_arrays(parts)
     if pa.types.is_string(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) * len(values) > WIDEST:
         return [hashes(kind, part) & _HASH for part in parts]
@@ -123,7 +124,7 @@ def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
 
 
 def sketch_of(parts: Sequence[Words]) -> str:
-    """Of values with these hashes, which may repeat."""
+    """The sketch of values with these hashes, which may repeat."""
     return _sketch(np.unique(np.concatenate(parts) & _HASH))
 
 
@@ -141,5 +142,5 @@ def _sketch(hashed: Words) -> str:
 
 
 def merged_by_name(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
-    """Of two files with the same columns."""
+    """The sketches of two files with the same columns, merged by name."""
     return {name: sketches.merged([sketch, right[name]]) for name, sketch in left.items()}

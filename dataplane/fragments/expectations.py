@@ -159,7 +159,8 @@ def _quarantining(attempt: Attempt[FragmentClaim]) -> dict[str, str]:
 def _quarantined(
     attempt: Attempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
 ) -> dict[str, Written]:
-    """The second fragments of tasks: what was written under other labels, once more, with the reason."""
+    """The second fragments of tasks: the rows that were written under the labels of reasons, once more, with the
+    reason."""
     reasons = _quarantining(attempt)
     if not reasons:
         return {}

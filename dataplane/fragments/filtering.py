@@ -1,4 +1,4 @@
-"""Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is asked.
+"""Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is used.
 
 NULL is neither true nor false, as in SQL. NaN equals nothing, and times are taken apart in UTC.
 """

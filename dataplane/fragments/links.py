@@ -1,7 +1,7 @@
 """Folders of links through which Spark reads files: names of ours, with the label of a fragment in the path.
 
 Spark takes glob characters, hidden names, colons and percent signs of a path for more than text, and the only column
-that tells rows of different files apart without a join is a partition folder. So no name that a user chose reaches it:
+that separates rows of different files without a join is a partition folder. So no name that a user chose reaches it:
 `<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema
 
-_SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop tells compression by them
+_SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop recognizes compression by them
 _NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")
 OBJECT = "_object"
 _LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}

@@ -1,7 +1,7 @@
-"""Files of the lake as rows, told apart by labels where that is asked for.
+"""Files of the lake as rows, with a label for each where the caller gives labels.
 
 In a local folder Spark reads them through links that carry the label. An object store has no links: there a file's own
-path is joined to its labels, as often as a file is asked for.
+path is joined to its labels, as often as a file is requested.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _labelled(
 def joined_by_path(
     session: SparkSession, scan: DataFrame, named: Iterable[tuple[str, tuple[object, ...]]], kinds: str
 ) -> DataFrame:
-    """Rows of files with what is `named` for these: a path and values of such kinds, the label first of them.
+    """Rows of files, joined with the values that `named` gives for each path: values of these kinds, the label first.
 
     A file that is not named would lose its rows, so that is an error.
     """
@@ -97,7 +97,8 @@ def joined_by_path(
 
 
 def _spark_paths(scan: DataFrame) -> dict[str, str]:
-    """What each row of a file tells as the file's path, which is a URI, by the path itself: one question for all."""
+    """The path that each row of a file reports, which is a URI, by the path itself: one call of the JVM for all
+    files."""
     jvm = scan.sparkSession._jvm
     assert jvm is not None
     text: str = jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())

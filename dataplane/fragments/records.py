@@ -1,4 +1,4 @@
-"""Streams committed rows as a body: what a process that answers queries does for records."""
+"""Streams committed rows as a body, in a process that answers queries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Request(TypedDict):
-    """Files as paths in the lake, and what is wanted of their rows: columns in this order, those of which the condition
-    is true (`contract.predicates.as_json`), and of these a part."""
+    """Files as paths in the lake, and the requested rows: columns in this order, those of which the condition is true
+    (`contract.predicates.as_json`), and of these a part."""
 
     paths: list[str]
     schema: Schema
@@ -31,7 +31,7 @@ class Request(TypedDict):
 
 
 def write(lake: Lake, request: Request, out: BinaryIO) -> None:
-    """Write the rows that are asked for, in their files' order."""
+    """Write the requested rows, in their files' order."""
     schema = in_order(request["schema"], request["columns"])
     if request["cell_bytes"] is not None:
         render_shown(rows_of(lake, request), schema, out, request["cell_bytes"])

@@ -1,9 +1,8 @@
 """`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as multisets.
 
 Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
-who started it beyond its room on the disk. Rows
-are grouped by their values, not by a hash, in DuckDB, which spills to `scratch` what does not fit into memory. No text
-of a user's gets into SQL: columns have numbers there.
+its parent ends it beyond its room on the disk. Rows are grouped by their values, not by a hash, in DuckDB, which spills
+to `scratch` when memory is short. No text of a user's gets into SQL: columns have numbers there.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def compare(request: Request) -> Json:
 
 
 def open_database(request: Request) -> duckdb.DuckDBPyConnection:
-    """It can read and write nothing but what it is handed, and its own scratch folder."""
+    """A database that can read and write only the tables registered in it, and its own scratch folder."""
     import duckdb
 
     database = duckdb.connect(
@@ -69,7 +68,7 @@ def open_database(request: Request) -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": False,
         }
     )
-    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among what is told
+    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among the answer
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database
@@ -146,7 +145,7 @@ class Rows:
 
 
 class Keys:
-    """Rows that a key tells apart: in table `k` each key, and how many rows of each side have it.
+    """Rows that a key identifies: in table `k` each key, and how many rows of each side have it.
 
     A key that a side has more than once is ambiguous. Its rows are counted by `Rows` alone.
     """
@@ -206,8 +205,8 @@ def _all_rows(schema: Schema) -> Read:
 
 
 class _Source:
-    """Rows of both sides as one stream with `is_after` beside them. What goes wrong in it is kept, since the reader of
-    a stream tells a text only."""
+    """Rows of both sides as one stream with `is_after` beside them. It keeps its exception, since the reader of a
+    stream reports a text only."""
 
     def __init__(self, lake: Lake, request: Request, read: Read) -> None:
         import pyarrow as pa
@@ -300,7 +299,7 @@ def _has_arrow_type(kind: Json) -> bool:
 
 
 def answer(request: Request) -> Json:
-    """What `compare` found, of the columns that can be compared. `left_out` names the others."""
+    """The result of `compare` over the comparable columns. `left_out` names the others."""
     left_out = uncomparable(request["schema"])
     names = [name for name in column_names(request["schema"]) if name not in left_out]
     keys = [name for name in request["key"] if name in left_out]

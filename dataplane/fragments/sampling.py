@@ -66,7 +66,7 @@ class Drawing:
 
     @staticmethod
     def of(schema: Schema, rows: int, fragments: int) -> Drawing:
-        """Of so many rows of so many fragments."""
+        """The drawing for so many rows of so many fragments."""
         below = threshold(rows, len(schema["fields"]), fragments)
         mark, hashed = _free_names(schema)
         # Types as they are: casts to texts would take three times as long.
@@ -75,7 +75,7 @@ class Drawing:
         return Drawing(schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)"))
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
-        """Of a fragment with so many rows: those that the query gave for it."""
+        """The sample of a fragment with so many rows, from the rows that the query drew from it."""
         rows_drawn = sorted((json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m"))
         below = self.below
         if len(rows_drawn) > FRAGMENT_ROWS:
@@ -130,7 +130,7 @@ def _fields(number: int, field: Json) -> list[str]:
 
 
 def _parsed(shape: Shape, value: Any, row: Mapping[str, Any], number: int) -> Value:
-    """Of JSON whose fractions are texts still."""
+    """The value in JSON whose fractions are still texts."""
     match shape:
         case "text":
             return _cut(value, row[f"l{number}"])
@@ -157,8 +157,8 @@ def _cut(text: str, length: int) -> Value:
 
 
 def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> list[Sample]:
-    """Of the rows of some files. `name` of one of them: by it, which rows are drawn. Nothing of a file that holds bytes
-    that are no text, or a value that Python has not: a profile fails no task."""
+    """Samples of the rows of some files, one for each. `name` of one of them is the seed of the draw. A file with bytes
+    that are no text, or a value that Python has not, gets an empty sample: a profile fails no task."""
     chance = random.Random(name)  # nothing is kept secret by it
     try:
         return _drawn(schema, tables, chance)
@@ -167,7 +167,7 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:
-    """Of all files at once: calls for each column of each file would take longer than all the rest."""
+    """The samples of all files at once: calls for each column of each file would take longer than all the rest."""
     samples: list[Sample] = []
     places: list[int] = []
     start = 0
@@ -198,7 +198,8 @@ def _marked(rows: int, columns: int, chance: random.Random) -> tuple[Sample, lis
 
 
 def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
-    """Of whole columns, as far as can be: a call for each value takes longer than all the rest."""
+    """The values of a column, by calls on the whole column where possible: a call for each value takes longer than all
+    the rest."""
     if shape == "time":
         return column.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
     if shape == "date":

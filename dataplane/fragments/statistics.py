@@ -1,4 +1,4 @@
-"""What a Parquet file's footer tells, as Delta's statistics. Readers skip files by them, so a wrong one loses rows.
+"""The statistics of a Parquet file's footer, in Delta's form. Readers skip files by them, so a wrong one loses rows.
 
 Left out wherever they are not exact or readers differ: floats (NaN), long texts, nested columns, dates that a reader's
 calendar may lack, decimals that JSON numbers cannot hold.
@@ -63,7 +63,7 @@ def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
 def profiled_entry(
     lake: Lake, path: str, size: int, schema: Schema, *, with_counts: bool
 ) -> tuple[FileEntry, dict[str, ColumnCounts], dict[str, tuple[Dictionary, ...] | None]]:
-    """As `file_entry`, and what a profile takes from the same look at the footer: by column, counts, and
+    """As `file_entry`, and the parts of a profile from the same read of the footer: by column, counts, and
     dictionaries."""
     footer = read_footer(lake, path, size)
     if not with_counts:
@@ -100,7 +100,7 @@ def told(rows: int, leaves: Sequence[Leaf]) -> Json:
 
 
 def counts(leaf: Leaf) -> ColumnCounts:
-    """What a profile has of one file's column."""
+    """The counts of one file's column in a profile."""
     shape = shape_of(leaf.column.kind)
     rows = leaf.nulls + leaf.values
     ends = _scalars(shape, leaf.ends) if leaf.values else []
@@ -114,7 +114,7 @@ def counts(leaf: Leaf) -> ColumnCounts:
 
 
 def _scalars(shape: Shape, ends: tuple[Any, Any] | None) -> list[Value] | None:
-    """None where they are not known, or no order of values is told."""
+    """None where they are not known, or values of this shape have no order."""
     if ends is None or shape in ("size", "other"):
         return None
     try:
@@ -141,7 +141,7 @@ def _scalar(shape: Shape, end: Any) -> Value:
 
 
 def read_leaves(footer: Any, schema: Schema, most: int) -> Iterator[Leaf]:
-    """Of the first columns that are of simple types, as far as files tell how many NULLs there are."""
+    """The first columns of simple types, as far as files state how many NULLs there are."""
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     for column in _columns(schema, most):
         chunks = [group.column(column.leaf) for group in groups]
@@ -196,7 +196,7 @@ def _bounds(leaf: Leaf) -> tuple[Json, Json] | None:
 
 def _plain(kind: str, chunk_statistics: Any, end: str) -> Any:
     """Dates and timestamps as the numbers that files hold: days and microseconds since 1970. ValueError for NaN: beside
-    it, the greatest number is not told."""
+    it, the greatest number is not recorded."""
     value = getattr(chunk_statistics, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
     if value != value:
         raise ValueError("NaN")

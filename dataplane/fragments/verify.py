@@ -1,7 +1,7 @@
 """`python -m dataplane.fragments.verify`: whether fragments are as they were written, without a JVM.
 
 Reads one JSON request a line from stdin, the first one `{lake}`, others `{schema, content, files}`, and answers each
-with a line: `null`, or `[path, what is wrong]`. Ends at the end of its input. Memory holds a batch of rows.
+with a line: `null`, or `[path, fault]`. Ends at the end of its input. Memory holds a batch of rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
 
 
 def _content(schema: Schema, batch: pa.RecordBatch) -> Content | None:
-    """Of fewer rows at a time where texts are long; None if it takes Spark to tell."""
+    """The content of a batch, in smaller parts where texts are long; None if only Spark can compute it."""
     import pyarrow as pa
 
     from dataplane.fragments.content_local import content, is_simple

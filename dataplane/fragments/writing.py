@@ -75,14 +75,15 @@ class Fragment:
     content: Content
     metrics: Metrics
     taken_out: Fragment | None = None
-    profile: Profile | None = None  # None: nobody asked for one
+    profile: Profile | None = None  # None: none was requested
 
 
 # --- writing ------------------------------------------------------------------------------------
 
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
-    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for what cannot be stored.
+    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column that cannot be
+    stored.
 
     `labelled`: the last column is the label, and ours.
     """
@@ -138,7 +139,7 @@ def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Writt
 
 
 def write_many(attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
-    """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle."""
+    """The rows of several tasks, by their labels in the column `_fragment`, written as one job without a shuffle."""
     by_label = write_labelled(attempt, df)
     if strangers := by_label.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
@@ -176,7 +177,7 @@ def _configure(session: SparkSession) -> None:
 def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
     """Files, contents and profiles by label, from one pass per schema over the files as written.
 
-    Raises if what is read back is not what was written; files without rows are deleted.
+    Raises if the rows read back differ from those written; files without rows are deleted.
     """
     mode = _profile_mode(attempt.claim)
     entries = _entries(attempt, written, with_counts=mode != "off")
@@ -213,7 +214,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the pass over the rows of a fragment gave."""
+    """The results of the pass over a fragment's rows."""
 
     content: Content
     sample: Sample = field(default_factory=no_sample)
@@ -289,7 +290,7 @@ def _rows(
 def _of_few_rows(
     attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[_File]], *, with_sample: bool
 ) -> dict[str, _Rows] | None:
-    """None if it takes Spark to tell."""
+    """The contents, samples and sketches of files read into memory; None if only Spark can hash one of them."""
 
     def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
         table = _table(attempt, entry)
@@ -354,7 +355,7 @@ def _by_spark(
 def _stored_distinct(
     attempt: Attempt[DriverClaim], counting: Counting, files: Mapping[str, Sequence[_File]]
 ) -> dict[str, dict[str, str]]:
-    """By label and column: sketches of what is in the dictionaries of files."""
+    """By label and column: sketches of the values in the dictionaries of files."""
 
     def look(written: _File) -> dict[str, Words]:
         source = attempt.lake.open(written.entry["path"], written.entry["size"])

@@ -1,4 +1,4 @@
-"""What the URI of a lake and the environment say of where it is."""
+"""The place of a lake, from its URI and the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of lake can do with its files, and how it fails."""
+"""The operations of every kind of lake on its files, and their errors."""
 
 from __future__ import annotations
 

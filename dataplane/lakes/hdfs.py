@@ -23,7 +23,7 @@ from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus
 
-SETTINGS = {"dfs.client.failover.max.attempts": "8"}  # a minute, with growing pauses; three if nothing is said
+SETTINGS = {"dfs.client.failover.max.attempts": "8"}  # a minute, with growing pauses; three by default
 REFUSED = "AccessControlException"
 NO_FOLDER = "is not a directory"  # the answer for a path below a file
 

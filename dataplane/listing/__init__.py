@@ -1,1 +1,1 @@
-"""What lies at a location of files: found by glob, told apart by version, grouped into partitions. No JVM."""
+"""Listing of file locations: match a glob, identify each file by version, group files into partitions. No JVM."""

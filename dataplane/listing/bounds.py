@@ -1,6 +1,6 @@
 """How much one listing may look at, and for how long, before it gives its worker back.
 
-What was read of files so far is remembered, so that the next try goes on from there.
+The cache keeps each file that was read, so the next attempt resumes from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Bounds:
 
     @staticmethod
     def of(environ: Mapping[str, str]) -> Bounds:
-        """As the environment says; an operator's slip there is told by the control plane when it starts."""
+        """The bounds from environment variables. The control plane reports an operator's invalid value when it
+        starts."""
         text = environ.get(TIMEOUT, "")
         return Bounds(float(text) if text.isascii() and text.isdigit() else DEFAULT_S)
 

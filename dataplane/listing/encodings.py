@@ -1,4 +1,4 @@
-"""The encodings of text files, as Python names them: what a mark at the beginning of a file decides.
+"""The encodings of text files, as Python names them; a mark at the beginning of a file may decide.
 
 UTF-16 and UTF-32 without a mark are big-endian, as the standard and Java have it.
 """
@@ -35,7 +35,7 @@ def codec_of(encoding: str, head: bytes) -> str:
 
 
 def looks_swapped(encoding: str, chunk: bytes) -> bool:
-    """Whether text of no said byte order, without a mark, has line breaks in little-endian order alone."""
+    """Whether text without a declared byte order or a mark has line breaks in little-endian order alone."""
     codec, other = codec_of(encoding, chunk), f"{encoding.lower()}-le"
     if encoding.lower() not in _MARKS or not codec.endswith("-be"):
         return False

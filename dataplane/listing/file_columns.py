@@ -1,6 +1,6 @@
 """The own columns of one source file, as Spark would name them, with the fields of structs among them, without Spark.
 
-None wherever Spark might see it otherwise: then Spark is asked.
+None wherever Spark might see it otherwise: then Spark reads the file.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _with_fields(schema: Iterable[pa.Field]) -> list[str] | None:
 
 
 def _fields(kind: pa.DataType, path: str) -> Iterator[str]:
-    """The fields of structs, be they in lists; what is in a map has no place of its own."""
+    """The fields of structs, be they in lists; values of a map have no path of their own."""
     from pyarrow import types
 
     if types.is_list(kind) or types.is_large_list(kind):
@@ -115,7 +115,7 @@ def _names_of(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
 
 @contextmanager
 def _lines(file: BinaryIO, name: str, encoding: str) -> Iterator[IO[str] | None]:
-    """The text of a file, uncompressed by its name as Hadoop does; None for what we cannot uncompress."""
+    """The text of a file, uncompressed by its name as Hadoop does; None for a compression that we do not support."""
     if name.endswith(_UNTOLD):
         yield None
         return
@@ -140,7 +140,7 @@ def _uncompressed(file: BinaryIO, name: str) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """What of Spark's CSV options decides the names of columns."""
+    """The CSV options of Spark that decide the names of columns."""
 
     separator: str
     quote: str
@@ -181,7 +181,7 @@ def _csv(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] | 
 
 
 def _check_width(columns: int, name: str) -> None:
-    """Asking Spark about these would cost a driver its memory."""
+    """Refuse a wide file before Spark analyses it: so many columns would cost a driver its memory."""
     if columns > MOST_COLUMNS:
         message = f"{name} has more than {MOST_COLUMNS} columns: keys that differ from row to row belong in a column"
         raise TaskFailure("too-many-columns", message, file=name)
@@ -218,7 +218,8 @@ def _cells(line: str, dialect: CsvDialect) -> list[str] | None:
 
 
 def _named(cells: Sequence[str], dialect: CsvDialect) -> list[str] | None:
-    """Spark's names: `_c<i>` for what has none, the index appended to what comes twice."""
+    """Spark's names: `_c<i>` for a column without one, the index appended to a repeated one. None if Spark has to
+    decide."""
     if not dialect.header:
         return [f"_c{i}" for i in range(len(cells))]
     names = [cell.strip(" \t") if dialect.trim else cell for cell in cells]

@@ -43,8 +43,8 @@ def list_files(job: ListJob, cache: Versions, place: Callable[[], Path] | None =
     """The result of a `list` task. TaskFailure if anything at all cannot be read.
 
     Memory holds some thousand files at a time. A listing that is too large for a report becomes the file that `place`
-    names; without one it is reported inline, however large. Of one that the control plane has already (`was`) nothing
-    is told but that. Nothing in `lake` is listed.
+    names; without one it is reported inline, however large. A listing that the control plane has already (`was`) is
+    reported by its digest alone. Files in `lake` are never listed.
     """
     with _looking(job, cache, Places.of(os.environ, lake), Bounds.of(os.environ)) as look:
         return unchanged.result(look, job, cache, place)
@@ -63,8 +63,11 @@ def _looking(
 
 
 def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str:
-    """A digest over names and stamps of all files as they are found. It may be remembered, as a file may, if all have
-    been at rest for a while; empty otherwise, and where anything is in the way, which the listing will tell."""
+    """A digest over names and stamps of all matching files.
+
+    It may be remembered, as a file may, if all have been at rest for a while. It is empty otherwise, and where a path
+    is unreadable, which the listing will report.
+    """
     if not cache.remembers:
         return ""
     pattern, began_ns, newest_ns, stamps_digest = local_path(job["location"]), cache.now_ns(), 0, sha256()
@@ -85,12 +88,13 @@ def _matching_paths(pattern: str, places: Places, bounds: Bounds) -> Iterator[st
     """Paths of files. TaskFailure where the folder, or a file in it, may not be read."""
     folder = base_folder(pattern)
     places.check_source(folder)
-    bounds.entries = 0  # what was looked at to see whether anything changed is looked at again
+    bounds.entries = 0  # the check for changes and the listing each count from 0
     return places.of_files(find(pattern, folder, bounds.count))
 
 
 def partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[ListedPartition]:
-    """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
+    """The partitions at the job's location, in order of keys. TaskFailure for a file that cannot be read, or has no
+    key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
     reading, metadata = FileReading(job["format"], job["options"]), job.get("metadata", ())
@@ -148,7 +152,7 @@ def check_folder(job: ConnectJob) -> None:
 
 
 def keys_for(job: ListJob) -> Callable[[str], str | None]:
-    """What gives a file's partition key by its name below the fixed folder; None where it is not asked for.
+    """A function from a file's name below the fixed folder to its partition key; None where `regex` excludes the file.
     TaskFailure for a name that has no key."""
     regex, key_of = (job.get("settings") or {}).get("regex"), key_for(job)
     is_chosen = full_matcher(regex) if regex else None
@@ -190,7 +194,7 @@ def observe(
 
 
 def listed(key: str, objects: list[SourceObject], metadata: Iterable[str]) -> ListedPartition:
-    """A partition with what identifies its objects (`source`) and tells where they lie (`content`)."""
+    """A partition: `source` identifies its objects, `content` says how many they are, how large, and where they lie."""
     content = [len(objects), sum(o["size"] for o in objects), _places(objects)]
     return {"key": key, "source": source_of(objects, tuple(metadata)).hex(), "content": content, "objects": objects}
 

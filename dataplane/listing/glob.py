@@ -67,7 +67,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A place in a glob: what it wants next, or its end. Equal places of one glob are one object."""
+    """A place in a glob: the next name to match, or the end. Equal places of one glob are one object."""
 
     literal: str = ""  # the name that is wanted, if it is one
     matches: Callable[[str], object] | None = None  # whether a name is wanted, else
@@ -168,7 +168,7 @@ class _Walk:
                 yield from self._matching(below, after, is_folder=stat.S_ISDIR(mode))
 
     def _entry(self, entry: os.DirEntry[str], here: set[Step]) -> Iterator[str]:
-        """A visible entry of a folder. Whether it is a folder is asked where it matters, as links are."""
+        """A visible entry of a folder. A link to nothing raises OSError where the pattern matches its name."""
         named = frozenset(
             step.after
             for step in here
@@ -182,7 +182,7 @@ class _Walk:
         elif through and entry.is_dir(follow_symlinks=False):
             is_folder = True
         else:
-            is_folder = entry.is_dir()  # False for a link to nothing: reading it will tell
+            is_folder = entry.is_dir()  # False for a link to nothing: reading it will fail
         if is_folder:
             deeper = named if entry.is_symlink() else named | through
             if deeper and not self._leads_back(entry):
@@ -298,7 +298,7 @@ def translate(segment: str) -> str:
 
 
 def _chunks(segment: str) -> list[str]:
-    """What stands before, between and after the `*`, each of a fixed length."""
+    """The parts before, between and after the `*`, each of a fixed length."""
     parts: list[list[str]] = [[]]
     at = 0
     while at < len(segment):

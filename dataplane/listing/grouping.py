@@ -20,7 +20,7 @@ TOP = "."  # the key of files that are in no folder
 
 
 def key_for(job: ListJob) -> Callable[[str], str | None]:
-    """What gives a file's partition key by its name below the fixed folder; None where it has none."""
+    """A function from a file's name below the fixed folder to its partition key; None where it has none."""
     if _settings(job).get("group.by") == "folder":
         return _folder
     template = job.get("partition")

@@ -19,7 +19,7 @@ Keys: TypeAlias = tuple[str, ...]
 def with_folders(sources: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
     """Files with the columns that their folders give. TaskFailure for the first file whose keys are not those of the
     files before it. A file outside of such folders has none, except in CSV without a header: there columns have places,
-    and nothing would tell a column of the file from one of its folders."""
+    so a column of the file could not be distinguished from one of its folders."""
     if not (job.get("settings") or {}).get(SETTING):
         yield from sources
         return

@@ -55,8 +55,8 @@ THREADS = 16  # they wait for the server
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """Where to look: `folder` (with its last slash, or empty) is what names are relative to, `below` what is asked for;
-    `is_exact` where the path is one without a glob."""
+    """The prefix to list. Names are relative to `folder` (with its last slash, or empty); only objects under `below`
+    are requested; `is_exact` where the path has no glob."""
 
     root: str
     path: str
@@ -86,8 +86,8 @@ class StorePlace:
 
 @contextmanager
 def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[LocationFingerprint]:
-    """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
-    being sorted, and some thousand objects."""
+    """All metadata that the server gives of a location, then the listing. Memory holds a few pages of the server, the
+    buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
     if place.is_exact and (meta := head(place.store, place.root, place.path)):
@@ -114,7 +114,8 @@ def _partitions(
 
 
 def check(job: ConnectJob, places: Places) -> None:
-    """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
+    """Check that a place can be listed, and, to read from it, that its first object can be read. TaskFailure gives the
+    reason."""
     place = StorePlace.of(job, job["place"])
     if job["writes"]:
         places.check_target(f"{place.root}/{place.path}")
@@ -135,7 +136,7 @@ def check(job: ConnectJob, places: Places) -> None:
 
 
 def _records(objects: Iterable[StoredObject], place: StorePlace, job: ListJob, places: Places) -> Iterator[Record]:
-    """Key, name, size, time and version of all that are asked for."""
+    """Key, name, size, time and version of all objects that match."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
     for stored in objects:
@@ -150,7 +151,7 @@ def _records(objects: Iterable[StoredObject], place: StorePlace, job: ListJob, p
 
 
 def _pages(place: StorePlace) -> Iterator[pa.RecordBatch]:
-    store = place.store  # first of all: it may tell that the package is missing
+    store = place.store  # first of all: it may raise that the package is missing
     import obstore
     import pyarrow as pa
 
@@ -204,8 +205,8 @@ def _columns(
     cache: Versions,
     each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
 ) -> dict[str, list[str] | None]:
-    """By URI: remembered under the version, or read. Of an object that changes meanwhile nothing is said; who reads it
-    will find that it did."""
+    """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
+    the change."""
     by_uri = {o["uri"]: o for o in objects}
     cached = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
@@ -220,7 +221,8 @@ def _columns(
 
 
 def _stamp(source: SourceObject) -> Stamp:
-    """An etag tells apart what looks alike otherwise; a time does so where an object has been at rest for a while."""
+    """An etag distinguishes objects that look alike otherwise; a time does so where an object has been at rest for a
+    while."""
     is_timed = source["version"].startswith("modified:")
     version_number = int.from_bytes(sha256(source["version"].encode()).digest()[:7], "big")
     return Stamp(source["size"], source["modified_ms"] * 1_000_000 if is_timed else 0, 0, version_number)

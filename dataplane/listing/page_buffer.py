@@ -1,7 +1,6 @@
-"""What an object store tells of the objects in it, page by page as Arrow tables, and a digest over all of it.
+"""Object metadata from an object store, page by page as Arrow tables, and a digest over all of it.
 
-No Python value is made of an object before somebody wants it, and what is more than a few pages waits in a temporary
-file.
+An object becomes a Python value only when it is read. Pages beyond the first few wait in a temporary file.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Pages:
 
     @property
     def text(self) -> str:
-        """The digest of the listed objects; empty where only a time tells of a change: two may fall into one tick."""
+        """The digest of the listed objects; empty where only a time shows a change: two may fall into one tick."""
         return "" if self._is_timed else self._seen.hexdigest()
 
     def objects(self) -> Iterator[StoredObject]:

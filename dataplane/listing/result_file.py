@@ -40,7 +40,7 @@ class ListingColumns:
 
 
 class ListingWriter:
-    """Takes partitions in order of their keys. The file, if there is one, appears whole when the result is asked for.
+    """Takes partitions in order of their keys. The file, if there is one, appears whole when `result` is called.
 
     Without a place for a file the result holds all partitions itself.
     """

@@ -1,8 +1,8 @@
-"""Locations that look as they did when they were listed last: nothing of them is put in order, written down or sent.
+"""Locations whose fingerprint is unchanged since their last listing: nothing of them is sorted, written or sent.
 
-What a location looks like is what its store tells of the objects in it, before any is looked into. It is worth
-something only beside the digest of the listing that the control plane has (`was` in a job): a listing that was refused
-or held there is told in full again.
+The fingerprint is the object metadata in the store, before any object is opened. It counts only together with the
+digest of the listing that the control plane has (`was` in a job): a listing that was refused or held there is reported
+in full again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LocationFingerprint:
 
 
 def result(look: LocationFingerprint, job: ListJob, cache: Versions, place: Callable[[], Path] | None) -> ListingResult:
-    """What is listed; without the partitions where the control plane has just these."""
+    """The listing; without its partitions where the control plane has them already (`was` is its digest)."""
     way = _way(job)
     cached: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
     if cached is not None and cached["digest"] == job["was"]:

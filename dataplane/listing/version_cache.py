@@ -1,8 +1,8 @@
-"""What is known about source files, and whole locations, from an earlier look at them: a cache that is never trusted
-about fresh files.
+"""Facts about source files, and whole locations, from an earlier listing: a cache that is never trusted about fresh
+files.
 
-A file system's clock is coarse: a file may change twice within one tick and look the same. So an entry is kept only
-if the file had been at rest for a while when it was read.
+A file system's clock is coarse: a file may change twice within one tick and look the same. So an entry is kept only if
+the file had been at rest for a while when it was read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells, without reading it, that a file is still the one that was read."""
+    """The stat fields that identify an unchanged file without reading it."""
 
     size: int
     mtime_ns: int
@@ -119,7 +119,7 @@ class Versions:
                 self._database.unlink()
 
     def listing(self, way: str, looks: str) -> Json:
-        """What was kept of a location that looks as it did; None if nothing was."""
+        """The stored listing of a location whose fingerprint is unchanged; None if there is none."""
         if self._database is None or not self._database.exists():
             return None
         try:
@@ -130,7 +130,7 @@ class Versions:
         return json.loads(row[0]) if row else None
 
     def keep_listing(self, way: str, looks: str, listing: Json) -> None:
-        """Remember this of a location instead of what was remembered before."""
+        """Replace the stored listing of a location, and its fingerprint."""
         self._write(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(listing))])
 
     def _load(self, reading: str, paths: Sequence[str]) -> Iterator[tuple[str, Seen]]:
@@ -160,7 +160,7 @@ class Versions:
 
 
 def cache_file(home: str | None) -> Path | None:
-    """Where a worker of this home keeps what it has seen."""
+    """The cache file for workers of this home."""
     return Path(home) / "cache" / "versions.db" if home else None
 
 

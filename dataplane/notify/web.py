@@ -1,4 +1,4 @@
-"""Messages to web services, signed so that a receiver can tell who sent them, and when.
+"""Messages to web services, signed so that a receiver can verify who sent them, and when.
 
 The signature is HMAC-SHA256 over the time, a dot and the body. A receiver compares it, and refuses times that are more
 than some minutes away: so an old message cannot be sent again.
@@ -21,7 +21,8 @@ TOLD = 200  # characters of an answer
 
 
 def check_host(host: str) -> None:
-    """TaskFailure where an address that the name has is link-local. What has no address fails when it is opened."""
+    """TaskFailure where an address that the name has is link-local. A name without an address fails when it is
+    opened."""
     try:
         addresses = [str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError):
@@ -39,7 +40,7 @@ def _host(url: str) -> str:
 
 
 def signed(body: bytes, secret: str, at: int) -> dict[str, str]:
-    """Headers that tell the time and the signature."""
+    """Headers with the time and the signature."""
     text = str(at).encode() + b"." + body
     signature = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
     return {"Headgate-Timestamp": str(at), "Headgate-Signature": f"v1={signature}"}

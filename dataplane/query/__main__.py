@@ -42,12 +42,12 @@ def main() -> None:
 
 
 def _bound(bounds: Bounds) -> None:
-    """What the kernel holds us to, whatever the engine thinks that it takes."""
+    """Have the kernel bound this process, whatever the engine assumes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES
     if sys.platform == "linux":
-        with suppress(OSError):  # where memory is short, a query goes before the service that asked it
+        with suppress(OSError):  # where memory is short, a query is killed before the service that runs it
             Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 

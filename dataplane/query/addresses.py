@@ -44,7 +44,7 @@ class Quoted:
         return place if self.before is None else self.before.origin(place)
 
     def origin_of_byte(self, at: int) -> int:
-        """The same for a place that DuckDB tells: it counts bytes."""
+        """The same for a place that DuckDB reports: it counts bytes."""
         return self.origin(len(self.text.encode()[:at].decode(errors="ignore")))
 
 

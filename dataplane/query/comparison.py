@@ -76,7 +76,7 @@ def _counted(path: str, kinds: Sequence[bool]) -> Counter[tuple[Json, ...]]:
 
 
 def _value(value: Any, has_parts: bool) -> Json:
-    """As it can be told from others: no list, no object."""
+    """A value in a form that distinguishes it from others: no list, no object."""
     if value is None:
         return None
     if has_parts:

@@ -1,8 +1,8 @@
 """One database for one query: views over the files of its tables, and nothing else that it could reach.
 
-DuckDB opens no file of a user: rows come from Arrow, which is handed the files. So no path is allowed, neither for
-reading nor for `COPY`, but the folder that DuckDB spills to, which it always allows itself. That folder is made for one
-query under a name that nobody can guess, and is empty when the query begins.
+DuckDB opens no file of a user: rows come from Arrow, which gets the files. So no path is allowed, neither for reading
+nor for `COPY`, but the folder that DuckDB spills to, which it always allows itself. That folder is made for one query
+under an unguessable name, and is empty when the query begins.
 """
 
 from __future__ import annotations

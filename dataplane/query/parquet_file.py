@@ -57,7 +57,8 @@ def _has_form(field: pa.Field) -> bool:
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, which is what DuckDB calls them in a table: case does not tell them apart."""
+    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, as DuckDB names them in a table: names that differ by case alone are
+    equal."""
     lower_names, names_apart = {name.lower() for name in names}, list[str]()
     used = set[str]()
     for name in names:
@@ -81,6 +82,6 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _texts(column: pa.Array) -> Iterator[str | None]:
-    """What JSON has for a value, as text."""
+    """The JSON of each value, as text."""
     for value in plain_column(column, kind_of(column.type)):
         yield value if value is None or isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

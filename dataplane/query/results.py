@@ -24,8 +24,8 @@ CHUNK_ROWS, CHUNK_BYTES = 1_000, 1 << 20  # that are values of Python's at a tim
 
 
 def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None) -> Ran:
-    """The rows of what was executed, as fast as `out` takes them. Nothing is computed for rows beyond the limit, but
-    that there are some."""
+    """Write the result's rows as Arrow, as fast as `out` takes them. Beyond the limit, only their existence is
+    computed."""
     import pyarrow as pa
 
     types = [str(column[1]) for column in database.description or ()]

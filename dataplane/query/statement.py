@@ -1,6 +1,6 @@
-"""What a query is allowed to say, by DuckDB's own parser: one SELECT over tables that it names.
+"""The check of a query by DuckDB's own parser: it must be one SELECT over tables that it names.
 
-Whatever is refused here is refused a second time by the locked database, or is not there.
+The locked database refuses all this a second time, or does not have it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _place(node: Json, text: Quoted) -> int | None:
 
 
 def _volatile(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that tell the time, or something else each time."""
+    """Functions that give the time, or another value at each call."""
     rows = database.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
     return frozenset(row[0] for row in rows)
 

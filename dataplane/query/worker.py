@@ -135,7 +135,8 @@ class Worker:
         return {}
 
     def _users_error(self, error: Exception, statement: Statement, question: Run) -> Exception:
-        """What an error of the engine's is for the user; what is not one stays, and ends this process."""
+        """The refusal that a user gets for an engine error. An error that is not the user's is returned as it is, and
+        ends this process."""
         import duckdb
 
         match error:
@@ -194,7 +195,7 @@ def _result_lost(error: Exception) -> QueryRefused:
 
 
 def _check_references(statement: Statement, references: list[Reference]) -> None:
-    """Tables that the engine has by itself tell of other things than the query's tables."""
+    """Refuse the engine's own tables: they describe other things than the query's tables."""
     names = {named(reference) for reference in references}
     for used in statement.found["references"]:
         if named(used) not in names:
@@ -220,7 +221,7 @@ def _limit(message: str) -> QueryRefused:
 
 
 def _refused(text: str, statement: Statement) -> QueryRefused:
-    """The engine's words without its JSON, and the place that it tells."""
+    """The engine's message without its JSON, and the place that it reports."""
     _, _, body = text.partition(": ")
     try:
         error = json.loads(body)

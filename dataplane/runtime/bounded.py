@@ -1,4 +1,4 @@
-"""What a process that runs texts of users is held to by the kernel, and how it ends."""
+"""The kernel's bounds on a process that runs texts of users, and its end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataplane.runtime import process_group
 
 
 def bound(scratch: str, disk_bytes: int) -> None:
-    """What this process and its JVM say goes to a file, each file that they write has a bound, and where memory is
-    short they go before the service that asked them. The JVM ends with this process; its memory is Spark's setting."""
+    """Send the output of this process and its JVM to a file and bound each file that they write. Where memory is short
+    they end before the service that called them. The JVM ends with this process; its memory is Spark's setting."""
     process_group.end_with_leader()
     log = os.open(Path(scratch) / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)

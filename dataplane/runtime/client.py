@@ -68,8 +68,8 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Client:
-        """By HEADGATE_URL, the token that was handed over or lies in HEADGATE_TOKEN_FILE, and, if they are
-        set, HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
+        """By HEADGATE_URL, the token of the driver's descriptor or of HEADGATE_TOKEN_FILE, and, if they are set,
+        HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
         token = handed_token() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         remember(token)
         sizes = [size for size in os.environ.get("HEADGATE_SIZES", "").split(",") if size]

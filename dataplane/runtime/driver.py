@@ -102,7 +102,7 @@ class Driver:
             log.info("event=ended reason=%s", json.dumps(str(e)))
             self._end(0)
         except BaseException:
-            if not self._over.is_set():  # else it is of what has ended
+            if not self._over.is_set():  # else an effect of the end
                 log.exception("event=broken")
             self._end(1)
 
@@ -128,7 +128,7 @@ class Driver:
             self._spark.set_result(self._start_spark())
         except NoSpark as e:
             log.error("event=%s reason=%s", e.condition, json.dumps(str(e)))
-            self._spark.set_exception(e)  # each task is answered with it: waiting would help nobody
+            self._spark.set_exception(e)  # each task is answered with it: waiting would not help
             return
         except BaseException as e:
             self._spark.set_exception(e)
@@ -228,7 +228,7 @@ class Driver:
         return dict(Counter(r["state"] for r in results))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
-        """What Spark counted goes with it, where Spark still answers."""
+        """The attempt's measures, with Spark's counts where Spark still answers."""
         measures = measured(claim, seconds)
         spark = self._spark.result()
         try:

@@ -123,7 +123,7 @@ class Executor:
             return work(attempt)
 
     def cancel(self, attempt: str) -> None:
-        """Stop an attempt if it runs here. What it wrote stays."""
+        """Stop an attempt if it runs here. Its files stay."""
         with self._lock:
             cancelled = self._running.get(attempt)
         if cancelled:
@@ -274,7 +274,7 @@ def _parsed(attempt: Attempt[ParseClaim]) -> list[TaskResult]:
 
 
 def _parsed_from(attempt: Attempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
-    """What has changed since it was listed gives no fragment."""
+    """Parse each task's objects. A task whose objects changed after their listing is void: it gives no fragment."""
     outcomes, void = parse_objects(attempt, source)
     measured = _measured(attempt, outcomes)
     results = []
@@ -339,7 +339,7 @@ def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResul
 
 @dataclass(frozen=True, slots=True)
 class _FilesRead:
-    """Of tasks, by label: the outcomes of reading, their contents, and what the look at the files' bytes saw."""
+    """By task label: the outcomes of reading, their contents, and the result of checking the files' bytes."""
 
     outcomes: dict[str, Written | TaskError]
     measured: dict[str, Fragment | TaskError]
@@ -363,7 +363,7 @@ def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
 
 
 def _look(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
-    """After the read: VOID if an object is not what was listed, an error if Spark has misread it."""
+    """Check the files after the read: VOID if an object differs from its listing, an error if Spark has misread it."""
     try:
         return _looked_at(attempt.claim["job"], task)
     except Moved:
@@ -407,7 +407,8 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
 def _lossy(
     attempt: Attempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
 ) -> dict[str, TaskError | None]:
-    """What comes of tasks whose files have doubtful numbers, by label: an error where JSON has one that is not held."""
+    """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in JSON does not
+    fit."""
     errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
     for task in attempt.claim["tasks"]:
         label = task_label(task)
@@ -424,7 +425,7 @@ def _lossy(
 def _measured(
     attempt: Attempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
 ) -> dict[str, Fragment | TaskError]:
-    """Contents of what was written. A fragment that cannot be read back is no result."""
+    """Contents of the written fragments. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     dealt = [outcome for outcome in outcomes.values() if isinstance(outcome, Partitioned)]
     written |= {label: w for partitioned in dealt for label, w in partitioned.written.items()}
@@ -488,7 +489,7 @@ def _output(fragment: Fragment) -> Output:
 
 
 def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
-    """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
+    """Infer schemas. If files changed meanwhile, their schema or error is void: it is not about the listed files."""
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
         return _without_files(

@@ -1,4 +1,4 @@
-"""Heartbeats of all attempts that a worker has, by one thread, and what they were answered."""
+"""Heartbeats of all attempts of a worker, by one thread, and their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Beating(Protocol):
 
 
 class Orders:
-    """What heartbeats were answered about one attempt."""
+    """The answers of heartbeats about one attempt."""
 
     def __init__(self) -> None:
         self._fenced = threading.Event()

@@ -1,8 +1,8 @@
 """A user's own listing code, run in a process of its own: `python -m dataplane.runtime.listing_child`.
 
-What it does to its process (ends it, fills its memory, changes its folder, waits for ever) it does to no other
-dataflow's listing, and it is not handed what opens the control plane. The child reads a claim from its standard input
-and writes the results to its standard output, which the code does not see: what that prints goes to the worker's log.
+If the code ends its process, fills its memory, changes its folder or waits for ever, no other dataflow's listing is
+affected, and it does not get the token of the control plane. The child reads a claim from its standard input and writes
+the results to its standard output, which the code does not see: its own output goes to the worker's log.
 """
 
 from __future__ import annotations

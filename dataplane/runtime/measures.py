@@ -1,4 +1,4 @@
-"""What an attempt took, as a report tells it."""
+"""The resources that an attempt took, for its report."""
 
 from __future__ import annotations
 

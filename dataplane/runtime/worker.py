@@ -57,7 +57,7 @@ AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may b
 
 
 class Pulls(Protocol):
-    """What a worker needs of `dataplane.runtime.client.Client`."""
+    """The methods of `dataplane.runtime.client.Client` that a worker needs."""
 
     def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None: ...
 
@@ -86,7 +86,7 @@ def _slots() -> int:
 
 
 class Work:
-    """What the threads of one worker share."""
+    """The state that the threads of one worker share."""
 
     def __init__(self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None) -> None:
         self.client, self.cache, self.slots, self.beats = client, cache, slots, Beats(client)
@@ -193,7 +193,7 @@ def _failed(task: TaskSpec, error: BaseException) -> TaskResult:
 
 
 def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
-    """What is at the place. A listing that is too large for a report goes to a file of the attempt."""
+    """The listing of a place. One that is too large for a report goes to a file of the attempt."""
     job = claim["job"]
     connector = job.get("connector", FILES)
     path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
@@ -204,7 +204,7 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
 
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
-    """What an earlier version may have misread in a task's files; void if they are others by now."""
+    """Columns of a task's files that an earlier version may have misread; void if the files have changed."""
     from dataplane.connectors.files.earlier import are_others  # Arrow is loaded for it, and for no listing
 
     result = result_of(task, partial(_misread, claim))
@@ -223,7 +223,8 @@ def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
 
 
 def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> ListingResult:
-    """What a connector other than `files` finds. Where the job tells what is known, that much is only added to."""
+    """The listing of a connector other than `files`. Where the job has a listing as `known`, the new one is added to
+    it."""
     with closing(ListingWriter(place)) as sheet:
         for partition in lister(connector)(job):
             sheet.add(partition)
@@ -233,7 +234,7 @@ def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> Listi
 
 
 def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG001  # there is one task, and no spec
-    """What is in the way of a connection, if anything is: an answer, not a failure that would be tried again."""
+    """Try a connection. A failure is an answer, not an error that would be tried again."""
     job, error = claim["job"], None
     try:
         checker(job["connector"])(job)

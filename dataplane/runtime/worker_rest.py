@@ -1,6 +1,6 @@
 """When a worker that has grown makes room for a fresh one.
 
-A write target may load Arrow, which takes three times what a worker needs that only lists, and a process cannot give
+A write target may load Arrow, which takes three times the memory of a worker that only lists, and a process cannot give
 it back. A pool that starts another worker at once says so by HEADGATE_WORKER_REST_S.
 """
 
@@ -34,7 +34,7 @@ class Rest:
 
     @contextmanager
     def broken(self, *, is_heavy: bool) -> Iterator[None]:
-        """While the body runs, something is under way. What is not heavy does not begin the rest anew."""
+        """While the body runs, work is under way. Only a heavy body restarts the idle time."""
         with self._lock:
             self._under_way += 1
         try:

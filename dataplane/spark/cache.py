@@ -1,4 +1,4 @@
-"""The folder in which lies what is fetched or made once for a user."""
+"""The folder for files that are fetched or made once for a user."""
 
 from __future__ import annotations
 

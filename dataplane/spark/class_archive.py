@@ -38,7 +38,7 @@ def archive(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) ->
 
 def in_order(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """With Spark's jars by name on the class path, where archives may come from another machine: by itself a JVM takes
-    them in the order in which a file system tells them, and an archive is for one order."""
+    them in the order in which a file system lists them, and an archive is for one order."""
     if environ.get(FOLDER, "off") == "off":
         return dict(conf)
     own = sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar")))
@@ -46,14 +46,15 @@ def in_order(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -
 
 
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:
-    """What a JVM is to be started with so that it maps the archive; empty where there is none."""
+    """The JVM options that map the archive; empty where there is none."""
     file = archive(conf, environ)
     return f'"-XX:SharedArchiveFile={file}" {_QUIET}' if file and file.is_file() else ""
 
 
 @contextmanager
 def making(file: Path) -> Iterator[str]:
-    """The option with which a JVM, when it ends, leaves what is then put in the archive's place. One at a time."""
+    """The option with which a JVM, when it ends, writes a new archive, which then replaces the old one. One at a
+    time."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with (file.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -66,13 +67,14 @@ def making(file: Path) -> Iterator[str]:
 
 
 def _forget_unused(folder: Path) -> None:
-    """Archives of what is not installed any more, each as large as the one that was just made."""
+    """Delete archives that were long unused, as of Sparks no longer installed; each is as large as the one just
+    made."""
     for other in folder.glob("*.jsa"):
         if time.time() - max(other.stat().st_atime, other.stat().st_mtime) > UNUSED_S:
             other.unlink(missing_ok=True)
 
 
 def _looks(folder: Path) -> list[str]:
-    """What changes when files of a folder do."""
+    """A text that changes when files of a folder do."""
     files = sorted(f for f in folder.glob("*") if f.is_file())
     return [str(folder), *(f"{f.name} {f.stat().st_size} {int(f.stat().st_mtime)}" for f in files)]

@@ -23,10 +23,10 @@ _PROVIDING = threading.Lock()
 
 
 def provide(spark: SparkSession, connector: str) -> None:
-    """Let sessions that are made from now on read what a connector reads; nothing for one that needs no jars.
+    """Let new sessions use a connector; nothing to do for one that needs no jars.
 
-    What an operator has put on the class path is used. NoJars where they cannot be fetched; where the folder of
-    HEADGATE_JARS lacks them, the connector itself tells.
+    Jars that an operator has put on the class path are used. NoJars where they cannot be fetched; where the folder of
+    HEADGATE_JARS lacks them, the connector itself raises.
     """
     needed = NEEDED.get(connector)
     if needed is None:
@@ -45,7 +45,7 @@ def _has(spark: SparkSession, name: str) -> bool:
 
 
 def _loader(spark: SparkSession) -> JavaObject:
-    """That of `spark.jars`: all threads of this JVM see what is added to it, and so do its executors."""
+    """The class loader of `spark.jars`: all threads of this JVM see jars added to it, and so do its executors."""
     assert spark._jvm is not None
     return spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
@@ -60,7 +60,7 @@ def _add(spark: SparkSession, jars: list[str]) -> None:
 
 
 def _extend(spark: SparkSession) -> None:
-    """What Spark does at its start with settings of Delta's. Sessions look at both when they are made."""
+    """Apply Delta's settings as Spark does at its start. Sessions read both when they are made."""
     jvm, gateway, root = spark._jvm, spark.sparkContext._gateway, spark._jsparkSession
     assert jvm is not None
     assert gateway is not None

@@ -65,7 +65,7 @@ _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class ErrorSource:
-    """What a user wrote, and how places in what ran lead back to it.
+    """The text of a user, and the mapping of places in the executed text back to it.
 
     `files` gives the user's name of a code file for the name it was compiled under, `views` the input's name for that
     of its view; `renamed` puts files' own paths in place of links.
@@ -97,7 +97,7 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
     """The record of any exception that running a task can raise."""
     try:
         causes = list(_causes(error))
-    except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
+    except Exception:  # noqa: BLE001  # a JVM that does not answer is broken
         return _ended(error, source)
     record = _record_of(error, causes, source)
     return _ended(error, source) if record["kind"] == "user" and has_ended() else record
@@ -142,7 +142,7 @@ def _record(
 
 
 def _renamed(text: str, source: ErrorSource) -> str:
-    """A text with the user's words for what we gave names to."""
+    """A text with the user's names instead of ours."""
     for view, name in source.views.items():
         text = re.sub(rf"\b{re.escape(view)}\b", name.replace("\\", r"\\"), text)
     for compiled, path in source.files.items():

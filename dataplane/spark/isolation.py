@@ -1,7 +1,7 @@
-"""What users' code may leave in a driver that goes on, and how the next task is kept from it.
+"""State that users' code may leave in a driver, and its removal before the next task.
 
-A task has a session of its own; this is about what sessions share. It is cleared while nothing runs: tasks that run
-side by side see the same cached tables, global views and tables of the catalogue.
+A task has a session of its own; this is about state that sessions share. It is cleared while nothing runs: tasks that
+run side by side see the same cached tables, global views and tables of the catalogue.
 """
 
 from __future__ import annotations
@@ -92,5 +92,5 @@ def reset_catalogue(spark: SparkSession) -> None:
 
 
 def _names(sequence: object) -> list[str]:
-    """Of a sequence of the JVM's."""
+    """The names in a sequence of the JVM's."""
     return [sequence.apply(i) for i in range(sequence.size())]  # type: ignore[attr-defined]  # as py4j shows it

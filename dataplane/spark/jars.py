@@ -103,7 +103,7 @@ def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
     _run([sys.executable, "-c", RESOLVE, ",".join(coordinates_of_pom), str(scratch), all_of_it, *where])
     for group, artifact, version in (coordinate.split(":") for coordinate in coordinates_of_pom):
         jar = scratch / "jars" / f"{group}_{artifact}-{version}.jar"
-        if jar.is_file():  # else another version came, which a dependency has asked for
+        if jar.is_file():  # else another version came, which a dependency requires
             jar.rename(scratch / "jars" / f"{artifact}-{version}.jar")
     return scratch / "jars"
 

@@ -1,6 +1,6 @@
 """A Java that Spark can run on: the system's where it will do, else one of the package index, in the user's cache.
 
-Asked for before Spark is started, so that the answer is one line, not a trace.
+Found before Spark is started, so that the answer is one line, not a trace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What Spark itself knows of an attempt: how many jobs and stages ran in its group; and where Spark tells more.
+"""Spark's own counts for an attempt: how many jobs and stages ran in its group; and where Spark's UI shows more.
 
-Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them, these are counted. Two
-questions are asked for an attempt, however many jobs it had.
+Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them, these are counted. An
+attempt takes two calls, however many jobs it had.
 """
 
 from __future__ import annotations

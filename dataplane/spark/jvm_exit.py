@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pyspark import SparkContext
 
-OUT_OF_MEMORY = 52  # the exit code of Spark's own that tells of it
+OUT_OF_MEMORY = 52  # Spark's exit code for it
 LAST_S = 5.0  # between its last connection and its end
 
 

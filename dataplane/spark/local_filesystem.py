@@ -38,8 +38,8 @@ public class {_NAME} extends LocalFileSystem {{
 
 
 def install(spark: SparkSession) -> None:
-    """Let everything in this JVM use it, with no `.crc` beside what we write, and no stale ones of others
-    believed. Hadoop keeps one object for each file system and gives it to all who ask."""
+    """Let everything in this JVM use it: it writes no `.crc` files, and ignores stale ones of others. Hadoop keeps one
+    object for each file system and gives it to all callers."""
     jvm = spark._jvm
     assert jvm is not None
     file_system, where = jvm.org.apache.hadoop.fs.FileSystem, jvm.java.net.URI("file:///")

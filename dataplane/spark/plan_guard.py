@@ -1,8 +1,8 @@
-"""The wall between users' SQL and everything that its task was not given: files, tables, scripts, classes of the JVM.
+"""The wall between users' SQL and everything beyond its task's inputs: files, tables, scripts, classes of the JVM.
 
-Spark's own plans are looked at, so it does not matter what another parser makes of a text. First the parsed plan, of
-which nothing has been looked up yet: it must be a query, over views that were given, with functions that read nothing
-else. Then the analysed plan, before anything runs: its relations must be those of the views. What is not known here is
+Spark's own plans are looked at, so another parser's reading of a text does not matter. First the parsed plan, of which
+nothing has been looked up yet: it must be a query, over views that were given, with functions that read nothing else.
+Then the analysed plan, before anything runs: its relations must be those of the views. Anything unknown here is
 refused.
 """
 
@@ -113,7 +113,8 @@ def check_condition(session: SparkSession, text: str) -> None:
 
 
 def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
-    """Raises TaskFailure where the plan has a relation that is in none of the views, or calls what no SQL may."""
+    """Raises TaskFailure where the plan has a relation that is in none of the views, or calls a function that no SQL
+    may."""
     session = rows.sparkSession
     nodes = nodes_of(session, _analysed(rows))
     if (strange := nodes.first_beside(_ANALYSED)) is not None:
@@ -132,7 +133,7 @@ def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
 
 
 def check_filter(rows: DataFrame) -> None:
-    """Raises TaskFailure where the condition that was put over rows last calls what no SQL may."""
+    """Raises TaskFailure where the condition that was put over rows last calls a function that no SQL may."""
     _check_resolved(parts_of(rows.sparkSession, _analysed(rows).condition()))
 
 

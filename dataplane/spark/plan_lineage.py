@@ -1,11 +1,11 @@
 """Column lineage of a DataFrame, read off its analysed plan: an attribute is known by the number that Spark gave it.
 
-Each node is looked at after those below it, so that a number stands for what it is at that place:
+Each node is looked at after those below it, so that a number has its meaning at that place:
 
     a leaf                  -> columns of an input; of no input: rows that the code brought itself
     Project Aggregate ...   -> each named expression, over what is known below
     Filter Join Sort ...    -> columns that decide which rows there are, or in which order
-    a function of Python    -> all columns that it is given, for each that it gives: nothing tells more
+    a function of Python    -> all columns that it is given, for each that it gives: nothing is known beyond that
 
 Functions on single values (UDFs) are expressions: their results come of their arguments.
 """
@@ -47,14 +47,14 @@ _ROUNDS: Final = 20  # of a recursive query, until its columns come of nothing n
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a node gives: its attributes in order, and what each is made of."""
+    """The output of a node: its attributes in order, and the origins of each."""
 
     ids: tuple[int, ...]
     values: Mapping[int, Value]
 
 
 def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLineage | None:
-    """Of these rows, over these inputs by their names; None for a plan that cannot be read.
+    """The column lineage of these rows over these inputs, by their names; None for a plan that cannot be read.
 
     Nothing is run. An analysis does not fail for its lineage, whatever form a plan has.
     """
@@ -73,8 +73,8 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
 
 
 def _leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
-    """The inputs at the leaves of the plan, by the first attribute of each: Spark numbers them anew where an input is
-    read twice, and keeps the RDD."""
+    """The inputs at the leaves of the plan, by the first attribute of each: Spark renumbers them where an input is read
+    twice, and keeps the RDD."""
     of_rdd: dict[int, str] = {}
     for name, frame in inputs.items():
         for leaf in _rdds(frame):
@@ -101,7 +101,7 @@ class _Walk:
     # --- plans ------------------------------------------------------------------------------------
 
     def rows(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
-        """`outer`: what a query within an expression sees of the one around it."""
+        """`outer`: the attributes of the surrounding query that a query within an expression sees."""
         match node.kind:
             case "WithCTE":
                 return self._with(node, outer)
@@ -156,7 +156,7 @@ class _Walk:
         return _renumbered(self._common[int(number)], node.trees("output"))
 
     def _loop(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
-        """A recursive query: what it begins with, and then what it adds, until nothing new comes."""
+        """A recursive query: its anchor, and then the recursion, until no new origin comes."""
         anchor, recursion = node.children
         number = int(node.fields["id"])
         loop_rows = self.rows(anchor, outer)
@@ -216,7 +216,7 @@ class _Walk:
         return _joined(sides)
 
     def _opaque(self, node: PlanNode, below: Sequence[_Rows]) -> _Rows:
-        """A node that gives attributes of its own, and does not say what they are made of."""
+        """A node that gives attributes of its own, without their origins."""
         columns = node.trees("output")
         values_below = _all_values(below)
         made = [c for c in columns if c.id not in values_below]

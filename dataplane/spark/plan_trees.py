@@ -1,4 +1,4 @@
-"""What a plan of Spark's holds, asked of the JVM in a few questions for a whole plan rather than one for each node.
+"""The nodes of a plan of Spark's, by a few calls of the JVM for a whole plan rather than one for each node.
 
 Functions of the JVM's own go through the trees there, made from handles of methods.
 """
@@ -54,7 +54,7 @@ def items(sequence: JavaObject) -> list[JavaObject]:
 
 @dataclass(frozen=True, slots=True)
 class _Functions:
-    """Of Scala."""
+    """Functions of Scala."""
 
     kind: JavaObject
     parts: JavaObject

@@ -21,6 +21,6 @@ def schema_of(rows: DataFrame | StructType) -> Schema:
 
 
 def written(rows: DataFrame | StructType) -> Schema:
-    """The same as Spark writes it: with what may be NULL, and metadata."""
+    """The same as Spark writes it: with nullability, and metadata."""
     kind = rows if isinstance(rows, StructType) else rows.schema
     return cast("Schema", kind.jsonValue())

@@ -1,4 +1,4 @@
-"""Temporary folders of driver processes, which may be killed at any time: a later driver removes what they leave."""
+"""Temporary folders of driver processes, which may be killed at any time: a later driver removes those left behind."""
 
 from __future__ import annotations
 

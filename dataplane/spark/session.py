@@ -48,7 +48,7 @@ WHOLE = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "parquet.page.verify-checksum.enabled": "true",
 }
-# Pages have checksums, what is said about them has none: a changed byte of a statistic would hide rows from a filter.
+# Pages have checksums, statistics of them have none: a changed byte of a statistic would hide rows from a filter.
 UNPRUNED = {f"spark.hadoop.parquet.filter.{what}.enabled": "false" for what in ("stats", "columnindex", "dictionary")}
 # Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
 CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
@@ -89,7 +89,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
         SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
         local_filesystem.install(spark)
-        is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
+        is_debugging_enabled()  # read once in a process; without an active session, users' lines would be missing
     except IllegalArgumentException as e:
         raise BadConf(f"Spark does not start with a setting of {CONF}: {explain(e)['message']}") from e
     return spark
@@ -225,7 +225,8 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Expressions made meanwhile mean what they mean under these settings; then the session's own come back."""
+    """Put these settings on a session for a while: expressions made meanwhile use them. Then the session's own come
+    back."""
     before = {name: session.conf.get(name) for name in conf}
     try:
         for name, value in conf.items():

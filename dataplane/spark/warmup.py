@@ -68,7 +68,7 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
 
 
 def spark_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the environment says about Spark."""
+    """Spark's configuration, from environment variables."""
     ours = given_conf(environ) | conf_for(environ.get("HEADGATE_LAKE", ""), environ)
     return in_order(together(ours, conf_from_environment(environ)), environ)
 

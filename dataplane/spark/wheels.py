@@ -28,13 +28,14 @@ log = logging.getLogger("headgate.wheels")
 
 
 class NotInstalled(RuntimeError):
-    """The index could not be asked, or has no such wheel for this machine; the text has the installer's own words."""
+    """The index could not be reached, or has no such wheel for this machine; the text has the installer's own words."""
 
 
 def installed(
     requirements: Path, finish: Callable[[Path], None] = lambda _: None, environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """The folder of what a file with hashes requires; `finish` has it once before anybody else. NotInstalled."""
+    """The folder of the packages that a file with hashes requires; `finish` gets it once, before any other process
+    does. Raises NotInstalled."""
     folder = folder_for(requirements, environ)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dataplane.lakes.object_store import ObjectStoreFiles
 
 BEGUN = "_begun"
-MOST_ASKED = 16  # files whose size is asked for one by one
+MOST_ASKED = 16  # files whose size is requested one by one
 
 
 class RemoteLake:

@@ -1,7 +1,6 @@
-"""Object stores that source files lie in: their addresses, opening them, objects as files, what is wrong in words.
+"""Object stores of source files: addresses, opening them, objects as files, error messages.
 
-Address and credentials are those that the read component declares, else those of the environment; they have nothing to
-do with the lake's.
+The read component declares address and credentials, else the environment has them. They are independent of the lake's.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ RETRY_S = 15.0  # then the task fails, and is tried again later
 MOST_TRIES = 6
 BUFFER_BYTES = 1 << 16  # a header or a footer mostly fits
 ALL_BYTES = 1 << 23
-FEW = 16  # objects that are asked for one by one, at a time
-PAGE = 1000  # objects that a server tells at a time
+FEW = 16  # objects that are requested one by one, at a time
+PAGE = 1000  # objects that a server lists at a time
 MOST_PASSED = 20  # of others for each that is looked for
 PREFIX = "storage."
 _REMOTE = re.compile(r"(s3|gs|abfss?)://")
@@ -58,7 +57,7 @@ _CODES = {
 
 
 class Moved(TaskFailure):
-    """An object is not what was listed."""
+    """An object differs from its listing."""
 
     def __init__(self, path: str) -> None:
         super().__init__("source-changed", f"{path} changed after it was listed", "infrastructure")
@@ -66,7 +65,8 @@ class Moved(TaskFailure):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a store is reached; what is empty is found in the environment. Without a session, keys that do not end."""
+    """Address and credentials of a store; an empty field is taken from the environment. Without a session token, keys
+    do not expire."""
 
     endpoint: str = ""
     region: str = ""
@@ -108,7 +108,7 @@ def path_of(uri: str) -> str:
 
 @lru_cache(maxsize=16)
 def open_root(root: str, access: Access) -> ObjectStore:
-    """A bucket. Nothing is asked of the server. TaskFailure where the package is missing or the URL is none."""
+    """Open a bucket without a call to the server. TaskFailure where the package is missing or the URL is none."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
@@ -180,7 +180,7 @@ def _first_line(text: str) -> str:
 
 
 def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
-    """A listed object as a file. Reading it raises Moved once it is not what was listed."""
+    """A listed object as a file. Reading it raises Moved once it differs from its listing."""
     from dataplane.lakes.object_store import ObjectFile
 
     raw = ObjectFile(store, path_of(source["uri"]), source["size"], etag_of(source["version"]), telling)
@@ -191,7 +191,8 @@ def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BU
 
 
 def version_of(meta: Mapping[str, Any], access: Access) -> str:
-    """What moves if and only if an object may have. With an address that is declared, of that address only."""
+    """The version of an object: it changes if and only if the object may have. With a declared address, of that address
+    only."""
     return version_by(meta["e_tag"], meta["size"], modified_ms(meta), access)
 
 
@@ -216,7 +217,8 @@ def modified_by(microseconds: int) -> int:
 
 
 def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
-    """URIs of those, all of one bucket, that are not what was listed. Many are looked at by listing where they lie."""
+    """URIs of those objects, all of one bucket, that differ from their listing. Many are checked by listing their
+    folders."""
     if not objects:
         return frozenset()
     root = root_of(objects[0]["uri"])
@@ -229,12 +231,12 @@ def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
 
 
 def is_as_listed(meta: Mapping[str, Any] | None, source: SourceObject, access: Access) -> bool:
-    """Azure tells an etag without quotation marks in a listing, and with them when it is asked for one object."""
+    """Azure gives an etag without quotation marks in a listing, and with them when one object is requested."""
     return meta is not None and version_of(meta, access).replace('"', "") == source["version"].replace('"', "")
 
 
 def head(store: ObjectStore, root: str, path: str) -> Mapping[str, Any] | None:
-    """What a server tells of one object; None where it is not there."""
+    """The metadata that a server gives of one object; None where it is not there."""
     import obstore
 
     with telling(uri_of(root, path)):

@@ -38,7 +38,7 @@ def analyse_sql(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
 def analyse_python(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
     """No schema where the code looks at data before it has a result: on no data it may come to another one, or to none.
 
-    Raises Failed for what no data would mend.
+    Raises Failed for an error that occurs with any data.
     """
     attempt.enter()
     job = attempt.claim["job"]
@@ -63,7 +63,7 @@ def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFram
         if _ran_jobs(attempt):
             return None
         raise
-    except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
+    except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will show
         return None
     return None if _ran_jobs(attempt) else rows
 

@@ -50,7 +50,7 @@ class Bundle:
         return f"<{self._root}>/{path}"
 
     def _module(self, path: str) -> ModuleType:
-        """The module of a file, run once. A cycle sees what has been defined so far, as everywhere in Python."""
+        """The module of a file, run once. A cycle sees the names defined so far, as everywhere in Python."""
         if path in self._loaded:
             return self._loaded[path]
         dotted = _dotted(path)
@@ -110,7 +110,7 @@ class Bundle:
         return self._loaded[key]
 
     def _top(self, name: str) -> ModuleType:
-        """What `import a.b` binds: `a`, with `b` in it."""
+        """The module that `import a.b` binds: `a`, with `b` in it."""
         parts = name.split(".")
         top = module = self._package(parts[0])
         for i in range(1, len(parts)):

@@ -1,8 +1,8 @@
 """Which packages the Python code of a driver sees: those that its transform requires, and no other transform's.
 
-A process has one set of modules, so tasks that require the same share it, and others wait until they are done. What a
-set has loaded is put aside and comes back with it. Spark's Python workers are told by their environment, by which Spark
-keeps them apart; executors that may be elsewhere are sent an archive.
+A process has one set of modules, so tasks that require the same share it, and others wait until they are done. The
+modules that a set has loaded are put aside and come back with it. Spark's Python workers get the packages by their
+environment variables, by which Spark keeps workers apart; executors that may be elsewhere are sent an archive.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PATH = "PYTHONPATH"
 
 @dataclass(slots=True)
 class _Gate:
-    """`folder` is what is seen now (None: nothing more than the driver's own), by `inside` tasks. First come, first
-    served: who waits lets nobody pass."""
+    """The packages that are visible now: those in `folder` (None: only the driver's own), to `inside` tasks. First
+    come, first served: no task overtakes a waiting one."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     folder: Path | None = None
@@ -96,7 +96,7 @@ def _those_in(folder: Path) -> dict[str, ModuleType]:
 
 
 def _places(module: ModuleType) -> list[str]:
-    """Some modules answer anything, or raise, whatever they are asked (`torch.classes`)."""
+    """The places of a module. Some modules give a value or raise for any attribute (`torch.classes`)."""
     try:
         paths = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
     except Exception:  # noqa: BLE001  # the module's own code
@@ -105,7 +105,7 @@ def _places(module: ModuleType) -> list[str]:
 
 
 def _path_of_workers(folder: Path, context: SparkContext) -> str:
-    """Where Python workers look. Executors unpack what they are sent into their working directory, in which workers
+    """The import path of Python workers. Executors unpack archives into their working directory, in which workers
     start; workers on the driver's own machine may find the folder itself."""
     if _is_local(str(context.master)):
         return str(folder)

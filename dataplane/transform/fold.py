@@ -1,4 +1,4 @@
-"""Runs of a fold: a task, and those after it, each of which reads what the one before it gave.
+"""Runs of a fold: a task, and those after it, each of which reads the result of the one before it.
 
 The key of a task follows from the content that came out before it, and is needed only when it is reported. So contents
 are looked at together at the end, unless one of them may end the run.
@@ -23,8 +23,8 @@ Step: TypeAlias = tuple[TransformTask, Fragment | TaskError]
 
 
 def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure) -> Iterator[Step]:
-    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to be
-    asked for by itself."""
+    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to a
+    claim of its own."""
     specs: list[TransformTask] = []
     outcomes: dict[str, Fragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
@@ -47,7 +47,7 @@ def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute,
 def _specs(
     attempt: Attempt[TransformClaim], task: TransformTask, written: Mapping[str, Stored | TaskError]
 ) -> Iterator[TransformTask]:
-    """One after the other; each but the first reads the files of what was written last."""
+    """The tasks, one after the other; each but the first reads the files of the one written last."""
     yield task
     name, before = attempt.claim["job"]["fold"]["name"], task
     for following in task.get("then", ()):

@@ -63,7 +63,7 @@ def _parts(attempt: Attempt[TransformClaim], schema: Schema) -> list[KeyPart]:
 
 
 def foreign_keys(attempt: Attempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
-    """By label, what is wrong with tasks that wrote rows of another key than their own."""
+    """Errors by label, for tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     errors: dict[str, TaskError] = {}
     for schema, labels in by_schema(written):

@@ -22,7 +22,7 @@ _OWN = "org.apache.spark.sql.execution.SparkSqlParser"
 def sql(session: SparkSession, text: str, params: Parameters, views: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a query over views of this session. Raises TaskFailure for a query that reads anything else.
 
-    What ran is what was looked at: the text is parsed once.
+    The checked plan is the one that runs: the text is parsed once.
     """
     jvm, java = session._jvm, session._jsparkSession
     assert jvm is not None

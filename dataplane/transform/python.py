@@ -72,7 +72,7 @@ def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mappin
 
 
 def _place_of(bundle: Bundle, entrypoint: Any, job: PythonLogic) -> tuple[str, int]:
-    """(file, line) of a function in the user's code; the first line of the main module for what is no function."""
+    """(file, line) of a function in the user's code; the first line of the main module for anything else."""
     code = getattr(inspect.unwrap(entrypoint), "__code__", None)
     file = bundle.files.get(code.co_filename) if code else None
     return (file, code.co_firstlineno) if code and file else (job["main"], 1)

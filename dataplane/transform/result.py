@@ -1,4 +1,4 @@
-"""What a query or function gave, as it can be stored and as it was declared."""
+"""The result of a query or function, as it can be stored and as it was declared."""
 
 from __future__ import annotations
 

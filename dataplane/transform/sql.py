@@ -82,7 +82,7 @@ def _run(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> Ma
 
 
 def _together(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> dict[str, Written]:
-    """Tasks by key of a query that says of many keys at once what it says of each."""
+    """Tasks by key, computed together: the query gives the same rows for many keys at once as for each."""
     job = sql_job(attempt)
     session = query_session(attempt.spark, job["spark"])
     result_rows = run_query(job, session, inputs_of_keys(attempt, session, tasks))

@@ -1,4 +1,4 @@
-"""Who changed what is wanted, and who read data."""
+"""The audit: changes of the desired state, and reads of data."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Wish: TypeAlias = Annotated[ChangesWish, Depends(_wish)]
 
 
 def _next(request: Request, since: int) -> list[tuple[str, str]]:
-    """The parameters that ask for what comes behind `since`, of the same rows and in the same form."""
+    """The parameters of the next request: changes behind `since`, of the same rows and in the same form."""
     parameters = [(k, v) for k, v in request.query_params.multi_items() if k in ("columns", "where", "compression")]
     return [("since", str(since)), *parameters]
 

@@ -52,8 +52,8 @@ async def events(
 
 
 async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Without events of what is hidden, which may have come while the stream went on. A comment stands for those, as
-    for events of other branches."""
+    """Remove events of hidden things, which may have come while the stream went on. A comment stands for those, as for
+    events of other branches."""
     async for part in parts:
         if DATA not in part:
             yield part

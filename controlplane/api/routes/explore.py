@@ -1,4 +1,4 @@
-"""What one looks through: the graph, waves, ranges of partitions, one partition, a search. Changes nothing."""
+"""Exploration: the graph, waves, ranges of partitions, one partition, a search. Changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ router = auth.router("view", "all")
 
 
 def _flow(call: Call, name: str | None) -> str | None:
-    """Raises NotFound for what is no name of a dataflow, and for one that must not be seen."""
+    """Raises NotFound for an invalid name of a dataflow, and for a hidden one."""
     names = call.flows(None if name is None else [name])
     return names[0] if names else None
 

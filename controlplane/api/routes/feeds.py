@@ -1,4 +1,4 @@
-"""Making, granting and listing feeds, for administrators: what is granted leaves the dataflow, and perhaps the
+"""Making, granting and listing feeds, for administrators: granted data leaves the dataflow, and perhaps the
 namespace."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wishes of an operator: refresh, retry, pause, resume; and what there is to look into."""
+"""Requests of an operator: refresh, retry, pause, resume; and the logs to look into."""
 
 from __future__ import annotations
 

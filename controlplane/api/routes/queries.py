@@ -1,4 +1,4 @@
-"""SQL over committed rows: asking, more pages of a result, and cancelling."""
+"""SQL over committed rows: running a query, more pages of a result, and cancelling."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class RecordsRequest:
 
 
 async def answered(services: Services, context: Context, request: Request, records_request: RecordsRequest) -> Response:
-    """The records, or 304, or headers alone where these are asked for."""
+    """The records, or 304, or headers alone for HEAD."""
 
     def is_known(content: bytes) -> bool:
         return is_named(content_tag(content, records_request.rendering), records_request.if_none_match)

@@ -1,5 +1,5 @@
-"""Making, filling and listing shares; making, listing and revoking recipients. For administrators: what is shared
-leaves the installation."""
+"""Making, filling and listing shares; making, listing and revoking recipients. For administrators: shared data leaves
+the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking after the database: collecting what nothing refers to, and checking what is there."""
+"""Looking after the database: collecting unreferenced objects, and checking the rest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The endpoint: signed requests in the protocol of S3, answered from the view. Read-only.
 
 It answers on the port of the API, and knows its requests by their signatures: many clients take no path in an endpoint.
-Addresses have path style. Each answer is counted, and told in a line of the log with the access key.
+Addresses have path style. Each answer is counted, and logged in a line with the access key.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class S3App:
 
 
 class _Answer:
-    """The answer to one request, as it is counted and told."""
+    """The answer to one request, as it is counted and logged."""
 
     def __init__(self, services: Services, scope: Scope, request: SignedRequest) -> None:
         self._services, self._scope, self._request = services, scope, request

@@ -11,8 +11,8 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 def part(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
-    """First byte, and the one behind the last. None: the whole object, as where several ranges are asked for, or what
-    is no range. S3Refused where it begins behind the end."""
+    """First byte, and the one behind the last. None: the whole object, as for several ranges, or an invalid range.
+    S3Refused where it begins behind the end."""
     match = _RANGE.fullmatch(headers.get("range", "").strip())
     if match is None or match[0] == "bytes=-":
         return None

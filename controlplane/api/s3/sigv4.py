@@ -39,7 +39,7 @@ Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
     """Path and query as they came, encoded; all texts are bytes read as Latin 1. Names of headers are in lower case;
-    what came twice is joined by commas."""
+    repeated headers are joined by commas."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class SignedRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What a request says of its own signature."""
+    """The parts of a request's own signature."""
 
     credential: str
     headers: str

@@ -37,7 +37,7 @@ def versioning() -> str:
 def listing(
     bucket: str, page: Page, *, head: Iterable[tuple[str, str]], names: Iterable[str], encode: Callable[[str], str]
 ) -> str:
-    """A page of a bucket. `asked`: names and texts of what the request said; those in `names` hold keys."""
+    """A page of a bucket. `head`: elements that repeat the request, as name and text; those in `names` hold keys."""
     keys = frozenset(names)
     head_elements = [element(name, (encode if name in keys else text)(value)) for name, value in head]
     return document(

@@ -1,8 +1,8 @@
-"""The server of Delta Sharing: what a recipient asks for, answered in lines of JSON. Plain ASGI.
+"""The server of Delta Sharing: answers requests of recipients in lines of JSON. Plain ASGI.
 
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
-A version is a generation. Files are told by URLs of the S3 view, which are signed for this recipient, read that one
+A version is a generation. Files are given as URLs of the S3 view, which are signed for this recipient, read that one
 file, and end after some minutes, or with the recipient.
 """
 
@@ -69,7 +69,7 @@ class _SharingRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """An answer of many lines. The first ones were made, so what can be refused was."""
+    """An answer of many lines. The first ones are made already, so all refusals come before it."""
 
     first: bytes
     more: Iterator[bytes]
@@ -155,7 +155,7 @@ class SharingApp:
 
 
 class _Tables:
-    """What there is to answer, in a thread."""
+    """The answers about tables, computed in a thread."""
 
     def __init__(self, services: Services) -> None:
         self._services, self._store = services, services.store
@@ -258,8 +258,8 @@ class _Tables:
 
 
 class _TableAnswer:
-    """The lines about one table: what it is as of a version, then files. `first`: the version that its schema is told
-    of, since clients make a log of an answer that begins there."""
+    """The lines about one table: its protocol and metadata as of a version, then files. `first`: the version that the
+    schema line carries, since clients make a log of an answer that begins there."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ def _joined(objects: Iterable[Json]) -> bytes:
 
 
 def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -> Response:
-    """A page of what has these names, which are in order."""
+    """A page of items, which are in order of their names."""
     bounds = requests.page_of(sharing_request.query)
     behind = [(name, item) for name, item in items if not bounds.after or name > bounds.after]
     shown = behind[: bounds.limit]

@@ -1,8 +1,9 @@
 """The files of an external Delta table as source objects: listed without a JVM, identified by what decides their rows.
 
-A file of such a table never changes, so its path tells its bytes; of a table that is made anew at the same place, with
-files of the same names, the log has other sizes and times. What its rows are besides is in the log: those that a
-deletion vector takes out, the values of partition columns, and, under column mapping, which column has which name.
+A file of such a table never changes, so its path identifies its bytes; where a table is recreated at the same place,
+with files of the same names, its log has other sizes and times. The rest of a row's identity is in the log: the rows
+that a deletion vector takes out, the values of partition columns, and, under column mapping, which column has which
+name.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def check(job: ConnectJob) -> None:
-    """Whether there is a table to read, or none in the way of one to write. TaskFailure says what is in the way."""
+    """Check that there is a table to read, or that no other table occupies the place of one to write. TaskFailure gives
+    the reason."""
     root = Path(local_path(job["place"]))
     places = Places.of(os.environ)
     places.check_target(str(root)) if job["writes"] else places.check_source(str(root))
@@ -86,7 +88,7 @@ def _objects(root: Path, table: TableSnapshot, cache: Versions) -> Iterator[tupl
 
 
 def version_of(head: Head, source: SourceObject) -> str:
-    """What tells whether a file gives the rows that it gave. Its `columns` go by their present names."""
+    """The identity of the rows that a file gives. Its `columns` go by their present names."""
     detail, columns = source["detail"], source["columns"] or ()
     text_digest = digest(
         "delta-object/2",
@@ -122,7 +124,7 @@ def physical(field: Json) -> str:
 
 
 def fields_within(kind: Json) -> Sequence[Json]:
-    """The fields of structs in a type; what is in a map has no place of its own."""
+    """The fields of structs in a type; values of a map have no path of their own."""
     while isinstance(kind, Mapping) and kind["type"] == "array":
         kind = kind["elementType"]
     fields: Sequence[Json] = kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()

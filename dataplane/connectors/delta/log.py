@@ -1,7 +1,7 @@
 """The log of a Delta table as its protocol describes it: which files a version has, under which schema.
 
-Read here, because what a file's deletion vector is, which decides about its rows, no library at hand tells without
-reading the vectors.
+Read here, because a file's deletion vector decides about its rows, and no library at hand gives the vector's identity
+without reading the vectors.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class TableSnapshot:
 
 
 def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
-    """The table in the folder `root`; the newest version, or a given one. TaskFailure if it cannot be told."""
+    """The table in the folder `root`; the newest version, or a given one. TaskFailure if there is no table, or its log
+    cannot be read."""
     files: dict[tuple[str, str], Mapping[str, Json]] = {}
     head, segment = _Heading(), _segment(root, version)
     for kind, action in segment.actions(("protocol", "metaData", "add", "remove")):
@@ -110,7 +111,7 @@ def _identity(action: Mapping[str, Json]) -> tuple[str, str]:
 
 
 def vector_id(vector: Mapping[str, Json] | None) -> str:
-    """What tells deletion vectors apart; empty where there is none."""
+    """The identity of a deletion vector; empty where there is none."""
     return f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
 
 
@@ -126,7 +127,7 @@ class _Segment:
     commits: tuple[Path, ...]
 
     def actions(self, kinds: Sequence[str]) -> Iterator[Action]:
-        """Actions of these kinds, in order. TaskFailure for what cannot be read."""
+        """Actions of these kinds, in order. TaskFailure for a file that cannot be read."""
         for path in (*self.checkpoint, *self.commits):
             try:
                 yield from _actions(path, kinds)

@@ -1,8 +1,8 @@
 """The `write` kind for Delta tables elsewhere: each generation of a dataset is one commit, its files copied before.
 
-What is to be done is found by comparing the table with the generation's fragments, so that an interrupted write goes
-on where it ended, and one that was finished changes nothing. Files are taken as they lie in the lake; the names of
-copies tell which fragment they hold.
+A write compares the table with the generation's fragments and commits the difference, so that an interrupted write
+resumes where it ended, and a finished one changes nothing. Files are copied from the lake as they are; the name of a
+copy contains the fragment that it holds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COPY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim."""
+    """The function that runs the `write` tasks of a claim."""
     Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
     target.open()
@@ -54,7 +54,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """Copies to be added (their paths, with what they are copies of), and paths to be removed."""
+    """Copies to be added (their paths, with the files in the lake), and paths to be removed."""
 
     adds: Mapping[str, FileEntry]
     removes: tuple[str, ...]
@@ -90,7 +90,7 @@ class DeltaTarget:
             try:
                 version = self._once(task["generation"], entries)
             except CommitFailedError:
-                continue  # somebody else's commit came first: look again
+                continue  # another writer's commit came first: compare again
             except DeltaError as e:
                 raise TaskFailure("target-unreadable", f"the Delta table {self.root}: {e}", "infrastructure") from e
             rows = sum(copies * entry["rows"] for _, copies, entry in entries)
@@ -120,8 +120,8 @@ class DeltaTarget:
     def _relation(self, table: DeltaTable) -> str:
         """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end, or `other`.
 
-        This, too, where somebody's deletion vectors take rows out of files: to remove one of these takes more than its
-        path.
+        Also `other` where another writer's deletion vectors take rows out of files: a path is not enough to remove such
+        a file.
         """
         if self._has_vectors(table):
             return "other"
@@ -202,8 +202,8 @@ class DeltaTarget:
 
 
 def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> TableChange:
-    """What turns the active paths (with their sizes) into these files, each so many times. `anew`: at fresh paths, in
-    place of all there is. No path is added that is active."""
+    """The change from the active paths (with their sizes) to these files, each so many times. With the flag set, at
+    fresh paths, in place of all active ones. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
     for path in () if anew else sorted(active):
         if name_match := _COPY.fullmatch(path):
@@ -232,7 +232,7 @@ def _add(path: str, entry: FileEntry) -> Any:
 
 
 def sweep_unfinished(root: Path, before_s: float) -> None:
-    """Remove what an interrupted copy left behind before a point in time."""
+    """Remove the files that an interrupted copy left behind before a point in time."""
     for left in root.glob(f"*/*/{TEMPORARY}*"):
         if left.stat().st_mtime < before_s:
             left.unlink(missing_ok=True)

@@ -35,8 +35,8 @@ FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
 
 
 def cast(name: str, source_type: DataType, target_type: DataType) -> Column:
-    """ANSI refuses what is out of range; this, besides, what another type would round or cut off. TaskFailure where
-    that is within nested values."""
+    """A column under another type. ANSI mode refuses values out of range; this also refuses values that the target type
+    would round or cut off. TaskFailure where nested values might be affected."""
     own = F.col(quoted(name))
     other = own.cast(target_type)
     if holds(source_type, target_type):
@@ -82,7 +82,8 @@ def holds(source_type: DataType, target_type: DataType) -> bool:
 
 
 def is_same(own: Column, other: Column, source_type: DataType, target_type: DataType) -> Column:
-    """Whether a value that is not NULL is the other one. Of what a text says, a floating number is the nearest one."""
+    """Whether a value that is not NULL is the other one. A floating number equals a text if it is the nearest one to
+    it."""
     match source_type, target_type:
         case StringType(), DecimalType():
             return _scale(own) <= target_type.scale

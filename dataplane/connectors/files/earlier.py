@@ -1,4 +1,5 @@
-"""What was parsed before the table of types: Spark read each file under the dataset's types, whatever its own were.
+"""Fragments parsed before the table of types existed: Spark read each file under the dataset's types, whatever its own
+were.
 
 A worker asks the footers once whether that gave the values of the file.
 """
@@ -22,8 +23,8 @@ MOST = 20  # columns that are reported of one task
 
 
 def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:
-    """The columns of a task's files that may have been misread, as far as they are told. TaskFailure where a footer
-    cannot be read."""
+    """The columns of a task's files that may have been misread, at most MOST of them. TaskFailure where a footer cannot
+    be read."""
     misread: list[Misread] = []
     for source in task["objects"]:
         path = told_path(source)

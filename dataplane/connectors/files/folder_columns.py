@@ -21,7 +21,7 @@ PLACE = "__headgate_place"  # of the file of a row
 LONGEST_VALUE = 200  # characters of a value in an error
 _UNCOMPARED = ("binary", "timestamp")  # a text has no zone, so it is no instant
 # Where a file's value of a column comes from.
-_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"  # open: what the file has cannot be told
+_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"  # open: the file's own columns are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FolderColumns:
     """The columns that folders of some files give. Each file has the text of each, and where the value comes from."""
 
     names: tuple[str, ...]
-    tells_empty: bool  # the format tells an empty text from NULL
+    tells_empty: bool  # the format distinguishes an empty text from NULL
 
     @staticmethod
     def of(objects: Iterable[SourceObject], format: str) -> FolderColumns:
@@ -38,7 +38,7 @@ class FolderColumns:
 
     @property
     def kinds(self) -> str:
-        """What a file's row of values has, as DDL."""
+        """The columns of a file's row of values, as DDL."""
         return "".join(f", {_text(i)} STRING, {_origin(i)} STRING" for i in range(len(self.names)))
 
     def row(self, source: SourceObject) -> list[str | None]:
@@ -46,7 +46,7 @@ class FolderColumns:
         return [value for name in self.names for value in (texts.get(name), _origin_of(source, name, texts))]
 
     def value(self, column: Field, own: Column) -> Column:
-        """A column's value in a row of a file. `own`: what the file has; NULL where it has no such column."""
+        """A column's value in a row of a file. `own`: the file's value; NULL where it has no such column."""
         number = self.names.index(column["name"])
         text, origin = F.col(_text(number)), F.col(_origin(number))
         value = text.try_cast(type_of_column(column))

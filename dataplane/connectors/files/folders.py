@@ -65,7 +65,8 @@ def _of_column(segment: str) -> str:
 
 
 def _of_key(key: str) -> str:
-    """The key with `/` and `=` encoded. What is no encoded key, or would get the name of another, is encoded whole."""
+    """The key with `/` and `=` encoded. A key that is not encoded, or would get the name of another, is encoded
+    whole."""
     if not _ENCODED.fullmatch(key) or any(text in key for text in _AMBIGUOUS):
         return encode_key(key)
     name = key.replace("/", "%2F").replace("=", "%3D")

@@ -31,7 +31,7 @@ def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
 
 
 def malformed(file: BinaryIO, path: str, kind: str) -> TaskFailure:
-    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes tell the fault."""
+    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes show the fault."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     begin = file.read(_MAGIC_BYTES)
@@ -63,7 +63,8 @@ _ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
 
 def _parquet(file: BinaryIO) -> dict[str, FileType]:
-    """Arrow says how columns are nested, and may say more than Spark sees of what they are: so leaves are Parquet's."""
+    """The types of a file's columns. Arrow gives their nesting, but may know more of a leaf than Spark: leaves are
+    Parquet's."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(file) as opened:

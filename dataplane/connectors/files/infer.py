@@ -1,9 +1,9 @@
 """The `infer` kind of work: the schema of source files, from all of their data.
 
-It is the join of the files' types, so neither the order of files nor what Spark reads together counts. Parquet and ORC
-say in their footers what they hold. In CSV and JSON Spark finds times, dates and truth values. It finds the types of
-numbers, too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are
-looked up in the texts (numbers). `void` stands for columns without any value.
+It is the join of the files' types, so neither the order of files nor their grouping in reads counts. Parquet and ORC
+have types in their footers. In CSV and JSON Spark finds times, dates and truth values. It finds the types of numbers,
+too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are looked up
+in the texts (numbers). `void` stands for columns without any value.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _blaming(
 
 
 def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
-    """What a look at a file's bytes says of it, as after a parse."""
+    """The error that a check of a file's bytes finds, as after a parse; None without one."""
     try:
         error = misread(job, source, encoding_of(job["format"], job["options"]) or "")
     except (OSError, TaskFailure):
@@ -163,7 +163,7 @@ def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
 
 
 def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
-    """As Spark infers it. Of JSON without the fields that have no value."""
+    """The schema that Spark infers. In JSON, fields without any value are left out."""
     job = attempt.claim["job"]
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true")
     return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
@@ -177,7 +177,7 @@ def _has_doubtful_numbers(attempt: Attempt[SourceClaim], source: SourceObject) -
     try:
         return misread(job, source, encoding, number_types=SEARCHED) is not None
     except (OSError, TaskFailure):
-        return True  # Spark will say what is wrong
+        return True  # Spark will report the fault
 
 
 def _of_csv(
@@ -214,7 +214,7 @@ def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
 
 
 def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
-    """What is to be known of the texts of a column that Spark takes for this type; `_facts` reads it."""
+    """Aggregates over the texts of a column that Spark takes for this type; `_facts` reads them."""
     if is_number(kind):
         return facts_of(text, job["options"])
     if kind == STRING:
@@ -264,4 +264,4 @@ def _first_line(job: SourceJob, source: SourceObject) -> bytes:
         with open_source(job, source, BUFFER_BYTES) as file:
             return plain(file, source["uri"]).readline(_HEADER).rstrip(b"\r\n")
     except (OSError, EOFError, TaskFailure):
-        return source["uri"].encode()  # alike to no other; Spark will say what is wrong
+        return source["uri"].encode()  # alike to no other; Spark will report the fault

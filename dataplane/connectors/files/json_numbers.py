@@ -1,6 +1,5 @@
-"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds what has too many digits,
-without a word; as a text it gives a number as it is written, wherever it stands.
-"""
+"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds numbers with too many
+digits, without an error; read as a text, a number is as it is written, wherever it stands."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from dataplane.fragments.content import quoted
 from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 
-Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; what is in a list has an empty one
+Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; elements of a list have an empty one
 
 
 def number_paths(types: Mapping[str, Type]) -> Iterator[Path]:

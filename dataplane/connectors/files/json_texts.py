@@ -1,4 +1,4 @@
-"""What Spark's parser of JSON passes over without a word: what stands behind the first value, and digits of numbers."""
+"""Losses of Spark's parser of JSON that raise no error: text behind the first value, and digits of numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def loses(text: Column, value: Column, kind: StructType) -> Column:
 
 
 def _is_doubtful(text: Column, value: Column, numbers: DataType) -> Column:
-    """What is cheap to see, and is so wherever something is lost."""
+    """A cheap test that is true wherever a value is lost; it may be true without a loss."""
     is_infinite = _some(
         value, numbers, lambda number, leaf: F.lit(False) if isinstance(leaf, DecimalType) else _huge(number)
     )

@@ -26,7 +26,7 @@ _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 @dataclass(slots=True)
 class ValueLook:
-    """What was seen of a file's text, piece by piece. `options` are those of its reader, with lower-case names.
+    """Observations on a file's text, piece by piece. `options` are those of its reader, with lower-case names.
     `sees_numbers`: whether to look for long numbers, too."""
 
     options: Mapping[str, str]

@@ -41,8 +41,8 @@ def loaded_labelled(
     numbered: bool,
     located: bool = False,
 ) -> DataFrame:
-    """The columns of `schema` (None: what the format fixes), the label that stands before each object; with `numbered`
-    its place in the sequence, with `located` its URI as PATH, too."""
+    """The columns of `schema` (None: those that the format fixes), the label that stands before each object; with
+    `numbered` its place in the sequence, with `located` its URI as PATH, too."""
     if remote := Remote.of(attempt, [listed for _, listed in objects]):
         source = remote.reader(session, source if schema is None else source.schema(spark_type(schema)))
         rows = _located(source.load(remote.paths(listed for _, listed in objects)), located=located)

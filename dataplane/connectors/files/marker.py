@@ -1,6 +1,5 @@
-"""The files in a target that say whose it is, so that two writers never both own one, and of which generation each
-partition is, so that nothing is written over what a later one has left, however late an earlier writer comes.
-"""
+"""Marker files in a target. They name its owner, so that two writers never both own one, and the generation of each
+partition, so that a late writer never overwrites a later generation."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import dumps
 
 MARKER = "_headgate.json"
-TEMPORARY = "_headgate-"  # starts the names of what is on its way in or out
+TEMPORARY = "_headgate-"  # starts the names of files that are on their way in or out
 VERSION = 1
 RELEASE = "To hand it over, remove it with all that is in it"
 

@@ -1,9 +1,9 @@
 """A search in the bytes of a CSV file for numbers that an inferred type may not hold, though Spark's reader takes them:
 `02134` is 2134 for it, `1d` is 1, `1e400` is infinite.
 
-A file in which none is found is read by Spark under its types, and is inferred by Spark alone. What is found is looked
-up in the texts themselves (numbers): it may stand in a column of texts. So the search may find too much, never too
-little. Patterns look at whole fields: a date, a hash or an address that starts like a number is none.
+A file in which none is found is read by Spark under its types, and is inferred by Spark alone. A match is looked up in
+the texts themselves (numbers): it may stand in a column of texts. So the search may find too much, never too little.
+Patterns look at whole fields: a date, a hash or an address that starts like a number is none.
 
 Example: of `id,zip\\n7,02134\\n` the field `02134` is found; of `id,day\\n7,01/02/2020\\n` nothing.
 """
@@ -22,7 +22,7 @@ from dataplane.connectors.files.options import encoding_of
 from dataplane.listing.encodings import is_wide
 
 _SEPARATORS = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "linesep")
-_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and what is no character
+_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and lone surrogates
 _LONGEST_LINE = 1 << 20  # bytes; in a longer one numbers are taken for found
 _ZEROS = 99  # behind a point, after which an exponent of two digits is too small for DOUBLE
 
@@ -77,7 +77,7 @@ class NumberSearch:
         self._is_found = len(self._rest) > _LONGEST_LINE or self._pattern.search(text[: end + 1]) is not None
 
     def has_doubtful_numbers(self) -> bool:
-        """Whether one was found; asked at the end of the file, whose last line is searched now."""
+        """Whether one was found. Call it at the end of the file: it searches the last line."""
         self.see("\n")
         return self._is_found
 

@@ -25,7 +25,7 @@ from dataplane.contract.types import NOTHING
 WHOLE = r"^[+-]?(?:0|[1-9][0-9]*)$"
 NUMBER = r"^[\x00-\x20]*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[\x00-\x20]*$"
 EXACT = 2**53  # whole numbers up to it are doubles
-PRECISION = 17  # digits that a double tells apart
+PRECISION = 17  # digits that a double distinguishes
 NUMBER_NOT_HELD = "number-not-held"
 NOT_HELD = "which does not hold "  # of a message of this condition
 _INT = 2**31
@@ -57,7 +57,7 @@ def is_number(kind: Type) -> TypeGuard[str]:
 
 
 def is_held(text: Column, kind: str, options: Mapping[str, Json]) -> Column:
-    """Whether a text of a column is a value of this type, and that value is what the text says."""
+    """Whether a text of a column is a value of this type, and that value is exact."""
     if kind in ("float", "double"):
         return _is_double(text, options) | (text.rlike(WHOLE) & _is_exact(text))
     plain = text.try_cast(kind)
@@ -115,7 +115,7 @@ def _is_exact(text: Column) -> Column:
 
 
 def _is_precise(text: Column) -> Column:
-    """Whether a double tells a number from all others with as many digits."""
+    """Whether a double distinguishes a number from all others with as many digits."""
     number = text.try_cast("double")
     digits = F.regexp_replace(F.regexp_replace(text, r"[eE].*|[^0-9]", ""), "^0+|0+$", "")
     is_short = (F.length(text) <= PRECISION) | (F.length(digits) <= PRECISION)
@@ -124,7 +124,7 @@ def _is_precise(text: Column) -> Column:
 
 
 def _literals(options: Mapping[str, Json]) -> dict[str, float]:
-    """What stands for no number and for infinite ones."""
+    """The texts for NaN and for infinite numbers, with their values."""
     mine = users_options(options)
     return {
         mine.get("nanvalue", "NaN"): float("nan"),

@@ -43,7 +43,7 @@ from dataplane.storage.source_stores import BUFFER_BYTES
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
-_MISFIT = "__headgate_misfit"  # what is wrong with the folders of a row's file
+_MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -242,13 +242,14 @@ class _Batch:
         return tuple(own) if own is not None else self._asked_of_spark(session, source)
 
     def _asked_of_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
-        """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
+        """The header as Spark reads it, one file at a time: only for headers that the listing could not determine."""
         return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns)
 
     # how it is read
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
-        """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
+        """The rows of a scan as they are in its files, with the label and, where metadata or values of folders are
+        needed, the facts of the file."""
         is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
         source = reader(session, self._format, self._options)
         if self._drops:
@@ -265,7 +266,7 @@ class _Batch:
         return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
 
     def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
-        """What is known of the files of a scan, by number: metadata, values of folders."""
+        """One row for each file of a scan, by number: path, misfit, metadata, values of folders."""
         folders, facts = scan.folders, []
         for number, (_, source) in enumerate(scan.objects):
             failure = self._unfit(source) if self._drops else None
@@ -333,7 +334,7 @@ def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[st
 
 
 def _unfit(place: Refusal) -> str:
-    """What does not fit, and what to write."""
+    """The message for a column that does not fit: both types, and the remedy."""
     have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
     message = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"
     if wide is None:

@@ -1,7 +1,7 @@
 """Times of day in files of text. Where no format of times is given, Spark reads `12:00` as noon of the day on which it
 reads, so that the same file would be other rows tomorrow.
 
-They are looked for where they may be: in files whose types are asked for, and in those with times of the last day.
+They are looked for where they may be: in files whose types are inferred, and in those with times of the last day.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def first_time(text: Column) -> Column:
 
 
 def may_have(files: Iterable[FileEntry], columns: Sequence[str], now: datetime) -> bool:
-    """Whether what was read may be of today, as the footers of what was written tell."""
+    """Whether rows may have times of today, by the footers of the written files."""
     since = (now.astimezone(UTC) - DAY).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     return any(_newest(file["stats"], name) >= since for file in files for name in columns)
 

@@ -1,7 +1,7 @@
 """A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded, with
 one JSON value in a line?
 
-Spark puts a replacement character for what it cannot decode, passes over values, and reads whatever is there.
+Spark replaces bytes that it cannot decode, skips values, and reads a file even if it has changed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
 
 
 def is_unchanged(source: SourceObject) -> bool:
-    """Whether a file's bytes still are those of its version. Versions that are no digest tell by size and time."""
+    """Whether a file's bytes still are those of its version. Where the version is no digest, size and time decide."""
     path = Path(local_file(source["uri"]))
     try:
         status = path.stat()
@@ -144,7 +144,7 @@ def _lines_in(job: SourceJob, source: SourceObject, chunks: int, error: UnicodeD
 
 
 def plain(file: BinaryIO, path: str) -> BinaryIO:
-    """What is in a file, uncompressed by its name."""
+    """The content of a file, decompressed as its name says."""
     if path.endswith(".gz"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     return cast("BinaryIO", bz2.BZ2File(file)) if path.endswith(".bz2") else file

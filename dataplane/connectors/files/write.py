@@ -115,7 +115,7 @@ class FilesTarget:
 
     def open(self, now_s: float) -> None:
         """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
-        sweep what a crash left behind a day ago."""
+        sweep the leftovers of a crash a day ago."""
         if self.goes_on and not os.path.lexists(self.root / MARKER):
             raise gone(str(self.root))
         self.root.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ class FilesTarget:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
-        """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
+        """Replace one partition's rows. Result: `{rows, bytes}`."""
         final = self._folder(partition)
         with self._fresh() as fresh:
             file = fresh / file_name(self.format, self.options)
@@ -159,8 +159,8 @@ class FilesTarget:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _swap(self, partition: str, fresh: Path, final: Path, files: list[str], generation: int) -> None:
-        """Take what a partition was away, and put the fresh folder in its place, unless that is of a later generation
-        or not all ours."""
+        """Take a partition's old folders away, and put the fresh folder in their place, unless that is of a later
+        generation or not all ours."""
         put_synced(fresh / MARKER, of_partition(self.owner, partition, files, generation))
         folder = self._folder(partition)
         past = self._past(folder)
@@ -201,7 +201,8 @@ class FilesTarget:
             raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
 
     def _was_of(self, folder: Path, partition: str) -> bool:
-        """Whether a folder is one of ours in which the partition lay. Of the first layout, its name says so."""
+        """Whether a folder is one of ours in which the partition lay. In the first layout the folder's name is the
+        partition."""
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
@@ -209,7 +210,8 @@ class FilesTarget:
         return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
-        """Note that a partition was removed from another folder than that of now; what was noted before."""
+        """Record that a partition was removed from a folder other than its present one; yields an older record to
+        delete."""
         past = self._past(leaf)
         if os.path.lexists(past):
             yield self._away(past)
@@ -282,7 +284,7 @@ def _is_removed(folder: Path) -> bool:
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim."""
+    """The function that runs the `write` tasks of a claim."""
     yield lambda task: write_tasks(job, lake, task)
 
 

@@ -2,10 +2,10 @@
 owner.
 
 Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
-count; then what counted before is deleted. The put holds only if the marker is the one that was seen before, and that
-is of no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
-nothing. What this target's owner has put is known by its name, so that whatever a crash left behind is swept by the
-next write, and nothing of anybody else's ever is.
+count; then the old names are deleted. The put holds only if the marker is the one that was seen before, and that is of
+no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
+nothing. Objects of this target's owner are recognized by their names, so that the next write sweeps the leftovers of a
+crash, and never an object of another owner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Objects with rows, and what the marker beside them was."""
+    """Objects with rows, and the version of the marker beside them."""
 
     rows: list[str]
     marker: UpdateVersion | None
@@ -65,8 +65,8 @@ class RemoteTarget:
         return sha256(self.owner.encode()).hexdigest()[:12]
 
     def open(self, _now_s: float) -> None:
-        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. Of
-        two at once, the store lets one win."""
+        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. If
+        two do so at once, the store lets one win."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -86,7 +86,7 @@ class RemoteTarget:
         failpoint("files-taken")
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
-        """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
+        """Replace one partition's rows. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
         contents = self._contents(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
@@ -133,7 +133,7 @@ class RemoteTarget:
         return marked == partition if marked is not None else place == self._path(encode_key(partition))
 
     def _marker(self, place: str) -> Json:
-        """What the marker at a place says; nothing where there is none."""
+        """The content of the marker at a place; empty where there is none."""
         path = f"{place}/{MARKER}"
         with telling(uri_of(self.root, path)):
             is_there = self._is_there(path)
@@ -165,7 +165,8 @@ class RemoteTarget:
         return Contents([path for path in paths if path != place], tag)
 
     def _is_below(self, path: str, folder: str) -> bool:
-        """Of another partition of ours, whose key had more columns: it is removed by a task of its own."""
+        """Whether a path belongs to another partition of ours, whose key had more columns: a task of its own removes
+        it."""
         inner, _, name = path.removeprefix(f"{folder}/").rpartition("/")
         return bool(inner) and (name == MARKER or bool(self._own.fullmatch(name)))
 
@@ -179,7 +180,7 @@ class RemoteTarget:
         return True
 
     def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
-        """The text of a marker, as far as it is one, and what tells it from any other."""
+        """The content of a marker (empty where it is not a JSON object), and its version in the store."""
         import obstore
 
         with telling(uri_of(self.root, path)):
@@ -193,7 +194,7 @@ class RemoteTarget:
         return content if isinstance(content, dict) else {}, version
 
     def _mark(self, partition: str, folder: str, contents: Contents, files: list[str], generation: int) -> None:
-        """What counts from now on. TaskFailure where another writer has said so meanwhile."""
+        """Put the marker: its files count from now on. TaskFailure where another writer has put one meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

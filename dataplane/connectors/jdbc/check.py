@@ -1,4 +1,4 @@
-"""Whether a database can be reached, and what is to be read or written is there: the `connect` kind of work."""
+"""The `connect` kind of work: checks that a database can be reached, and that a table can be read or written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FROM (SELECT coalesce(%s, current_schema())) AS given (s)"""
 
 
 def check(job: ConnectJob) -> None:
-    """TaskFailure says what is in the way. Nothing is changed."""
+    """Check the connection; nothing is changed. TaskFailure gives the reason why it cannot be used."""
     settings = job["settings"]
     with connected(job) as connection:
         if not job["writes"]:

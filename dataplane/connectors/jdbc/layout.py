@@ -88,7 +88,7 @@ class Layout:
         return sql.SQL(" AND ").join(parts)
 
     def merging(self, later: list[str]) -> sql.Composable:
-        """What follows an INSERT into `t`: rows of the same key take the new values, but in these partitions."""
+        """The clause after an INSERT into `t`: rows of the same key take the new values, except in these partitions."""
         if not self.key:
             return sql.SQL("")
         names = [name for name, _ in self.columns if name not in self.key] + [PARTITION]
@@ -114,7 +114,7 @@ class Layout:
         return [(name, kind) for name, kind in self.columns if name not in had]
 
     def told(self, before: Layout) -> str:
-        """What differs, in words."""
+        """The differences from an earlier layout, in words."""
         had, has = dict(before.columns), dict(self.columns)
         words = [f"new column {n}" for n in has if n not in had]
         words += [f"column {n} is gone" for n in had if n not in has]

@@ -176,7 +176,7 @@ def require_ascending(connection: Connection[Any], settings: ConnectorSettings) 
 
 
 def _labels(settings: ConnectorSettings) -> sql.Composable:
-    """What tells rows of different slices apart: the text of the value, or the number of bounds up to it."""
+    """The label of a row's slice: the text of the value, or the number of bounds up to it."""
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     if not settings["bounds"]:
         return sql.SQL("{}::text").format(column)
@@ -229,7 +229,7 @@ def described(
 
 
 def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
-    """The rows above all that came before. What lies in a slice is what lies there when it is read."""
+    """The rows above all listed ones. A slice has the rows that lie in it when it is read."""
     settings, listed_before = job["settings"], job["known"]
     assert listed_before is not None, "a claim says what is known"
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None

@@ -27,7 +27,7 @@ from dataplane.spark.schemas import schema_of
 
 CONNECTIONS = 4  # at a time, where there are as many slices
 FETCH_ROWS = "10000"
-# Options that say what is read and from where: the component's own keys do that.
+# Options that choose the table and the server: the component's own keys do that.
 _OURS = frozenset(
     {"url", "user", "password", "driver", "dbtable", "query", "sessioninitstatement", "prefertimestampntz"}
 )
@@ -53,7 +53,7 @@ _PASSING = (
 def reading(session: SparkSession, job: SourceJob) -> Iterator[Rows]:
     """Open for as long as the snapshot is needed.
 
-    Who keeps it touches no table: else somebody who wants to alter one would wait for us, and our own readers for them.
+    The session that keeps it touches no table: else an ALTER TABLE would wait for us, and our own readers for it.
     """
     _require_driver(session)
     with connected(job) as keeper, keeper.transaction(), connected(job) as other:
@@ -64,7 +64,7 @@ def reading(session: SparkSession, job: SourceJob) -> Iterator[Rows]:
 
 
 def _require_driver(session: SparkSession) -> None:
-    """Told in words, where Spark would only miss a class."""
+    """Raise a clear failure, where Spark would only miss a class."""
     try:
         assert session._jvm is not None
         session._jvm.java.lang.Class.forName(
@@ -101,7 +101,7 @@ class Rows:
         return self._source().jdbc(self.address.url, table, predicates=_shares(objects))
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Of a growing listing nothing is compared: what lies in a slice is what lies there now."""
+        """In a growing listing nothing is compared: a slice's rows are those that lie in it now."""
         if self._settings["by"] == "incremental" or not objects:
             return frozenset()
         return self.comparison.changed(objects)

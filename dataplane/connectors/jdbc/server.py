@@ -77,7 +77,8 @@ class Address:
 
 
 def address(job: ConnectorJob) -> Address:
-    """TaskFailure for what is no JDBC URL of a supported database, without telling what it is: it may be a secret."""
+    """The address of a job's database. TaskFailure for a URL that is not JDBC, or not of a supported database; the
+    message does not contain its value, which may be a secret."""
     url = resolved(job["settings"]["url"])
     if not url.startswith("jdbc:postgresql:"):
         raise TaskFailure(
@@ -121,7 +122,7 @@ def in_words() -> Iterator[None]:
 
 
 def told(error: psycopg.Error) -> TaskFailure:
-    """What the server, or the way to it, has against a request. What may pass by itself is tried again."""
+    """The failure for an error of the server, or of the connection. One that may pass by itself is tried again."""
     state, message = error.sqlstate or "", " ".join(str(error).split())
     condition = _STATES.get(state) or (None if state else _condition(message)) or "database-error"
     passing = condition in PASSING or state.startswith(_PASSING_STATES) or (not state and condition == "database-error")

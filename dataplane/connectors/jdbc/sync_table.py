@@ -55,8 +55,8 @@ class Notes:
         return sql.Identifier(self.schema, TABLE)
 
     def open(self) -> Note | None:
-        """What is known of the table, with a lock on all tables of the schema until the transaction ends. TaskFailure
-        where it is another's."""
+        """The table's note, with a lock on all tables of the schema until the transaction ends. TaskFailure where the
+        table is another writer's."""
         self.connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{self.schema}.{TABLE}",))
         self.connection.execute(_CREATE.format(self._place))
         return self._owned(self._find(WHOLE, lock=False))
@@ -79,7 +79,7 @@ class Notes:
         return f"To give it up: {query.as_string(self.connection)}"
 
     def fence(self, partition: str, generation: int) -> None:
-        """Nothing is written over what a later generation has left, however late an earlier writer comes."""
+        """Refuse to overwrite a later generation, however late an earlier writer comes."""
         self.require(self.generation_of(partition), generation)
 
     def generation_of(self, partition: str) -> int:

@@ -1,4 +1,4 @@
-"""Whether slices are, in a snapshot, what was listed: the server sums them again while Spark reads their rows."""
+"""Whether slices in a snapshot still match their listing: the server sums them again while Spark reads their rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class RunningSums:
 
 @dataclass(slots=True)
 class Comparison:
-    """Of one attempt, over a connection of its own. `snapshot`: its name, under which it was exported."""
+    """The comparison of one attempt, over a connection of its own. `snapshot`: its name, under which it was
+    exported."""
 
     connection: Connection[Any]
     snapshot: str

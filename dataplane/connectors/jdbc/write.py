@@ -36,7 +36,7 @@ STAGE = sql.Identifier("pg_temp", "_headgate_stage")
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim, over one connection."""
+    """The function that runs the `write` tasks of a claim, over one connection."""
     with connected(job) as connection:
         target = _opened(connection, job)
 

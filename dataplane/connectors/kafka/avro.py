@@ -1,4 +1,4 @@
-"""Values of messages in Avro: the columns that a schema has, and what is in bytes that another one wrote.
+"""Values of messages in Avro: the columns that a schema has, and the values in bytes that another schema wrote.
 
 In front of each value stand a zero and the id of the schema under which it was written; it is read under the schema
 that the slice was listed with, by Avro's own rules.
@@ -74,7 +74,7 @@ class WrittenUnder:
 
 @lru_cache(maxsize=256)
 def written(registry: Registry, id: int) -> WrittenUnder:
-    """What a registry tells of an id holds for ever. TaskFailure where there is none, or none that can be read."""
+    """The schema of an id in a registry; it never changes. TaskFailure where there is none, or it cannot be read."""
     return parsed(id, registry.texts(id))
 
 
@@ -114,7 +114,7 @@ def _without_meanings(schema: Json) -> Json:
 
 
 def own_columns(schema: Schema) -> list[str]:
-    """Columns, and the fields in each; what is in a map has no place of its own."""
+    """Columns, and the fields in each; values of a map have no path of their own."""
     return list(_places(schema, ""))
 
 
@@ -132,7 +132,7 @@ def _places(schema: Mapping[str, Json], place: str) -> Iterator[str]:
 
 
 def form(schema: Json) -> Form:
-    """TaskFailure for what no column can hold."""
+    """The form of a schema's values. TaskFailure for a type that no column can hold."""
     match schema:
         case list():
             return _union(schema)
@@ -257,7 +257,7 @@ def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: 
     try:
         record = _record_of(value, source, to)
         return (convert(record) if convert else record), None
-    except Exception as e:  # noqa: BLE001  # whatever is wrong with bytes is told of their message
+    except Exception as e:  # noqa: BLE001  # any fault of the bytes is reported of their message
         return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_error_text(e)}"
 
 

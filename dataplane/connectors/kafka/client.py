@@ -84,7 +84,7 @@ def _failure(error: Any, servers: str) -> TaskFailure:
 
 
 def messages(settings: ConnectorSettings, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
-    """What partitions of a topic hold from these offsets on, up to the last message of no open transaction."""
+    """The messages of a topic's partitions from these offsets on, up to the last message of no open transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     own = {"group.id": "headgate", "enable.auto.commit": False, "enable.partition.eof": True}

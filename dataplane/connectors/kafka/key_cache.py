@@ -1,6 +1,6 @@
-"""What a topic holds by key, in a file beside the worker: only a cache, which says what of the topic it has seen.
+"""The rows of a topic by key, in a file beside the worker: only a cache, with a mark of the topic's state that it has.
 
-Rows are compared with it, so that just what differs is sent; the file itself lists what that is.
+Rows are compared with it, so that only differences are sent; the file itself lists these.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROWS = 16_384
 
 @contextmanager
 def opened(file: Path) -> Iterator[KeyCache]:
-    """All that is done is one transaction, kept by `keep`; a file that is broken is made anew."""
+    """All changes are one transaction, kept by `keep`; a broken file is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         connection = _connected(file)
@@ -118,7 +118,7 @@ class KeyCache:
         self.connection.execute("INSERT INTO fragments VALUES (?)", (fragment,))
 
     def settle(self) -> int:
-        """What no fragment has goes. The number of all changes."""
+        """Remove the rows that no fragment has. The number of all changes."""
         orphans = "FROM held WHERE fragment IS NULL"
         self.connection.execute(f"INSERT INTO outgoing SELECT key, NULL {orphans}")
         self.connection.execute(f"DELETE {orphans}")

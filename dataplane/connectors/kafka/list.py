@@ -1,8 +1,7 @@
 """Slices of a Kafka topic as source objects: listed without a JVM, each a range of offsets that never changes.
 
-Each listing adds what came since the one before it. A slice names a range for every partition of the topic, so that the
-last slice says where the next one begins. What only transactions wrote that are not over yet, or not at all, is none of
-it.
+Each listing adds the messages since the one before it. A slice names a range for every partition of the topic, so that
+the last slice says where the next one begins. Messages of open or failed transactions are not part of a slice.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
+    """New slices of the topic. TaskFailure where no server answers, or messages expired before they were listed."""
     settings, before = job["settings"], job["known"]
     topic = look(settings, settings["topic"])
     assert before is not None, "a claim says what is known"
@@ -41,7 +40,7 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
-    """What lies behind `ends`, in ranges of at most `most` offsets of each partition."""
+    """The messages behind `ends`, in ranges of at most `most` offsets of each partition."""
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
         bounds = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
@@ -50,7 +49,7 @@ def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
 
 
 def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> Ends:
-    """Where the last slice ended. `accept`: what is lost is lost, and the rest is what there is."""
+    """Where the last slice ended. `accept`: skip lost messages and continue with the rest."""
     details = [o["detail"] for o in objects]
     ends = {int(d["partition"]): int(d["end"]) for d in details}
     if details and details[0]["topic"] != topic.id:
@@ -89,8 +88,8 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
 
 
 def newest(settings: ConnectorSettings) -> WrittenUnder | None:
-    """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
-    None where the format has none."""
+    """The schema under which the present values are read: the newest, as it was requested after their offsets. None
+    where the format has none."""
     if settings["format"] != "avro":
         return None
     registry = Registry.of(settings)

@@ -1,4 +1,4 @@
-"""Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as they are asked for.
+"""Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as a slice is read.
 
 Messages of transactions that failed are none.
 """
@@ -45,13 +45,13 @@ class KafkaReading:
     drops: bool
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
-        """What is declared, or what the schemas of these slices have: messages have no columns of their own."""
+        """The declared schema, or the union of the schemas of these slices: messages have no columns of their own."""
         schemas = dict.fromkeys(source["detail"].get("schema") for source in objects) or {None: None}
         shapes = [shaped(self._none(), self.settings, schema_id, drops=False) for schema_id in schemas]
         return schema_of(reduce(_united, shapes))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
-        """None: a range of offsets is what it is, or it is gone, which `rows` says."""
+        """Empty: a range of offsets never changes. If it is gone, `rows` fails."""
         return frozenset()
 
     def may_pass(self, error: TaskError) -> bool:

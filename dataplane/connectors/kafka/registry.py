@@ -1,4 +1,4 @@
-"""A schema registry: which schemas the values of a topic were written under, asked over HTTP as Confluent's is."""
+"""A schema registry: the schemas under which a topic's values were written, over HTTP by Confluent's API."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Registry:
         return tuple(self._behind(self._get(f"schemas/ids/{id}", f"schema {id}"), set()))
 
     def _behind(self, answer: Mapping[str, Json], visited: set[tuple[str, int]]) -> Iterator[str]:
-        """A schema as it was told, behind those that it refers to which are not among `seen`."""
+        """A schema as the registry gives it, after those that it refers to which are not in `visited`."""
         if (kind := answer.get("schemaType") or "AVRO") != "AVRO":
             raise TaskFailure("not-supported", f"the schema registry at {self.url} has a schema of {kind}, not of Avro")
         for reference in answer.get("references") or ():

@@ -1,4 +1,4 @@
-"""What a Kafka server tells of its topics, asked by one client; and why it does not, in words."""
+"""The topics of a Kafka server, through one client, and its errors in words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OffsetBounds:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now. `id` tells it from one of the same name that was deleted."""
+    """A topic as it is now. `id` distinguishes it from a deleted topic of the same name."""
 
     name: str
     id: str
@@ -40,15 +40,16 @@ class Topic:
 
 
 def look(settings: Mapping[str, Json], name: str) -> Topic:
-    """The topic as it is now, up to the last message of no open transaction. TaskFailure if that cannot be told."""
+    """The topic as it is now, up to the last message of no open transaction. TaskFailure if there is no such topic, or
+    no answer."""
     with in_words(settings["servers"]), closing(Server(settings)) as server:
         return server.topic(name)
 
 
 class Server:
-    """To be asked where errors are put in words (`in_words`); what concerns topics is put so here.
+    """A Kafka client. Call it within `in_words`, which words its errors; errors of topics are worded here.
 
-    To be closed by who made it: a client that ends within a collection of garbage may end in a thread of its own, which
+    Its maker must close it: a client that ends within a collection of garbage may end in a thread of its own, which
     ends the process. So no frame that an error remembers names the client.
     """
 
@@ -86,7 +87,7 @@ class Server:
         }
 
     def policies(self, names: Iterable[str]) -> dict[str, str]:
-        """What becomes of old messages in each of these topics."""
+        """The policy for old messages of each of these topics."""
         from confluent_kafka.admin import ConfigResource, ResourceType
 
         futures = self._admin.describe_configs(

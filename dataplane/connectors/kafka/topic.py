@@ -1,8 +1,8 @@
 """A topic that is written to, as its one writer: taken by a note beside it, and changed by transactions.
 
-The note is the last message of the topic `<topic>-headgate`, written in the transaction that it tells of. All writers
-of a topic have one transactional id: who begins ends the transactions of whoever was before and fences them, so that
-nothing can come between reading the note and writing the next one.
+The note is the last message of the topic `<topic>-headgate`, written in the transaction that it describes. All writers
+of a topic have one transactional id: a writer that begins ends the transactions of the writer before and fences it, so
+that nothing can come between reading the note and writing the next one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOWHERE = Topic("", "", ())
 
 @dataclass(frozen=True, slots=True)
 class TopicNote:
-    """Whose a topic is. `commit` is a name by chance for what it has held since this was written."""
+    """Whose a topic is. `commit` is a random name for its content since this note."""
 
     owner: str
     generation: int
@@ -58,7 +58,7 @@ class TopicNote:
 
 @dataclass(slots=True)
 class TopicWriter:
-    """The one writer of a topic, until another one begins. What it does may be repeated."""
+    """The one writer of a topic, until another one begins. Its calls may be repeated."""
 
     settings: ConnectorSettings
     owner: str
@@ -77,8 +77,8 @@ class TopicWriter:
         return self.name + BESIDE
 
     def open(self) -> None:
-        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if
-        somebody else's messages are in it."""
+        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if it
+        has messages of others."""
         with closing(Server(self.settings)) as server:
             self._open(server)
 
@@ -91,7 +91,7 @@ class TopicWriter:
         self._ensure(server, before)
         self._begin()
         now = self._looked(server)
-        if now[self.beside] != before.get(self.beside):  # else whoever was before has written no other note
+        if now[self.beside] != before.get(self.beside):  # else the writer before has written no other note
             self._read_note(now[self.beside])
         self.topic = now[self.name]
         self.ends = {b.partition: b.end for b in self.topic.bounds}
@@ -125,7 +125,7 @@ class TopicWriter:
             self._await(server)
 
     def _await(self, server: Server) -> None:
-        """What was made is known to the server that we ask, and has a leader."""
+        """Wait until the created topics are known to the server, and have a leader."""
         for _ in range(LOOKS):
             try:
                 self._looked(server)
@@ -152,7 +152,7 @@ class TopicWriter:
         return TopicNote(self.owner, generation, self.topic.id, len(self.ends), uuid4().hex)
 
     def mark(self) -> Json:
-        """What tells whether the topic is as it was left."""
+        """The state in which the topic was left, to detect later changes."""
         ends = {str(partition): end for partition, end in sorted(self.ends.items())}
         return {"topic": self.topic.id, "commit": self.note.commit if self.note else None, "ends": ends}
 
@@ -163,7 +163,7 @@ class TopicWriter:
             yield message.key() or b"", message.value()
 
     def fence(self, generation: int) -> None:
-        """Nothing is written over what a later generation has left, however late an earlier writer comes."""
+        """Refuse to overwrite a later generation, however late an earlier writer comes."""
         assert self.note
         if self.note.generation > generation:
             message = f"{self.name} has seen generation {self.note.generation}, this is of generation {generation}"
@@ -210,7 +210,7 @@ class TopicWriter:
                 return
 
     def close(self) -> None:
-        """What was not committed is not to be seen, nor waited for."""
+        """Abort the open transaction: its messages stay invisible, and no reader waits for it."""
         from confluent_kafka import KafkaException
 
         if self._producer:

@@ -1,4 +1,4 @@
-"""What is in the values of messages: columns of JSON or Avro, and why a value has none."""
+"""The values of messages: columns of JSON or Avro, and why a value has none."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _unframed(value: Column) -> Column:
 
 
 def _about() -> list[Column]:
-    """What is known of a message beside its value."""
+    """The metadata of a message: key, headers, partition, offset, timestamp."""
     return [
         F.col("key").cast("string").alias("_key"),
         F.col("headers").alias("_headers"),

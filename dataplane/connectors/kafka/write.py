@@ -1,7 +1,7 @@
 """The `write` kind for topics of Kafka: the last message of each key is the row of the dataset that has this key.
 
-What is to be sent is found by comparing the topic with the generation's rows, so that an interrupted write goes on
-where it ended, and one that was finished sends nothing.
+A write compares the topic with the generation's rows and sends the difference, so that an interrupted write resumes
+where it ended, and a finished one sends nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dataplane.storage.lake import Lake
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
-    """What does the `write` tasks of a claim."""
+    """The function that runs the `write` tasks of a claim."""
     settings, schema = job["settings"], job["schema"]
     if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
         raise TaskFailure("column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names")
@@ -45,7 +45,7 @@ def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[W
 
 @contextmanager
 def _file(settings: ConnectorSettings) -> Iterator[Path]:
-    """Where a worker of this home keeps what it knows of the topic; in a place of its own where it has no home."""
+    """The file of a topic's key cache for workers of this home; a temporary one without a home."""
     name = sha256(dumps([settings["servers"], settings["topic"]]).encode()).hexdigest()[:32]
     with tempfile.TemporaryDirectory(prefix="headgate-kafka-") as scratch:
         home = os.environ.get("HEADGATE_HOME")
@@ -54,7 +54,7 @@ def _file(settings: ConnectorSettings) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
-    """One topic that is ours. What it does may be repeated."""
+    """One topic that is ours. Its calls may be repeated."""
 
     writer: TopicWriter
     schema: Schema
@@ -75,7 +75,7 @@ class KafkaTarget:
         return {"rows": rows, "bytes": 0, "messages": sent}
 
     def _mark(self) -> Json:
-        """What tells whether what is known of the topic still holds, and is of the same form."""
+        """The state of the topic with the form of its messages: equal if the key cache still holds."""
         return {**self.writer.mark(), "schema": self.schema, "key": list(self.key)}
 
     def _catch_up(self, held: KeyCache) -> None:
@@ -101,7 +101,7 @@ class KafkaTarget:
 
 
 def check(job: ConnectJob) -> None:
-    """Whether a topic can be read, or be written to. TaskFailure says what is in the way; nothing is changed."""
+    """Check that a topic can be read, or be written to; nothing is changed. TaskFailure gives the reason."""
     settings = job["settings"]
     name = settings["topic"]
     with in_words(settings["servers"]), closing(Server(settings)) as server:

@@ -1,4 +1,4 @@
-"""What a user's own code lists: `list(context)` in a worker. Errors name the lines of the user's code.
+"""Listings by a user's own code: `list(context)` in a worker. Errors name the lines of the user's code.
 
 The code is run in this process, as that of transforms is in a driver.
 """
@@ -85,7 +85,7 @@ def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, Context]]:
 
 @contextmanager
 def telling(bundle: Bundle) -> Iterator[None]:
-    """What the user's code raises as a TaskFailure that names its lines."""
+    """Raise exceptions of the user's code as a TaskFailure that names its lines."""
     try:
         yield
     except TaskFailure:

@@ -61,11 +61,11 @@ class PythonReading:
         return schema
 
     def schema(self, _: Sequence[SourceObject]) -> Schema:
-        """What is declared: rows of a program have no columns of their own."""
+        """The declared schema: rows of a program have no columns of their own."""
         return schema_of(self._schema)
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Those that the code lists otherwise by now. Before anything was read it is not asked: it was just listed."""
+        """Those that the code lists otherwise by now. Empty before the first read: they were just listed."""
         if not self._was_read:
             return frozenset()
         now = {source["name"]: source["version"] for _, source in objects_of(self.job)}
@@ -92,7 +92,7 @@ class PythonReading:
 def _reader(
     read: Callable[[Context, Object], Iterable[Any]], context: Context, schema: StructType
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What a Python worker calls. Rows are mappings, by the names of columns; what is no column is an error."""
+    """The function that a Python worker calls. Rows are mappings, by the names of columns; another name is an error."""
     columns, arrow = frozenset(schema.names), to_arrow_schema(schema)
     lossy = [(c.name, c.dataType) for c in schema if isinstance(c.dataType, IntegralType | DateType | FloatType)]
 

@@ -18,8 +18,9 @@ LOOK_S = 1.0
 
 
 class Carrying:
-    """Two threads: the caller's one takes what comes, another one gives what the process says. `silent_s`: after which
-    a caller is given up. `linger_s`: for a caller to take the last words of a process that has ended."""
+    """Two threads: the caller's one reads its input, another one sends the output of the process. `silent_s`: the
+    silence after which a caller is given up. `linger_s`: the time for a caller to take the last output of a process
+    that has ended."""
 
     def __init__(self, connection: socket.socket, child: Child, *, silent_s: float, linger_s: float) -> None:
         connection.settimeout(silent_s)

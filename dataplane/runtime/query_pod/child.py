@@ -22,7 +22,7 @@ ENDS_S = 2.0  # after its output has ended
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is started. `idle_s`: without a question it ends."""
+    """The process to start. It ends after `idle_s` without a question."""
 
     lake: str
     memory_bytes: int
@@ -32,7 +32,7 @@ class Kind:
 
 
 class Child:
-    """With all that it starts, it is a process group. `asked`: questions that it had."""
+    """A query process, with a count of its questions. It and all that it starts are one process group."""
 
     def __init__(self, kind: Kind) -> None:
         self.asked = 0
@@ -68,7 +68,7 @@ class Child:
         return not pending.poll(0)
 
     def write(self, data: bytes) -> None:
-        """To its input. Of a process that has ended the end of its output tells."""
+        """Write to its input. If the process has ended, the end of its output shows it."""
         assert self.process.stdin
         with suppress(BrokenPipeError, ValueError):
             self.process.stdin.write(data)

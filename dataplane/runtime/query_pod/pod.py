@@ -16,7 +16,7 @@ from dataplane.runtime.query_pod.carrying import Carrying
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.greeting import nonce_of
 
-AT_THE_DOOR = 32  # connections that have not said their token, or wait for their turn
+AT_THE_DOOR = 32  # connections that have not sent their token, or wait for their turn
 LOOK_S = 1.0
 
 
@@ -66,7 +66,7 @@ class QueryPod:
         with closing(connection), suppress(OSError):
             try:
                 if not (nonce := nonce_of(connection, self._token, self._patience.greet_s)):
-                    return  # nothing is said, and nothing is started
+                    return  # no answer, and no process
                 tend(connection)
                 self._count(1)
                 try:

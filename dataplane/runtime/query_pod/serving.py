@@ -1,4 +1,4 @@
-"""A pod from beginning to end, as its environment tells."""
+"""A pod from beginning to end, configured by its environment."""
 
 from __future__ import annotations
 

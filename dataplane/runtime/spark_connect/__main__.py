@@ -44,7 +44,7 @@ def _answer(answers: BinaryIO, value: ServerAnswer) -> None:
 
 
 def _read(source: BinaryIO, scratch: str) -> None:
-    """The end of the input is the end of the caller that asked for this server."""
+    """The end of the input is the end of the caller that started this server."""
     for _ in source:
         pass
     end(scratch, 0)

@@ -36,7 +36,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the operator says. `idle_s`: without a call of its client the server ends."""
+    """The operator's settings. The server ends after `idle_s` without a call of its client."""
 
     lake: str
     memory_bytes: int
@@ -94,7 +94,7 @@ class SessionPod:
         """Raises OSError, ValueError."""
         nonce = nonce_of(connection, self._token, GREET_S)
         if not nonce:
-            return None  # nothing is said
+            return None  # no answer
         tend(connection)
         connection.sendall(welcome(self._token, nonce, 0))
         connection.settimeout(max(0.1, self._deadline - time.monotonic()))
@@ -133,7 +133,7 @@ class SessionPod:
     def _waited_for(self, process: subprocess.Popen[bytes], connection: socket.socket, order: bytes) -> int:
         """Its input stays open, since its end would be the server's."""
         assert process.stdin
-        with suppress(BrokenPipeError):  # what it says tells why
+        with suppress(BrokenPipeError):  # its output gives the reason
             process.stdin.write(order)
             process.stdin.flush()
         answer = _answer(process, connection)

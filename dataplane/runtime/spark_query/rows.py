@@ -63,8 +63,8 @@ def write(frame: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, che
 
 
 def _first(rows: DataFrame, limit: int) -> DataFrame:
-    """At least so many of the first rows. Without an order each partition gives its own: they are asked one after the
-    other, and none is asked that is not needed."""
+    """At least so many of the first rows. Without an order each partition gives its own: partitions run one after the
+    other, and only those that are needed."""
     session = rows.sparkSession
     plan, jvm = rows._jdf.queryExecution().analyzed(), session._jvm
     assert jvm is not None
@@ -105,7 +105,7 @@ def _schema(spark_schema: StructType, plain: DataFrame) -> pa.Schema:
 
 
 class _Bytes(FramedSerializer):
-    """What was serialized already."""
+    """A serializer for values that are bytes already."""
 
     def dumps(self, obj: Any) -> bytes:
         return bytes(obj)
@@ -125,7 +125,8 @@ def _collected(rows: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch, 
 
 
 def _spooled(rows: DataFrame, schema: pa.Schema, scratch: Path) -> Generator[pa.RecordBatch, None, None]:
-    """By files, so that what is held does not grow with the rows. Names of files are in the order of the rows."""
+    """The rows by way of files, so that memory does not grow with the rows. Names of files are in the order of the
+    rows."""
     rows.write.parquet(scratch.as_uri())
     try:
         for path in sorted(scratch.glob("part-*.parquet")):

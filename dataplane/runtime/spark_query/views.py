@@ -57,7 +57,7 @@ def _rows(session: SparkSession, lake: Lake, table: SparkTable) -> DataFrame:
 
 
 def _repeated(places: list[str], once: list[str]) -> list[str]:
-    """What is left of `places` when each of `once` was read one time."""
+    """The rest of `places` after each of `once` was removed one time."""
     left = list(places)
     for place in once:
         left.remove(place)

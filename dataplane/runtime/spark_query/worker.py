@@ -1,6 +1,6 @@
 """Answers questions of `dataplane.contract.queries` by Spark, one after the other, each query in a session of its own.
 
-Jobs of a query that outlives its deadline, or that nobody waits for, are cancelled; if that does not end it, the kernel
+Jobs of a query that outlives its deadline, or whose caller has gone, are cancelled; if that does not end it, the kernel
 ends this process.
 """
 
@@ -74,8 +74,8 @@ class Worker:
             running.end("stopped", STOPPED)
 
     def answer(self, number: int, question: QueryQuestion, came: float) -> None:
-        """Write the frames of one answer. Without a Spark that lives this process ends, as one does that has had
-        nothing to do: whoever asked asks another one."""
+        """Write the frames of one answer. Without a living Spark this process ends, as an idle one does: the caller
+        turns to another one."""
         if self._has_lost_spark():
             return
         try:
@@ -127,7 +127,7 @@ class Worker:
         return write(rows, out, question["limit"], scratch, running.check)
 
     def _clear(self, spark: SparkSession) -> None:
-        """What sessions share is as it was."""
+        """Reset the state that sessions share."""
         try:
             reset_catalogue(spark)
         except Exception:  # noqa: BLE001  # of a JVM that has ended
@@ -164,8 +164,8 @@ class Worker:
                 return
 
     def _users_error(self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession) -> Exception:
-        """What an error is for the user; what is not one stays, and ends this process. Of a Spark that has ended the
-        process ends, too, after the answer."""
+        """The refusal that a user gets for an error. An error that is not the user's is returned as it is, and ends
+        this process. If Spark has ended, this process ends, too, after the answer."""
         if running.ended is not None:
             return QueryRefused(running.ended)
         names = {table["view"]: table["name"] for table in question["tables"]}
