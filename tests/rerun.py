@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 MOST = 2
-REPORT = "HEADGATE_FAILED_TESTS"  # names the file in which a run leaves its failures
+REPORT = "FAILED_TESTS_OF_RUN"  # names the file for a run's failures; tests unset what begins with HEADGATE_
 OUTPUTS = Path("build", "unstable.txt")
 NEVER = (
     "tests/property/",

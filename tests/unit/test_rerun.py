@@ -13,6 +13,7 @@ from tests import rerun
 
 PROJECT = Path(__file__).parents[2]
 CONFTEST = """
+from tests.conftest import pytest_configure
 from tests import rerun
 
 def pytest_terminal_summary(terminalreporter):

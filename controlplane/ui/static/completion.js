@@ -23,7 +23,7 @@ const kept = new Map();
 
 function had(path) {
   const ask = () => fetch(path, { headers: { Accept: "application/json" } });
-  if (!kept.has(path)) kept.set(path, ask().then((answer) => (answer.ok ? answer.json() : null), () => null));
+  if (!kept.has(path)) kept.set(path, ask().then((answer) => (answer.ok ? answer.json() : null)).catch(() => null));
   return kept.get(path);
 }
 

@@ -160,9 +160,10 @@ export function checked(field, editor, told) {
       const number = ++asked, form = new FormData(field.form);
       form.set("do", "check");
       const how = { method: "POST", body: new URLSearchParams(form), headers: { Accept: "application/json" } };
-      const answer = await fetch(field.form.action, how).catch(() => null);
-      if (!answer?.ok || number !== asked) return;
-      const { problems } = await answer.json();
+      const sent = fetch(field.form.action, how).then((answer) => (answer.ok ? answer.json() : null));
+      const checks = await sent.catch(() => null); // a page that is left ends the request, or its answer
+      if (!checks || number !== asked) return;
+      const { problems } = checks;
       editor.show(problems);
       told(problems);
     }, CHECK_MS);
