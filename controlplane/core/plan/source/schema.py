@@ -116,10 +116,9 @@ def _column(path: str) -> str:
 
 
 def _seen_root(case: ReadCase) -> bytes:
-    """Root of the listing whose places of columns a pin has: that of the last commit, also of a part of the output."""
-    building = case.planning.building(case.node.dataset)
-    last = building or case.state
-    return last.inputs["objects"].root if last and "objects" in last.inputs else tree.EMPTY_ROOT
+    """Root of the listing whose places of columns a pin has. A part of an output is committed without a pin."""
+    state = case.state
+    return state.inputs["objects"].root if state and "objects" in state.inputs else tree.EMPTY_ROOT
 
 
 def _listed_since(case: ReadCase, before: bytes) -> Deciding[Parts]:
