@@ -34,7 +34,7 @@ def serve(home: str, told: Connection) -> None:
         told.send((world.url, world.admin, world.driver))
         while not told.poll(EVENTS_S):
             with world.services.store.begin() as tx:
-                tx.put_events([Event("tick", "a.b", 1, branch="main")])
+                tx.events.put([Event("tick", "a.b", 1, branch="main")])
             world.services.wake.notify()
 
 

@@ -81,9 +81,9 @@ def committed(store: MemoryStore, folder: Path) -> None:
         fragments.append(Fragment(id, schema, content, (file,), home="nyc.flights", attempt="a"))
         entries.append(tree.Entry(f"{number:02}", id, content))
     with store.begin() as tx:
-        tx.put_traces([trace(1)], fragments)
-        root, rows = tree.build(tx, entries), sum(part.num_rows for part in parts)
-        tx.commit_state(state(1, "nyc.flights", root=root, schema=schema, rows=rows, partitions=len(parts)), 0)
+        tx.traces.put([trace(1)], fragments)
+        root, rows = tree.build(tx.nodes, entries), sum(part.num_rows for part in parts)
+        tx.states.commit(state(1, "nyc.flights", root=root, schema=schema, rows=rows, partitions=len(parts)), 0)
 
 
 @contextmanager

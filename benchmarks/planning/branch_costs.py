@@ -83,15 +83,15 @@ class Beside:
 
     def head(self, branch: str) -> Cost:
         """The newest state of one dataset."""
-        return self._reading(lambda tx: tx.states(branch, [self.shape.sink]))
+        return self._reading(lambda tx: tx.states.newest(branch, [self.shape.sink]))
 
     def heads(self, branch: str) -> Cost:
         """Those of all datasets."""
-        return self._reading(lambda tx: tx.states(branch))
+        return self._reading(lambda tx: tx.states.newest(branch))
 
     def text(self, branch: str) -> Cost:
         """The newest revision of one dataflow."""
-        return self._reading(lambda tx: tx.revisions(branch, [self.shape.flow(0)]))
+        return self._reading(lambda tx: tx.blueprints.revisions(branch, [self.shape.flow(0)]))
 
     def one_pass(self) -> Cost:
         """Main is looked at, then each branch. Raises AssertionError where there is anything to do."""

@@ -40,26 +40,6 @@ LEASE_S = 3600.0
 FILE_BYTES = 100_000
 
 
-class CountedTx:
-    """A transaction that tells how many tree nodes and states were read; anything else is the transaction's own."""
-
-    def __init__(self, tx: Tx, owner: Counted) -> None:
-        self._tx, self._owner = tx, owner
-
-    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = self._tx.get_nodes(digests)
-        self._owner.nodes_read += len(found)
-        return found
-
-    def states(self, branch: str, datasets: Iterable[str] | None = None) -> Mapping[str, State]:
-        found = self._tx.states(branch, datasets)
-        self._owner.states_read += len(found)
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
-
-
 class Counted:
     """A store that counts the tree nodes and states read from it; statements it counts itself."""
 
@@ -73,12 +53,29 @@ class Counted:
     @contextmanager
     def begin(self, namespace: str = NAMESPACE) -> Iterator[Tx]:
         with self._store.begin(namespace) as tx:
-            yield cast("Tx", CountedTx(tx, self))
+            yield self._counted(tx)
 
     @contextmanager
     def read(self, namespace: str = NAMESPACE) -> Iterator[Tx]:
         with self._store.read(namespace) as tx:
-            yield cast("Tx", CountedTx(tx, self))
+            yield self._counted(tx)
+
+    def _counted(self, tx: Any) -> Tx:
+        """The transaction, in which two of the reading methods count their results."""
+        get_nodes, newest = tx.nodes.get_nodes, tx.states.newest
+
+        def counted_nodes(digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+            nodes: Mapping[bytes, bytes] = get_nodes(digests)
+            self.nodes_read += len(nodes)
+            return nodes
+
+        def counted_states(branch: str, datasets: Iterable[str] | None = None) -> Mapping[str, State]:
+            states: Mapping[str, State] = newest(branch, datasets)
+            self.states_read += len(states)
+            return states
+
+        tx.nodes.get_nodes, tx.states.newest = counted_nodes, counted_states
+        return cast("Tx", tx)
 
     def close(self) -> None:
         self._store.close()
@@ -143,7 +140,7 @@ def apply(store: Store, texts: Mapping[str, str], branch: str = MAIN) -> None:
 def branch(store: Store, name: str) -> None:
     """Off main."""
     with store.begin(NAMESPACE) as tx:
-        tx.create_branch(Branch(name=name, source="main", at=0.0, actor="ann"))
+        tx.branches.create(Branch(name=name, source="main", at=0.0, actor="ann"))
 
 
 def desired(store: Store, branch: str = MAIN) -> Desired:
@@ -203,17 +200,17 @@ def finish_as(store: Store, dataset: str, entry: Entry) -> None:
     [(key, task)] = found.items()
     fragment = Fragment(entry.fragment, _columns(task), entry.content, (), dataset, attempt.id)
     with store.begin(NAMESPACE) as tx:
-        tx.finish(attempt.id, [key])
-        tx.put_traces([Trace(key, {"": fragment.id}, home=dataset)], [fragment])
-        tx.end_attempt(attempt.id)
+        tx.queue.finish(attempt.id, [key])
+        tx.traces.put([Trace(key, {"": fragment.id}, home=dataset)], [fragment])
+        tx.queue.end_attempt(attempt.id)
 
 
 def _claim(store: Store, tasks: int) -> tuple[Attempt, Mapping[bytes, Task]]:
     with store.begin(NAMESPACE) as tx:
-        attempt = tx.claim("0" * 32, DRIVER, KINDS, max_tasks=tasks, max_bytes=1 << 60, lease_s=LEASE_S)
+        attempt = tx.queue.claim("0" * 32, DRIVER, KINDS, max_tasks=tasks, max_bytes=1 << 60, lease_s=LEASE_S)
         if attempt is None:
             raise LookupError("there are no tasks")
-        return attempt, tx.tasks(attempt.tasks)
+        return attempt, tx.queue.tasks(attempt.tasks)
 
 
 def _columns(task: Task) -> Schema:

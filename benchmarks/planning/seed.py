@@ -109,7 +109,7 @@ class Seeder:
         nodes = ours.desired(self.store)
         moved = {d: "edited " for d in nodes.order if states.lineage(nodes, d) != states.lineage(before, d)}
         with self.store.read() as tx:
-            rest = {d: s for d, s in tx.states(ours.MAIN).items() if d not in moved}
+            rest = {d: s for d, s in tx.states.newest(ours.MAIN).items() if d not in moved}
         if is_done:
             trees = self._build(nodes, moved)
             states.commit(self.store, list(states.settle(nodes, listings, trees, rest)))

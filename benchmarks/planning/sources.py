@@ -46,7 +46,7 @@ def put_listings(store: Store, nodes: Desired, roots: Mapping[str, bytes], parti
         for dataset, root in roots.items():
             id = listing_id(nodes, dataset)
             found = Listing(id, root, AT, partitions, size_bytes, requested=1, served=1, columns=(COLUMNS,))
-            tx.put_listing(found)
+            tx.listings.put(found)
 
 
 def put_sources(store: Store, nodes: Desired, dataset: str, numbers: Iterable[int], version: str = "first") -> None:
@@ -55,20 +55,20 @@ def put_sources(store: Store, nodes: Desired, dataset: str, numbers: Iterable[in
     for first in range(0, len(every), STEP):
         parts = [_part(dataset, number, version) for number in every[first : first + STEP]]
         with store.begin() as tx:
-            tx.put_source_partitions(listing_id(nodes, dataset), parts, [])
+            tx.listings.put_partitions(listing_id(nodes, dataset), parts, [])
 
 
 def arrive(store: Store, nodes: Desired, changed: Mapping[str, Iterable[int]], version: str) -> None:
     """These partitions of read components have other bytes; their listings say so."""
     with store.begin() as tx:
-        known = tx.listings(listing_id(nodes, dataset) for dataset in changed)
+        known = tx.listings.get(listing_id(nodes, dataset) for dataset in changed)
         for dataset, numbers in changed.items():
             found = known[listing_id(nodes, dataset)]
             parts = [_part(dataset, number, version) for number in sorted(numbers)]
-            tx.put_source_partitions(found.id, parts, [])
+            tx.listings.put_partitions(found.id, parts, [])
             assert found.root is not None
-            root = tree.edit(tx, found.root, list(_edits(parts)))
-            tx.put_listing(replace(found, root=root, at=AT + 1, digest=None))
+            root = tree.edit(tx.nodes, found.root, list(_edits(parts)))
+            tx.listings.put(replace(found, root=root, at=AT + 1, digest=None))
 
 
 def _edits(parts: Iterable[SourcePartition]) -> Iterator[tuple[str, tree.Entry]]:
@@ -99,13 +99,13 @@ def _part(dataset: str, number: int, version: str) -> SourcePartition:
 def listings(store: Store, nodes: Desired) -> list[Listing]:
     """All of them as they are."""
     with store.read() as tx:
-        return list(tx.listings(listing_id(nodes, dataset) for dataset in reads(nodes)).values())
+        return list(tx.listings.get(listing_id(nodes, dataset) for dataset in reads(nodes)).values())
 
 
 def put_back(store: Store, before: Iterable[Listing]) -> None:
     """Make those that have changed what they were."""
     with store.begin() as tx:
         wanted = {found.id: found for found in before}
-        for id, found in tx.listings(wanted).items():
+        for id, found in tx.listings.get(wanted).items():
             if found.root != wanted[id].root:
-                tx.put_listing(wanted[id])
+                tx.listings.put(wanted[id])

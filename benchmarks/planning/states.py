@@ -123,9 +123,9 @@ def build_on(store: Store, half: Iterable[tuple[PartialState, Settled]]) -> None
     """Store half-built datasets, and what was found out about their schemas."""
     with store.begin() as tx:
         for building, settled in half:
-            tx.put_building(building)
+            tx.states.put_building(building)
             if settled.memo is not None:
-                tx.put_memo(*settled.memo)
+                tx.traces.put_memo(*settled.memo)
 
 
 def read_schemas(node: Transform, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -157,7 +157,7 @@ def _state(
 def commit(store: Store, settled: Sequence[Settled]) -> None:
     """Each as the next state of its dataset, published."""
     with store.begin() as tx:
-        heads = tx.states(ours.MAIN)
+        heads = tx.states.newest(ours.MAIN)
         for each in settled:
             before = heads.get(each.state.dataset)
             number = before.seq + 1 if before else 1
@@ -166,14 +166,14 @@ def commit(store: Store, settled: Sequence[Settled]) -> None:
 
 def _commit(tx: Tx, settled: Settled) -> None:
     state = settled.state
-    tx.commit_state(state, state.seq - 1)
+    tx.states.commit(state, state.seq - 1)
     if settled.build is not None:
-        tx.put_build_trace(settled.build, state.root, state.schema)
+        tx.traces.put_build(settled.build, state.root, state.schema)
     if settled.pin is not None:
-        tx.pin_schema(state.branch, state.dataset, settled.pin)
+        tx.states.pin_schema(state.branch, state.dataset, settled.pin)
     if settled.memo is not None:
-        tx.put_memo(*settled.memo)
-    tx.put_publication(
+        tx.traces.put_memo(*settled.memo)
+    tx.projections.put_publication(
         Publication(
             state.branch, state.dataset, state.generation, state.root, schema_id(state.schema), state.generation - 1
         )
@@ -183,26 +183,26 @@ def _commit(tx: Tx, settled: Settled) -> None:
 def analyse(store: Store, nodes: Desired, datasets: Iterable[str]) -> None:
     """Remember the output schemas of transforms whose code was edited, so that their tasks can be told."""
     with store.begin() as tx:
-        schemas = {d: s.schema for d, s in tx.states(ours.MAIN).items()}
+        schemas = {d: s.schema for d, s in tx.states.newest(ours.MAIN).items()}
         for dataset in datasets:
             node = nodes.nodes[dataset]
             assert isinstance(node, Transform)
-            tx.put_memo(ids.analysis_key(node.logic, read_schemas(node, schemas)), {"schema": OUTPUT})
+            tx.traces.put_memo(ids.analysis_key(node.logic, read_schemas(node, schemas)), {"schema": OUTPUT})
 
 
 def advance(store: Store, nodes: Desired, dataset: str, entries: Mapping[str, Entry]) -> None:
     """A read component has followed its listing: these partitions were computed anew."""
     listing = sources.listing_id(nodes, dataset)
     with store.begin() as tx:
-        state = tx.states(ours.MAIN, [dataset])[dataset]
-        objects = tx.listings([listing])[listing].root
+        state = tx.states.newest(ours.MAIN, [dataset])[dataset]
+        objects = tx.listings.get([listing])[listing].root
         assert objects is not None
         moved = replace(
             state,
             seq=state.seq + 1,
             generation=state.generation + 1,
             inputs={"objects": Consumed("", objects, b"")},
-            root=tree.edit(tx, state.root, sorted(entries.items())),
+            root=tree.edit(tx.nodes, state.root, sorted(entries.items())),
             cut={dataset: objects},
         )
-        tx.commit_state(moved, state.seq)
+        tx.states.commit(moved, state.seq)

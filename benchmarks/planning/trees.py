@@ -86,7 +86,7 @@ def _build_here(store: Store, wanted: Iterable[Wanted]) -> Built:
     roots = {}
     for each in wanted:
         with store.begin() as tx:
-            roots[each] = each.build(tx)
+            roots[each] = each.build(tx.nodes)
     return Built(roots, peak_mb())
 
 
@@ -124,6 +124,6 @@ def _take_in(store: Store, queue: Queue[Message], workers: int) -> Built:
                     case (wanted, root):
                         roots[wanted] = root
                     case nodes:
-                        tx.put_nodes(nodes)
+                        tx.nodes.put_nodes(nodes)
                         written += sum(map(len, nodes.values()))
     return Built(roots, sum(peaks) + peak_mb())

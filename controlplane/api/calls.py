@@ -100,7 +100,7 @@ class Call:
 
     def _earlier(self, key: str, body: bytes) -> Response | None:
         with self.services.store.read(self.context.namespace) as tx:
-            answer = tx.answer(key)
+            answer = tx.audit.answer(key)
         if answer is None:
             return None
         if answer.body != body:
@@ -113,7 +113,7 @@ class Call:
         record = json.dumps({"content": bytes(response.body).decode(), "headers": headers})
         try:
             with self.services.store.begin(self.context.namespace) as tx:
-                tx.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
+                tx.audit.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
         except IdempotencyConflict:  # another replica was faster
             return self._earlier(key, body) or response
         return response

@@ -138,7 +138,7 @@ class Feed:
 
     def _last(self) -> int:
         with self._services.store.read(self._context.namespace) as tx:
-            return tx.last_event()
+            return tx.events.last()
 
     # --- the reader
 

@@ -87,7 +87,7 @@ class _Waiting(Collector):
         family = GaugeMetricFamily("headgate_namespace_tasks", words, labels=["namespace"])
         for name in namespaces.names(self._store):
             with self._store.read(name) as tx:
-                family.add_metric([name], sum(tx.backlog().values()))
+                family.add_metric([name], sum(tx.queue.backlog().values()))
         yield family
 
 
@@ -109,11 +109,11 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read(self._namespace) as tx:
-            backlog = tx.backlog()
-            attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
-            drivers = NOBODY | Counter(d.kind for d in tx.drivers())
+            backlog = tx.queue.backlog()
+            attempts = NOTHING | Counter(a.kind for a in tx.queue.attempts().values())
+            drivers = NOBODY | Counter(d.kind for d in tx.drivers.running())
             behind = export_cursor.behind(tx) if self._exports else None
-            lease, now = tx.lease(LOOP), tx.now()  # of `default`, which all share
+            lease, now = tx.leases.get(LOOP), tx.now()  # of `default`, which all share
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)

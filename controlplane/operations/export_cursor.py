@@ -11,5 +11,5 @@ CURSOR: Final = "openlineage"
 
 def behind(tx: Tx) -> int | None:
     """How many events are not processed yet; None where nothing was ever exported."""
-    cursor = tx.cursor(CURSOR)
-    return None if cursor is None else max(0, tx.last_event() - cursor)
+    cursor = tx.events.cursor(CURSOR)
+    return None if cursor is None else max(0, tx.events.last() - cursor)

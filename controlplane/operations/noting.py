@@ -29,4 +29,4 @@ def note_change(
         at=tx.now(),
         branch=branch,
     )
-    tx.put_change(change)
+    tx.audit.put_change(change)

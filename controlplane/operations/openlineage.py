@@ -53,17 +53,17 @@ class Export:
     def begin(self) -> None:
         """Start at the present event: earlier ones are not sent."""
         with self.store.begin(self.namespace) as tx:
-            if tx.cursor(CURSOR) is None:
-                tx.move_cursor(CURSOR, tx.last_event())
+            if tx.events.cursor(CURSOR) is None:
+                tx.events.move_cursor(CURSOR, tx.events.last())
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Send one batch; True if there may be more. `is_over` is polled between events. Raises OSError where the sink
         accepts nothing now: events that it accepted before are not sent again."""
         with self.store.read(self.namespace) as tx:
-            after = tx.cursor(CURSOR)
+            after = tx.events.cursor(CURSOR)
             if after is None:
                 return False
-            events = tx.events(None, after, BATCH)
+            events = tx.events.newer(None, after, BATCH)
         done = after
         try:
             for event, texts in zip(events, self._rendered(events), strict=True):
@@ -78,7 +78,7 @@ class Export:
 
     def _move(self, event: int) -> None:
         with self.store.begin(self.namespace) as tx:
-            tx.move_cursor(CURSOR, event)
+            tx.events.move_cursor(CURSOR, event)
 
     def _rendered(self, events: Sequence[Event]) -> list[list[bytes] | None]:
         """The run events of each, in order; None where they cannot be made."""
@@ -173,7 +173,7 @@ class _Telling:
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None
-        for state in self.tx.history(event.branch, event.dataset, 1, seq + 1):
+        for state in self.tx.states.history(event.branch, event.dataset, 1, seq + 1):
             if state.seq == seq and state.root.hex() == event.body.get("root"):
                 return state
         return _state_of_event(event, seq)
@@ -207,7 +207,7 @@ class _Telling:
     def _named(self, branch: str, inputs: Iterable[Input]) -> list[Input]:
         """With the columns of those that are still as they were read."""
         read = {state_input.dataset: state_input for state_input in inputs}
-        states = self.tx.states(branch, read)
+        states = self.tx.states.newest(branch, read)
         same = {name: state for name, state in states.items() if state.root == read[name].root}
         return [
             replace(state_input, schema=same[name].schema) if name in same else state_input
@@ -221,7 +221,7 @@ class _Telling:
         component = self._of_now(event)
         node = component.node
         dataset = node.source if isinstance(node, Sink) else event.dataset
-        state = self.tx.state_of(event.branch, dataset, Moment.of(event.at))
+        state = self.tx.states.find(event.branch, dataset, Moment.of(event.at))
         base = 0 if state is None else state.seq
         run = run_events.failed_run(component, base)
         if run in self._failed:

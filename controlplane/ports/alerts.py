@@ -14,13 +14,13 @@ from controlplane.core.model.alerts import Alert, Message
 class Alerts(Protocol):
     """Alerts of one namespace, and messages about them."""
 
-    def alerts(self, branch: str) -> tuple[Alert, ...]:
+    def all(self, branch: str) -> tuple[Alert, ...]:
         """Conditions that hold, or are over and not reported yet; in order of datasets."""
 
-    def put_alerts(self, alerts: Sequence[Alert]) -> None:
+    def put(self, alerts: Sequence[Alert]) -> None:
         """Insert or replace, by branch, dataset and condition."""
 
-    def drop_alerts(self, alerts: Iterable[Alert]) -> None: ...
+    def drop(self, alerts: Iterable[Alert]) -> None: ...
 
     def messages(self, branch: str) -> tuple[Message, ...]:
         """Unacknowledged messages, in order of their ids."""

@@ -1,4 +1,4 @@
-"""The part of a transaction that is about blueprints, pauses, forces, audited changes and answers.
+"""The part of a transaction that is about blueprints, pauses and forces.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from controlplane.core.model.access import Answer
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import Revision
 
 
 class Blueprints(Protocol):
-    """Blueprint revisions of one namespace."""
+    """Blueprint revisions of one namespace, with pauses and forces."""
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         """The newest revision of each live dataflow, or of those named that are live."""
@@ -21,7 +20,7 @@ class Blueprints(Protocol):
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
         """One revision of a branch itself, live or not."""
 
-    def put_revision(self, revision: Revision, expected: int | None) -> None:
+    def put(self, revision: Revision, expected: int | None) -> None:
         """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
         `expected` (0: none live; None: any), or `number` is another one."""
 
@@ -31,7 +30,7 @@ class Blueprints(Protocol):
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
         """Its revisions, demands, problems and pauses end; states stay for who comes back. NotFound if not live."""
 
-    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+    def uids(self, branch: str, dataflow: str) -> dict[str, str]:
         """Component name -> uid, as of the newest revision that had it, deleted ones included."""
 
     def paused(self, branch: str) -> frozenset[str]:
@@ -48,15 +47,8 @@ class Blueprints(Protocol):
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
         """Give each dataset its number, unless it has that one or a newer one."""
 
-    def put_change(self, change: Change) -> None: ...
+    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        """What main has, as this branch sees it."""
 
-    def changes(
-        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Change, ...]:
-        """Those of the branch and those of no branch (all with None), at or after `since` and before `until`, newest
-        first."""
-
-    def answer(self, key: str) -> Answer | None: ...
-
-    def put_answer(self, answer: Answer) -> None:
-        """IdempotencyConflict if the key has an answer (another request was first: begin again, and read it)."""
+    def mains_forces(self, branch: str) -> dict[str, int]:
+        """How often each dataset was forced in main, as this branch sees it."""

@@ -13,40 +13,33 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from controlplane.core.model.branches import Branch
-from controlplane.core.model.revisions import Revision
 
 
 class Branches(Protocol):
     """Branches of one namespace. `main` is always there, and is not among them."""
 
-    def branches(self) -> dict[str, Branch]:
+    def all(self) -> dict[str, Branch]:
         """By name."""
 
-    def create_branch(self, branch: Branch) -> None:
+    def create(self, branch: Branch) -> None:
         """It points to what its source has: main, or what another branch has of its own; and sees of main what that
         sees, where that is pinned. One row, if the source is main. BranchExists if the name is taken or is that of the
         source, NotFound if the source is not there."""
 
-    def put_branch(self, branch: Branch) -> None:
+    def put(self, branch: Branch) -> None:
         """Replace the description of an existing branch, but for whether it is pinned; no effect on a branch that is
         gone. For main, only its protection is kept."""
 
-    def pin_now(self, branch: str) -> None:
+    def pin(self, branch: str) -> None:
         """A branch sees main as it is when this transaction ends. NotFound."""
-
-    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        """What main has, as this branch sees it."""
-
-    def mains_forces(self, branch: str) -> dict[str, int]:
-        """How often each dataset was forced in main, as this branch sees it."""
 
     def is_protected(self, name: str) -> bool:
         """Whether a branch, or main, changes by merges alone."""
 
-    def hold_branch(self, name: str) -> None:
+    def hold(self, name: str) -> None:
         """Prevent a deletion of the branch until this transaction ends. NotFound if it is deleted already."""
 
-    def drop_branch(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         """It and all its own rows go, but for publications, whose tables are unknown from then on. Queued or failed
         tasks without another demand go with it. NotFound."""
 

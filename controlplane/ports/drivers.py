@@ -13,10 +13,14 @@ from controlplane.core.model.drivers import Driver
 class Drivers(Protocol):
     """Drivers of one namespace."""
 
-    def put_driver(self, driver: Driver) -> None: ...
+    def put(self, driver: Driver) -> None: ...
 
-    def drivers(self) -> tuple[Driver, ...]:
+    def running(self) -> tuple[Driver, ...]:
         """Those that have not ended."""
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
         """Drivers that ended remarkably (core.model.driver_ends) and are still remembered, the last ones first."""
+
+    def drop(self, before: float, limit: int) -> int:
+        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers' tokens that expired
+        before it."""

@@ -1,4 +1,4 @@
-"""The part of a transaction that is about events and tokens.
+"""The part of a transaction that is about events, and how far others have read them.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -8,42 +8,38 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from controlplane.core.model.access import Token
 from controlplane.core.model.events import Event
 
 
 class Events(Protocol):
-    """Events of one namespace."""
+    """Events of one namespace, and cursors over them by the name of their reader."""
 
-    def put_events(self, events: Sequence[Event]) -> None:
+    def put(self, events: Sequence[Event]) -> None:
         """Ids grow without gaps being promised; `at` is the database's clock."""
 
-    def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
+    def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         """In the order of their ids: those of the branch and those of no branch; all with None."""
 
-    def last_event(self) -> int:
+    def last(self) -> int:
         """The newest id, of whichever branch."""
 
     def claim_of(self, attempt: str) -> Event | None:
         """The event of an attempt's claim, as long as events are kept. No index leads there: for people's questions
         only."""
 
-    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+    def of_kind(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
         """Those of one kind in a branch that came after a time, in order. No index leads there: for people's questions
         only."""
 
-    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
+    def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch. With `flows`, only of
         these dataflows and their datasets, and of what names none."""
 
-    def token(self, hashed: bytes) -> Token | None: ...
+    def cursor(self, name: str) -> int | None:
+        """The id of the last event that this reader needs no more; None for a reader without a cursor."""
 
-    def token_by_id(self, id: str) -> Token | None: ...
+    def move_cursor(self, name: str, event: int) -> None:
+        """Insert, or move on. A cursor never goes back: an earlier event leaves it where it is."""
 
-    def tokens(self) -> tuple[Token, ...]: ...
-
-    def put_token(self, token: Token) -> None:
-        """Insert or replace by id."""
-
-    def touch_token(self, id: str, at: float) -> None:
-        """It was used at this time. Nothing else of it is changed."""
+    def drop(self, before: float, limit: int) -> int:
+        """The oldest ones; whatever is newer than one that stays, stays."""

@@ -13,21 +13,21 @@ from controlplane.core.model.feeds import Feed, FeedGrant
 class Feeds(Protocol):
     """Feeds that one namespace offers, and their grants."""
 
-    def feeds(self) -> tuple[Feed, ...]:
+    def all(self) -> tuple[Feed, ...]:
         """All of them, by name."""
 
-    def feed(self, name: str) -> Feed | None: ...
+    def get(self, name: str) -> Feed | None: ...
 
-    def put_feed(self, feed: Feed) -> None:
+    def put(self, feed: Feed) -> None:
         """Insert, or replace that of the same name."""
 
-    def drop_feed(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         """With its grants."""
 
-    def feed_grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
+    def grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
         """Grants of a feed, or of all feeds, by feed, namespace and dataflows."""
 
-    def put_feed_grant(self, grant: FeedGrant) -> None:
+    def put_grant(self, grant: FeedGrant) -> None:
         """Insert or replace."""
 
-    def drop_feed_grant(self, grant: FeedGrant) -> None: ...
+    def drop_grant(self, grant: FeedGrant) -> None: ...

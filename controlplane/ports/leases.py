@@ -13,20 +13,20 @@ from controlplane.core.model.leases import Lease
 class Leases(Protocol):
     """The part of a transaction that is about leases."""
 
-    def lease(self, name: str) -> Lease | None:
+    def get(self, name: str) -> Lease | None:
         """As it was last taken, renewed or ended; None if it never was."""
 
-    def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
+    def take(self, name: str, holder: str, lease_s: float) -> Lease:
         """This holder's lease under a new epoch, if the former one is over or was this holder's (who then begins
         again); otherwise the lease as another holder has it. A lease that ends after more than twice `lease_s` is over,
         too: the clock has gone back since, and it would be held for as long."""
 
-    def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
+    def renew(self, name: str, epoch: int, lease_s: float) -> bool:
         """False if it was taken since, by whomever. A lease that is over, but was not taken, is renewed."""
 
-    def end_lease(self, name: str, epoch: int) -> None:
+    def end(self, name: str, epoch: int) -> None:
         """Its time is over now, unless it was taken since."""
 
-    def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
+    def require(self, name: str, epoch: int, *, of: str | None = None) -> None:
         """Deposed if it was taken since. Until this transaction ends, no other one takes, renews or ends it. `of`: the
         namespace whose lease it is, where that is not this transaction's."""

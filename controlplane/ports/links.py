@@ -13,10 +13,10 @@ from controlplane.core.model.links import Link
 class Links(Protocol):
     """Links of one namespace."""
 
-    def link(self, id: str) -> Link | None: ...
+    def get(self, id: str) -> Link | None: ...
 
-    def links(self) -> tuple[Link, ...]:
+    def all(self) -> tuple[Link, ...]:
         """All of them, the oldest first."""
 
-    def put_link(self, link: Link) -> None:
+    def put(self, link: Link) -> None:
         """Insert or replace."""

@@ -14,24 +14,24 @@ from controlplane.core.model.sources import Listing, SourcePartition, StoredPlan
 class Listings(Protocol):
     """Listings of one namespace."""
 
-    def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
+    def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
 
-    def put_listing(self, listing: Listing) -> None:
+    def put(self, listing: Listing) -> None:
         """Insert or replace; but `requested` and `served` never go down, so that no request is lost."""
 
-    def confirm_listing(self, id: bytes, served: int) -> None:
+    def confirm(self, id: bytes, served: int) -> None:
         """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that: nothing is marked."""
 
-    def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
+    def partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
 
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
         """Those of several listings, in one statement per 10,000 keys."""
 
-    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
         """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""
 
-    def plan_listings(self) -> Sequence[StoredPlanListing]:
+    def of_plans(self) -> Sequence[StoredPlanListing]:
         """All listings that belong to plans."""
 
-    def drop_listings(self, ids: Iterable[bytes]) -> None:
+    def drop(self, ids: Iterable[bytes]) -> None:
         """With their partitions."""

@@ -13,14 +13,14 @@ from controlplane.core.model.namespaces import Namespace
 class Namespaces(Protocol):
     """Namespaces, as a transaction in `default` alone sees them."""
 
-    def namespaces(self) -> tuple[Namespace, ...]:
+    def all(self) -> tuple[Namespace, ...]:
         """All but `default`, by name, also those that have ended."""
 
-    def put_namespace(self, namespace: Namespace) -> None:
+    def put(self, namespace: Namespace) -> None:
         """Insert, or replace that of the same name."""
 
     def is_in_use(self, namespace: str) -> bool:
         """Whether there is a live dataflow, a branch or an attempt in it."""
 
-    def empty_namespace(self, namespace: str) -> None:
+    def empty(self, namespace: str) -> None:
         """Drop every row that it has: tokens, audit, events and all."""

@@ -14,10 +14,10 @@ from controlplane.core.model.past_attempts import Cost, PastAttempt
 class PastAttempts(Protocol):
     """Past attempts of one namespace."""
 
-    def put_past_attempts(self, attempts: Sequence[PastAttempt]) -> None:
+    def put(self, attempts: Sequence[PastAttempt]) -> None:
         """Insert them; existing ones, by id and branch, are left alone."""
 
-    def past_attempts(
+    def newest(
         self,
         branch: str,
         datasets: Iterable[str] | None = None,
@@ -28,12 +28,12 @@ class PastAttempts(Protocol):
         """Those of a branch that ended last come first; of these datasets, or of all. `ended`: after the first of the
         two times, and not after the second."""
 
-    def find_past_attempts(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
+    def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         """By id, of whichever branch."""
 
-    def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
+    def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         """What a task of these datasets cost, by the last attempts of the branch or of main; in one statement. A
         dataset of which no attempt is known is left out."""
 
-    def drop_past_attempts(self, before: float, limit: int) -> int:
+    def drop(self, before: float, limit: int) -> int:
         """Those that ended before this time; how many went."""

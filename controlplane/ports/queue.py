@@ -75,9 +75,6 @@ class Queue(Protocol):
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""
 
-    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of these attempts that are live, or of which a fragment that is not deleted or a leftover has files."""
-
     def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
         """Renew leases of live attempts of this driver; returns the ids that are (still) live."""
 

@@ -9,34 +9,39 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from controlplane.core.model.addresses import Point
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from dataplane.contract.results import TaskError
 
 
 class States(Protocol):
-    """States of one namespace."""
+    """States and holds of one namespace.
 
-    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+    A branch never reads the holds of main here: which of them hold for it follows from the datasets that it overrides.
+    Holds end with a deletion of their dataflow, and where their dataset is shared with main again.
+    """
+
+    def newest(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         """The newest state of each dataset that has one."""
 
-    def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
+    def find(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
         """The newest kept state of this generation, or that was committed by this moment; the newest of all by default.
 
         In one statement, however many states are kept. A branch has its own states, and those of main that they go on
         from; where it has deleted the dataflow, only its own."""
 
-    def oldest_state(self, branch: str, dataset: str) -> State | None:
-        """The oldest that is kept of the states that `state_of` finds, in one statement."""
+    def oldest(self, branch: str, dataset: str) -> State | None:
+        """The oldest that is kept of the states that `find` looks through, in one statement."""
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         """Newest first."""
 
-    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+    def recent(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         """The last n states of each of these datasets, or of all, newest first; by their `seq`, so that there may be
         fewer where some are no longer kept."""
 
-    def commit_state(self, state: State, expected_seq: int) -> None:
+    def commit(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
 
     def unfinished(
@@ -71,3 +76,11 @@ class States(Protocol):
         """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""
 
     def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None: ...
+
+    def holds(self, branch: str) -> dict[str, Hold]:
+        """By dataset."""
+
+    def put_hold(self, hold: Hold) -> None:
+        """Insert or replace."""
+
+    def drop_holds(self, branch: str, datasets: Iterable[str]) -> None: ...

@@ -5,10 +5,11 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.memos import Memo, Memos
+from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from dataplane.contract.schemas import Schema
 
@@ -16,13 +17,13 @@ from dataplane.contract.schemas import Schema
 class Traces(Protocol):
     """Traces of one namespace."""
 
-    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+    def hits(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         """Hits only: traces all of whose fragments are stored, with the contents of these."""
 
-    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+    def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned here."""
 
-    def last_trace(self) -> int:
+    def last(self) -> int:
         """The newest trace's seq; 0 if none."""
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
@@ -43,7 +44,7 @@ class Traces(Protocol):
     ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
         """(output root, schema) of whole datasets that were built under these keys, and memos, in one statement."""
 
-    def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None: ...
+    def put_build(self, key: bytes, root: bytes, schema: Schema) -> None: ...
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         """Results of inference and analysis: `{"schema": ...}`; what checks found in rows (core.compile.checks)."""
@@ -54,3 +55,21 @@ class Traces(Protocol):
         """Insert or replace many at once."""
 
     def forget_memos(self, keys: Iterable[bytes]) -> None: ...
+
+    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of these attempts that are live, or of which a fragment that is not deleted or a leftover has files."""
+
+    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
+        """What the rows of these fragments say, without their files."""
+
+    def condemn(self, fragments: Sequence[bytes]) -> None:
+        """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
+
+    def files(self) -> Iterator[Files]:
+        """Files of all stored fragments, streamed in the order of their attempts."""
+
+    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
+        """(task, fragment) of traces that name a fragment that is not there."""
+
+    def footers(self) -> Iterator[tuple[str, str, Memo]]:
+        """(dataset, partition, answer) of looks at footers that are remembered."""

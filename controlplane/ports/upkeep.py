@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from controlplane.core.model.memos import Memo
-from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
+from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 
 
 class Upkeep(Protocol):
@@ -54,29 +54,22 @@ class Upkeep(Protocol):
     def drop_done(self, limit: int) -> int:
         """Drop done tasks without a demand, and jobs that neither a task nor an attempt names."""
 
-    def drop_events(self, before: float, limit: int) -> int:
-        """The oldest ones; whatever is newer than one that stays, stays."""
-
-    def drop_answers(self, before: float, limit: int) -> int: ...
-
-    def drop_drivers(self, before: float, limit: int) -> int:
-        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers' tokens that expired
-        before it."""
-
-    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
-        """What the rows of these fragments say, without their files."""
-
-    def condemn(self, fragments: Sequence[bytes]) -> None:
-        """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
-
-    def files(self) -> Iterator[Files]:
-        """Files of all stored fragments, streamed in the order of their attempts."""
-
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         """(branch, dataset, seq) of newest states that are not there."""
 
-    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
-        """(task, fragment) of traces that name a fragment that is not there."""
+    def put_origins(self, origins: Sequence[Origin]) -> None:
+        """Insert or replace, by pack."""
 
-    def footers(self) -> Iterator[tuple[str, str, Memo]]:
-        """(dataset, partition, answer) of looks at footers that are remembered."""
+    def origins(self) -> Iterator[Origin]:
+        """All of them, streamed."""
+
+    def drop_packs(self, packs: Sequence[bytes]) -> None:
+        """Their origins, and their fragments."""
+
+    def put_leftovers(self, leftovers: Sequence[PendingDeletion]) -> None:
+        """Insert or replace, by folder."""
+
+    def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
+        """Those that are due by then."""
+
+    def drop_leftovers(self, folders: Sequence[str]) -> None: ...

@@ -149,8 +149,8 @@ class Branching:
         left = planner.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:
-                held = set(tx.holds(name))  # one may have been rolled back since the look
+                held = set(tx.states.holds(name))  # one may have been rolled back since the look
                 given_up = left & held & planner.given_up(held)
-                tx.drop_holds(name, sorted(given_up))
-                tx.share(name, left - held | given_up)
+                tx.states.drop_holds(name, sorted(given_up))
+                tx.branches.share(name, left - held | given_up)
         return len(left)

@@ -121,7 +121,7 @@ class Fleet:
     def scale(self) -> None:
         """Scale the pool to as many workers and drivers as the waiting and running tasks are worth."""
         with self._store.read(self._namespace) as tx:
-            backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
+            backlog = {share.serves: tx.queue.backlog(share.serves) for share in self.pool.shares}
         for share in self.pool.shares:
             fit = partial(self._fit, share, backlog[share.serves])
             self.troubles.attempt(f"pool of {share.kind} {share.size}", fit, None)
@@ -131,9 +131,9 @@ class Fleet:
         if self.pool.outlives:
             return
         with suppress(Deposed), self._store.begin(self._namespace) as tx:
-            for driver in tx.drivers():
+            for driver in tx.drivers.running():
                 if driver.id in self._drivers:
-                    tx.put_driver(_with_its_maker(driver))
+                    tx.drivers.put(_with_its_maker(driver))
 
     # --- who is there -------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Fleet:
         """While the database is away, drivers cannot renew their leases: the clock of their silence restarts."""
         try:
             with self._store.read(self._namespace) as tx:
-                attempts, drivers = tx.attempts(), {d.id: d for d in tx.drivers()}
+                attempts, drivers = tx.queue.attempts(), {d.id: d for d in tx.drivers.running()}
                 noted = Noted(attempts, drivers, tx.now())
         except OSError:
             self._hears_since = None
@@ -178,12 +178,12 @@ class Fleet:
         ended = {driver.id for driver in moved if driver.ended} | {driver.id for driver in left_behind}
         with self._store.begin(self._namespace) as tx:
             for driver in moved:
-                tx.put_driver(driver)
+                tx.drivers.put(driver)
             for driver in left_behind:
-                tx.put_driver(_with_its_maker(driver))
+                tx.drivers.put(_with_its_maker(driver))
             if ended:
                 tokens.revoke_drivers(tx, ended)
-            tx.put_events([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
+            tx.events.put([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
                 tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning

@@ -48,7 +48,7 @@ class FencedStore:
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
         with self.inner.begin(namespace) as tx:
             yield tx
-            tx.require_lease(LOOP, self.epoch, of=self.home)
+            tx.leases.require(LOOP, self.epoch, of=self.home)
 
     def read(self, namespace: str = "default") -> AbstractContextManager[Tx]:
         return self.inner.read(namespace)
@@ -84,7 +84,7 @@ class LeaderElection:
     def _take(self) -> Lease | None:
         try:
             with self.store.begin(self.namespace) as tx:
-                lease = tx.take_lease(LOOP, self.holder, self.lease_s)
+                lease = tx.leases.take(LOOP, self.holder, self.lease_s)
         except OSError as e:
             log.warning("the lease cannot be asked for", reason=str(e))
             return None
@@ -126,7 +126,7 @@ class LeaderElection:
         while not done.wait(self.lease_s / 3):
             try:
                 with self.store.begin(self.namespace) as tx:
-                    is_kept = tx.renew_lease(LOOP, lease.epoch, self.lease_s)
+                    is_kept = tx.leases.renew(LOOP, lease.epoch, self.lease_s)
             except OSError as e:
                 log.warning("the lease cannot be renewed", reason=str(e))
                 continue
@@ -138,6 +138,6 @@ class LeaderElection:
     def _hand_back(self, lease: Lease) -> None:
         try:
             with self.store.begin(self.namespace) as tx:
-                tx.end_lease(LOOP, lease.epoch)
+                tx.leases.end(LOOP, lease.epoch)
         except Exception as e:  # noqa: BLE001  # it runs out by itself
             log.warning("the lease is not handed back: it runs out", reason=str(e))

@@ -108,7 +108,7 @@ class Reconciler:
 
     def _newest_trace(self) -> int:
         with self.store.read(self.namespace) as tx:
-            return tx.last_trace()
+            return tx.traces.last()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Reconciler:
             nodes, facts = observed
             return nodes, facts.paused
         with self.store.read(self.namespace) as tx:
-            return desired(tx, MAIN, namespace=self.namespace), tx.paused(MAIN)
+            return desired(tx, MAIN, namespace=self.namespace), tx.blueprints.paused(MAIN)
 
     def _tables(self) -> list[State]:
         """What tables are to hold: main's, and those of branches that publish."""
@@ -290,7 +290,7 @@ class Reconciler:
         if not reads:
             return 0
         with self.store.read(self.namespace) as tx:
-            current, now = tx.listings(n.listing for n in reads), tx.now()
+            current, now = tx.listings.get(n.listing for n in reads), tx.now()
             # Without the lock that writing takes.
             waiting = [
                 listing_task
@@ -331,8 +331,8 @@ class Reconciler:
     def _tell_readers(self) -> None:
         """Namespaces that may read feeds of this one look at them now, if any has moved since the last pass."""
         with self.store.read(self.namespace) as tx:
-            readers = {grant.namespace for grant in tx.feed_grants()} - {self.namespace}
-            moved = {name: state.seq for name, state in tx.states(MAIN, _offered(tx)).items()} if readers else {}
+            readers = {grant.namespace for grant in tx.feeds.grants()} - {self.namespace}
+            moved = {name: state.seq for name, state in tx.states.newest(MAIN, _offered(tx)).items()} if readers else {}
         if moved == self._moved:
             return
         self._moved = moved
@@ -379,12 +379,12 @@ class Reconciler:
     def _listing_open(self) -> bool:
         reads = [node for some in self._read_in_branches().values() for node in some]
         with self.store.read(self.namespace) as tx:
-            return any(map(listings.is_open, tx.listings(n.listing for n in reads).values()))
+            return any(map(listings.is_open, tx.listings.get(n.listing for n in reads).values()))
 
 
 def _offered(tx: Tx) -> set[str]:
     """Datasets that are offered as feeds."""
-    return {feed.dataset for feed in tx.feeds()}
+    return {feed.dataset for feed in tx.feeds.all()}
 
 
 def _collect(collecting: Collecting) -> None:

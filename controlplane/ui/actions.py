@@ -245,12 +245,12 @@ def once(page_request: PageRequest, name: str, fields: Fields, work: Callable[[]
     store, namespace = page_request.services.store, page_request.context.namespace
     with page_request.services.turn(key):
         with store.read(namespace) as tx:
-            is_done = tx.answer(key) is not None
+            is_done = tx.audit.answer(key) is not None
         if is_done:
             return
         work()
         with suppress(IdempotencyConflict), store.begin(namespace) as tx:
-            tx.put_answer(access.Answer(key=key, body=body, status=303, response=""))
+            tx.audit.put_answer(access.Answer(key=key, body=body, status=303, response=""))
 
 
 ROUTES = [Route("/actions/{action}", ask, methods=["POST"])]

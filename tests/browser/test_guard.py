@@ -25,7 +25,7 @@ def stand_in(page: Page, place: str, content: str) -> None:
 
 def wishes(home: Pages) -> list[str]:
     with home.services.store.read() as tx:
-        return [change.action for change in tx.changes("main", 1000)]
+        return [change.action for change in tx.audit.changes("main", 1000)]
 
 
 def test_no_other_page_ends_a_session_or_changes_anything(signed_in: SignIn, home: Pages) -> None:

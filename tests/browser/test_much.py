@@ -63,12 +63,12 @@ def filled(home: Pages) -> None:
     """A dataset of many partitions, which nobody computes."""
     controls.pause(home.world.ctx, "main", "shop.told")
     with home.world.store.begin() as tx:
-        state = tx.states("main", ["shop.told"])["shop.told"]
-        some = next(iter(tree.scan(tx, state.root))).fragment
-        root = tree.build(tx, (Entry(f"k{n:06}", some, Content(n % 99, 1, 1)) for n in range(MANY)))
+        state = tx.states.newest("main", ["shop.told"])["shop.told"]
+        some = next(iter(tree.scan(tx.nodes, state.root))).fragment
+        root = tree.build(tx.nodes, (Entry(f"k{n:06}", some, Content(n % 99, 1, 1)) for n in range(MANY)))
         seq, generation = state.seq + 1, state.generation + 1
         made = replace(state, root=root, seq=seq, generation=generation, partitions=MANY, rows=MANY * 49)
-        tx.commit_state(made, state.seq)
+        tx.states.commit(made, state.seq)
 
 
 def test_one_looks_into_ranges_down_to_a_key_and_goes_back(signed_in: SignIn, home: Pages) -> None:

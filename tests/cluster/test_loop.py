@@ -50,8 +50,8 @@ def looping(pool: KubernetesPool, folder: Path) -> Iterator[tuple[Reconciler, St
 
 def ask(store: Store, *tasks: Task) -> None:
     with store.begin("default") as tx:
-        tx.put_job(d(0), stored_job(shared={}))
-        tx.enqueue("main", DAILY, tasks)
+        tx.queue.put_job(d(0), stored_job(shared={}))
+        tx.queue.enqueue("main", DAILY, tasks)
 
 
 def jobs(site: Site, loop: Reconciler, *names: str) -> None:
@@ -75,7 +75,7 @@ def test_waiting_work_raises_drivers_and_none_lets_them_go(site: Site, tmp_path:
         ask(store, *(task(n) for n in range(200)))
         jobs(site, loop, *(f"headgate-driver-standard-{slot}-1" for slot in range(3)))
         with store.begin("default") as tx:
-            tx.drop_demands("main", DAILY)
+            tx.queue.drop_demands("main", DAILY)
         jobs(site, loop)
         until(lambda: site.pods() == [], lambda: f"there are {site.pods()}")
 
@@ -111,7 +111,7 @@ def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(site:
         ask(store, task(1))
         jobs(site, loop, JOB)
         with store.begin("default") as tx:
-            tx.drop_demands("main", DAILY)
+            tx.queue.drop_demands("main", DAILY)
     worker = replace(cluster.pools["worker"], limits=Limits(1, 1))
     pools = replace(cluster, pools={**cluster.pools, "worker": worker})
     with looping(site.pool(pools, site.api(way.url)), tmp_path) as (loop, _):
@@ -154,7 +154,7 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
         def given_back() -> Task | None:
             loop.tick()
             with store.read("default") as tx:
-                found = tx.tasks([d(1)])[d(1)]
+                found = tx.queue.tasks([d(1)])[d(1)]
             return found if found.state == "queued" else None
 
         found = until(given_back, lambda: "it is not given back")
@@ -177,7 +177,7 @@ def test_passes_go_on_while_the_cluster_is_away(site: Site, tmp_path: Path) -> N
         jobs(site, loop, JOB)
         loop.tick()
         with store.read("default") as tx:
-            before = [x.id for x in tx.drivers()]
+            before = [x.id for x in tx.drivers.running()]
         assert len(before) == 1
         for fault in ("429", "500", "unheard"):
             way.fault = fault
@@ -185,6 +185,6 @@ def test_passes_go_on_while_the_cluster_is_away(site: Site, tmp_path: Path) -> N
         way.fault = ""
         loop.tick()
         with store.read("default") as tx:
-            assert [x.id for x in tx.drivers()] == before
+            assert [x.id for x in tx.drivers.running()] == before
         assert site.jobs() == [JOB]
     way.close()

@@ -73,7 +73,7 @@ class Shop:
     def leader(self) -> str:
         """The home of who leads; empty if nobody does."""
         with self.store.read() as tx:
-            lease, now = tx.lease(LOOP), tx.now()
+            lease, now = tx.leases.get(LOOP), tx.now()
         return lease.holder.partition("/")[2] if lease is not None and lease.until > now else ""
 
     def leads(self, home: Workspace) -> None:
@@ -84,7 +84,7 @@ class Shop:
 
         def there() -> bool:
             with self.store.read() as tx:
-                found = tx.publications("main", [TABLE]).get(TABLE)
+                found = tx.projections.publications("main", [TABLE]).get(TABLE)
             return found is not None and found.generation >= generation and found.error is None
 
         until(there, lambda: f"generation {generation} is not published")
@@ -92,15 +92,15 @@ class Shop:
         seen = [entry["generation"] for entry in reversed(log.history())]
         assert seen == list(range(1, generation + 1))
         with self.store.read() as tx:
-            states = tx.history("main", TABLE, 100)
+            states = tx.states.history("main", TABLE, 100)
         assert {s.generation for s in states} == set(range(1, generation + 1))
         assert len({(s.generation, s.root) for s in states}) == generation
 
     def check(self) -> None:
         """Nothing is left over, and all that is said is so."""
         with self.store.read() as tx:
-            assert tx.attempts() == {}
-            assert tx.count_events("main", 0)["task.executed"] == len(list((self.folder / "orders").iterdir()))
+            assert tx.queue.attempts() == {}
+            assert tx.events.count("main", 0)["task.executed"] == len(list((self.folder / "orders").iterdir()))
         assert fsck(self.store, "default", open_lake(self.lake.as_uri())) == ()
 
 
@@ -240,7 +240,7 @@ def test_a_paused_leader_writes_nothing_when_it_goes_on_and_one_that_ends_hands_
         assert other.stop(signal.SIGTERM) == 0
         shop.leads(first)
         with shop.store.read() as tx:
-            lease = tx.lease(LOOP)
+            lease = tx.leases.get(LOOP)
         assert lease is not None
         assert lease.epoch == 3
     shop.check()

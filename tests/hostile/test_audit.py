@@ -103,7 +103,7 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     told = {" ".join(name.split()[:2]).replace("{other}", "{branch}") for name in CHANGES}
     assert asked == told | ELSEWHERE | SESSIONS | PLANNED | NOTHING
     with world.services.store.begin() as tx:
-        tx.commit_state(state(1, "shop.orders", root=EMPTY_ROOT, schema=SCHEMA), 0)
+        tx.states.commit(state(1, "shop.orders", root=EMPTY_ROOT, schema=SCHEMA), 0)
     with world.http() as http:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]

@@ -36,7 +36,7 @@ def test_a_file_that_comes_after_a_jump_is_read(tmp_path: Path, jump_s: float) -
     (tmp_path / "orders" / "late.csv").write_text("id,price\n9,90\n")
     assert set(shop.rest().values()) == {"up_to_date"}
     with shop.store.read() as tx:
-        assert {state.dataset: state.partitions for state in tx.states("main").values()} == {
+        assert {state.dataset: state.partitions for state in tx.states.newest("main").values()} == {
             "shop.orders": 4,
             "shop.doubled": 4,
         }
@@ -76,8 +76,8 @@ class Place:
         self.ctx = Context(MemoryStore(lambda: self.now))
         self.fleet = Fleet(self.ctx, MemoryLake(), Alive(), monotonic=lambda: self.monotonic)
         with self.ctx.store.begin() as tx:
-            tx.put_job(d(0), stored_job(shared={}))
-            tx.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
+            tx.queue.put_job(d(0), stored_job(shared={}))
+            tx.queue.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
         self.fleet.look_after()
         assert claims.claim(self.ctx, DRIVER, CONTRACT, ["transform"]) is not None
 
@@ -85,7 +85,7 @@ class Place:
         """Whether the driver's attempt does, after a look."""
         self.fleet.look_after()
         with self.ctx.store.read() as tx:
-            return bool(tx.attempts())
+            return bool(tx.queue.attempts())
 
     def passes(self, seconds: float) -> None:
         self.now += seconds

@@ -50,7 +50,7 @@ class Guarded(Resting):
 
     def state(self, dataset: str) -> State:
         with self.store.read() as tx:
-            return tx.states(BRANCH)[dataset]
+            return tx.states.newest(BRANCH)[dataset]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def arrives(world: Guarded, *folders: str) -> None:
 
 
 class Poisoned:
-    """A store in which the rows of one kind are spoilt on their way out."""
+    """A store in which the results of one method (`states.commit`) are spoilt on their way out."""
 
     def __init__(self, inner: Store, name: str, spoil: Callable[..., Any]) -> None:
         self._inner, self._name, self._spoil = inner, name, spoil
@@ -88,8 +88,9 @@ class Poisoned:
             yield self._poisoned(tx)
 
     def _poisoned(self, tx: Any) -> Any:
-        right = getattr(tx, self._name)
-        setattr(tx, self._name, lambda *args, **options: self._spoil(right, *args, **options))
+        part, name = self._name.split(".")
+        right = getattr(getattr(tx, part), name)
+        setattr(getattr(tx, part), name, lambda *args, **options: self._spoil(right, *args, **options))
         return tx
 
 
@@ -114,7 +115,7 @@ def test_rows_that_cannot_be_planned_over_fail_their_dataset_alone(world: Guarde
                 found[name] = replace(found[name], inputs=dict.fromkeys(bad))
         return found
 
-    poison(world, "states", spoilt)
+    poison(world, "states.newest", spoilt)
     arrives(world, "one", "two")
     status = world.go_on()
     assert status == {"bad.x": "up_to_date", "bad.y": "failed", "good.x": "up_to_date", "good.y": "up_to_date"}
@@ -134,7 +135,7 @@ def test_a_question_that_cannot_be_answered_fails_its_asker_alone(world: Guarded
         found.pop(root, None)
         return found
 
-    poison(world, "get_nodes", spoilt)
+    poison(world, "nodes.get_nodes", spoilt)
     arrives(world, "one", "two")
     status = world.go_on()
     assert {name: of for name, of in status.items() if of != "up_to_date"} == {"bad.x": "failed", "bad.y": "blocked"}
@@ -153,7 +154,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
             raise ValueError("a row that the database refuses")
         right(state, before)
 
-    troubles = poison(world, "commit_state", spoilt)
+    troubles = poison(world, "states.commit", spoilt)
     arrives(world, "one", "two")
     world.go_on()
     assert world.state("good.y").generation == 2
@@ -186,7 +187,7 @@ def test_a_leader_that_was_deposed_carries_out_nothing_more(world: Guarded) -> N
     def spoilt(right: Callable[..., Any], state: State, before: int) -> None:
         raise Deposed("loop", 1)
 
-    poison(world, "commit_state", spoilt)
+    poison(world, "states.commit", spoilt)
     with pytest.raises(Deposed):
         world.go_on()
 
@@ -204,8 +205,10 @@ components:
 def refuse_from_now_on(world: Guarded) -> None:
     """As a release does that refuses what an earlier one took."""
     with world.store.begin() as tx:
-        live = tx.revisions(BRANCH)["bad"]
-        tx.put_revision(replace(live, number=live.number + 1, text=live.text.replace("csv", "no-format")), live.number)
+        live = tx.blueprints.revisions(BRANCH)["bad"]
+        tx.blueprints.put(
+            replace(live, number=live.number + 1, text=live.text.replace("csv", "no-format")), live.number
+        )
 
 
 def test_a_stored_dataflow_that_does_not_compile_stops_no_other(world: Guarded) -> None:
@@ -234,7 +237,7 @@ def test_others_are_edited_while_one_does_not_compile(world: Guarded) -> None:
         blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/reader.yaml", READS_BAD, {})])
     blueprints.delete(world.ctx, BRANCH, "other")
     with world.store.read() as tx:
-        repaired = tx.revisions(BRANCH)["bad"].text.replace("no-format", "csv")
+        repaired = tx.blueprints.revisions(BRANCH)["bad"].text.replace("no-format", "csv")
     blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/bad.yaml", repaired, {})])
     assert set(world.go_on().values()) == {"up_to_date"}
 

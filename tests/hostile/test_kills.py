@@ -170,7 +170,7 @@ class Shop:
 
     def counted(self) -> Counter[str]:
         with self.store.read() as tx:
-            return Counter(tx.count_events("main", 0))
+            return Counter(tx.events.count("main", 0))
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def check(shop: Shop) -> None:
     assert not [kind for kind in counted if kind.endswith(".failed")]
     assert counted["task.executed"] + counted["task.recovered"] == TASKS
     with shop.store.read() as tx:
-        assert tx.attempts() == {}
+        assert tx.queue.attempts() == {}
 
 
 @pytest.mark.parametrize("when", ["before", "within"])

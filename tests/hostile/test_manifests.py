@@ -76,7 +76,7 @@ class Spoiling(Engine):
 
     def _rescue_if_live(self, claim: Claim) -> None:
         with self.ctx.store.read() as tx:
-            attempt = tx.attempts([claim["attempt"]]).get(claim["attempt"])
+            attempt = tx.queue.attempts([claim["attempt"]]).get(claim["attempt"])
         if attempt is not None:
             rescue.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
 
@@ -120,7 +120,7 @@ def test_garbage_of_one_dataflow_stops_no_other(seed: int, tmp_path: Path) -> No
         status = world.go_on()
         assert status["good.y"] == status["good.to_y"] == "up_to_date"
     with world.store.read() as tx:
-        assert tx.states(BRANCH)["good.x"].partitions == 4
+        assert tx.states.newest(BRANCH)["good.x"].partitions == 4
     world.close()
 
 
@@ -204,7 +204,7 @@ def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(body: bytes, w
     loop = _loop(world, world.lake, gone)
     loop.tick()
     with world.store.read() as tx:
-        assert claim["attempt"] not in tx.attempts()
+        assert claim["attempt"] not in tx.queue.attempts()
     assert loop.troubles.units == {}
     loop.close()
     assert set(world.go_on().values()) == {"up_to_date"}
@@ -240,7 +240,7 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
         assert loop.troubles.failures(unit) <= RESCUE_TRIES
         loop.tick()
     with world.store.read() as tx:
-        assert claim["attempt"] not in tx.attempts()
+        assert claim["attempt"] not in tx.queue.attempts()
     loop.close()
     assert set(world.go_on().values()) == {"up_to_date"}
 

@@ -112,7 +112,7 @@ def side(world: BranchWorld, namespace: str, flow: str, branch: str, value: int)
         world.settle() if of == "main" else world.ran()
     driver_id = namespaces.id_in(namespace, f"driver-{value:012x}")
     with world.store.begin() as tx:
-        tx.put_driver(Driver(driver_id, "local", "driver", tx.now(), tx.now()))
+        tx.drivers.put(Driver(driver_id, "local", "driver", tx.now(), tx.now()))
     real = replace(world.ctx, store=world.raw, namespace=namespace)
     token, _ = tokens.create(real, "ann", ("admin",))
     driver, _ = tokens.create(real, "a driver", ("driver",), subject=driver_id)
@@ -128,7 +128,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     one = BranchWorld(home / "a", url)
     other = BranchWorld(home / "b", url, namespace=TEAM, lake=one.lake)
     with one.raw.begin() as tx:
-        tx.put_namespace(Namespace(TEAM, "ann", tx.now()))
+        tx.namespaces.put(Namespace(TEAM, "ann", tx.now()))
     sides = (
         side(one, "default", "payroll", "secretdev", 70000001),
         side(other, TEAM, "research", "hiddendev", 90000002),
@@ -177,7 +177,7 @@ def gets(services: Services, names: dict[str, str], ids: list[str]) -> Iterator[
 def ids_of(of: Side) -> list[str]:
     """Of attempts, drivers and runs that it has."""
     with of.world.store.read() as tx:
-        past = tx.past_attempts("main", ["shop.doubled"], limit=1)
+        past = tx.past_attempts.newest("main", ["shop.doubled"], limit=1)
         assert past
         return [past[0].id, of.driver_id, "1"]
 
@@ -300,7 +300,7 @@ def test_answers_to_repeated_requests_are_kept_apart(place: Place) -> None:
             found.append(answers[0].json())
             assert http.post("/v1/branches/main/resume", json={"target": "shop"}).is_success
     with place.sides[1].world.store.read() as tx:
-        assert len([c for c in tx.changes("main") if c.action == "pause"]) == 1
+        assert len([c for c in tx.audit.changes("main") if c.action == "pause"]) == 1
     assert len(found) == 2
 
 
@@ -484,7 +484,7 @@ def followed(who: Side, namespace: str, feed: str) -> str:
     assert follow(who.world.raw, who.world.lake, who.namespace, "main", node) == 1
     assert follow(who.world.raw, who.world.lake, who.namespace, "main", node) == 0
     with who.world.raw.read(who.namespace) as tx:
-        known = tx.listings([node.listing])[node.listing]
+        known = tx.listings.get([node.listing])[node.listing]
     blueprints.delete(ctx, "main", "spy")
     assert known.root is None
     assert known.error is not None

@@ -208,7 +208,12 @@ def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> No
             yield "/query", {"sql": f"SELECT * FROM {dataset}", "do": "promote", "dataset": "shop.busy"}
 
     with place.world.store.read() as tx:
-        before = tx.paused("main"), tx.forces("main"), tx.revisions("main"), sorted(tx.branches())
+        before = (
+            tx.blueprints.paused("main"),
+            tx.blueprints.forces("main"),
+            tx.blueprints.revisions("main"),
+            sorted(tx.branches.all()),
+        )
     which = [[NAMES[kind][at] for kind in ("dataset", "dataflow", "branch")] for at in (1, 2)]
     headers = {"Accept": "application/json"}
     with place.http(WITHIN, role) as http:
@@ -225,7 +230,12 @@ def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> No
                 assert absent(json.dumps(value(hidden))) == json.dumps(value(nothing)), (path, form)
             assert hidden.status_code != 303, (path, form)
     with place.world.store.read() as tx:
-        assert (tx.paused("main"), tx.forces("main"), tx.revisions("main"), sorted(tx.branches())) == before
+        assert (
+            tx.blueprints.paused("main"),
+            tx.blueprints.forces("main"),
+            tx.blueprints.revisions("main"),
+            sorted(tx.branches.all()),
+        ) == before
 
 
 def test_a_narrowed_session_signs_in_and_presses_its_own_buttons(place: Place) -> None:
@@ -240,7 +250,7 @@ def test_a_narrowed_session_signs_in_and_presses_its_own_buttons(place: Place) -
         assert browser.post("/login", data={"token": text}, headers=own).status_code == 303
         assert "shop" in browser.get("/").text
     with place.world.store.read() as tx:
-        assert "shop.doubled" in tx.paused("main")
+        assert "shop.doubled" in tx.blueprints.paused("main")
 
 
 TELLING = """

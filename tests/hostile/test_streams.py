@@ -23,7 +23,7 @@ WORKERS = "AnyIO worker thread"
 
 def put(world: Attacked, *kinds: str) -> None:
     with world.services.store.begin() as tx:
-        tx.put_events([Event(kind, "a.b", 1, branch="main") for kind in kinds])
+        tx.events.put([Event(kind, "a.b", 1, branch="main") for kind in kinds])
     world.services.wake.notify()
 
 
@@ -122,7 +122,7 @@ def test_slow_routes_of_users_hold_up_neither_drivers_nor_probes(tmp_path: Path)
     with attacked(tmp_path) as world, ExitStack() as stack:
         with world.services.store.begin() as tx:
             body = {"attempt": attempt, "driver": "d1"}
-            tx.put_events([Event(CLAIMED, "a.b", 1, body, branch="main")])
+            tx.events.put([Event(CLAIMED, "a.b", 1, body, branch="main")])
         slow = [stack.enter_context(world.raw("GET", f"/v1/attempts/{attempt}/log")) for _ in range(3 * USERS)]
         with world.http(world.driver) as http, world.http() as other, streams(world, 1) as [stream]:
             for _ in range(10):

@@ -369,7 +369,7 @@ class Run:
             found = self.world.values(branch, dataset)
             assert found == rows_of(parts), f"{dataset} of {branch} is {found} and not {rows_of(parts)}"
         with self.world.store.read() as tx:
-            own, holds = set(tx.own_datasets(branch)), tx.holds(branch).keys()
+            own, holds = set(tx.branches.own_datasets(branch)), tx.states.holds(branch).keys()
         assert holds == line.holds.keys(), f"{branch} holds {set(holds)} and not {set(line.holds)}"
         if branch != MAIN:
             self.check_own(branch, own)
@@ -396,7 +396,7 @@ class Run:
             expected = self.world.values(branch, self.flow(branch).scaled)
             assert sorted(written, key=repr) == expected, f"{place} has {written} and not {expected}"
         with self.world.store.read() as tx:
-            writing = {name for name in self.lines if tx.targets(name)}
+            writing = {name for name in self.lines if tx.projections.targets(name)}
         assert writing == places.keys() - {MAIN}, f"{writing} write"
 
     def note(self, branch: str, truth: Mapping[str, Parts], own: set[str]) -> None:

@@ -209,7 +209,7 @@ class Engine:
 
     def _finish(self, taken: Taken, results: list[TaskResult], fault: Fault) -> None:
         with self.ctx.store.read() as tx:
-            known = {key.hex() for key in tx.traces([bytes.fromhex(task) for task in self._runs])}
+            known = {key.hex() for key in tx.traces.hits([bytes.fromhex(task) for task in self._runs])}
         self._end(taken.claim, taken.driver, results, fault)
         self._count({task: w for task, w in self._runs.items() if task not in known | taken.works.keys()})
         self._runs.clear()
@@ -223,7 +223,7 @@ class Engine:
     def _check_unknown(self, claim: Claim) -> None:
         keys = [bytes.fromhex(t["task"]) for t in claim["tasks"]]
         with self.ctx.store.read() as tx:
-            known = set(tx.memos(keys) if claim["kind"] == "index" else tx.traces(keys))
+            known = set(tx.traces.memos(keys) if claim["kind"] == "index" else tx.traces.hits(keys))
         assert not known, f"{claim['dataset']}: dispatched although it has a trace (I6)"
 
     def _work(self, claim: Claim, task: TaskSpec) -> Work | None:
@@ -279,7 +279,7 @@ class Engine:
         """Those that were committed. A memo of a parse task tells the types of files that it could not read."""
         with self.ctx.store.read() as tx:
             keys = [bytes.fromhex(task) for task in works]
-            traces = tx.memos(keys).keys() if is_index else tx.traces(keys).keys()
+            traces = tx.traces.memos(keys).keys() if is_index else tx.traces.hits(keys).keys()
         committed = [w for task, w in works.items() if bytes.fromhex(task) in traces]
         self.done += committed
         return len(committed)
@@ -312,7 +312,7 @@ class Engine:
 
     def _rescue(self, claim: Claim, reason: str) -> None:
         with self.ctx.store.read() as tx:
-            attempt = tx.attempts([claim["attempt"]])[claim["attempt"]]
+            attempt = tx.queue.attempts([claim["attempt"]])[claim["attempt"]]
         rescue.adopt(self.ctx, attempt, self.lake, reason=reason)
 
     # --- doing it ---------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Slow:
 
     def generations(self) -> dict[str, int]:
         with self.world.store.read() as tx:
-            return {name: state.generation for name, state in tx.states(BRANCH).items()}
+            return {name: state.generation for name, state in tx.states.newest(BRANCH).items()}
 
 
 def begun(home: Path, parts: Mapping[str, Component], exact: int, fewest: int) -> World:
@@ -106,7 +106,7 @@ def test_a_slow_copy_gets_later_generations(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         slow.arrive(number)
         with world.store.read() as tx:
-            synced.append(tx.targets(BRANCH)["x.to_b"].generation)
+            synced.append(tx.projections.targets(BRANCH)["x.to_b"].generation)
     assert synced == sorted(synced)
     assert len(set(synced)) > ROUNDS // SLOW // 2
     slow.end()

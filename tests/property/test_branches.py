@@ -92,7 +92,7 @@ def what_is_shared_is_taken_for_own() -> Patch:
 
 
 def the_base_of_a_merge_is_not_kept() -> Patch:
-    return merging, "_base", lambda tx, source, into, flow: tx.revisions(into).get(flow)
+    return merging, "_base", lambda tx, source, into, flow: tx.blueprints.revisions(into).get(flow)
 
 
 def a_branch_forgets_what_main_was_when_it_was_pinned() -> Patch:

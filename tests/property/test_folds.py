@@ -88,7 +88,7 @@ def test_the_first_and_the_last_may_go(world: World) -> None:
 
 def claims(world: World) -> int:
     with world.store.read() as tx:
-        return sum(e.kind == "task.claimed" and e.dataset == "a.state" for e in tx.events("main", 0, 10_000))
+        return sum(e.kind == "task.claimed" and e.dataset == "a.state" for e in tx.events.newer("main", 0, 10_000))
 
 
 def test_a_chain_is_computed_in_one_go(world: World) -> None:
@@ -103,7 +103,7 @@ def test_a_chain_is_computed_in_one_go(world: World) -> None:
 def test_what_a_run_went_on_to_counts_for_the_branch_that_demanded_its_first(world: World) -> None:
     folding(world, SUM, *range(1, 31))
     with world.store.read() as tx:
-        told = [e for e in tx.events(None, 0, 10_000) if (e.kind, e.dataset) == ("task.executed", "a.state")]
+        told = [e for e in tx.events.newer(None, 0, 10_000) if (e.kind, e.dataset) == ("task.executed", "a.state")]
     assert [(e.branch, e.n) for e in told] == [("main", 30)]
 
 

@@ -29,7 +29,7 @@ class Counting(World):
     def executed(self) -> int:
         self.settle()
         with self.store.read() as tx:
-            count, self.last = tx.count_events("main", self.last), tx.last_event()
+            count, self.last = tx.events.count("main", self.last), tx.events.last()
         return count.get("task.executed", 0)
 
 

@@ -31,7 +31,7 @@ def test_what_is_given_up_while_a_pass_is_planned_is_not_committed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with world.store.read() as tx:
-        [lost] = [of for of in tx.files() if b"[[1, " in world.lake.read(of.files[0]["path"])]
+        [lost] = [of for of in tx.traces.files() if b"[[1, " in world.lake.read(of.files[0]["path"])]
     kept = world.folders["one"]["a.csv"]
     world.remove("one", "a.csv")
     world.settle()
@@ -58,5 +58,5 @@ def test_what_is_given_up_while_a_pass_is_planned_is_not_committed(
         world._now += LONG_S
     assert Planner.looking is looking, "a pass was overtaken"
     with world.store.read() as tx:
-        state = tx.states("main")["a.x"]
+        state = tx.states.newest("main")["a.x"]
         assert [f.rows for _, f in world._partitions(tx, state)] == [((1, 1),), ((2, 1),)]

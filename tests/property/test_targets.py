@@ -109,7 +109,7 @@ def until_written(world: World, partitions: int) -> None:
 def claims_of_writes(world: World) -> list[bytes]:
     """Tasks that are queued, once there is nothing else to do."""
     with world.store.read() as tx:
-        queued = [k for k, t in tx.demands(BRANCH, "a.to_x").items() if t.state == "queued"]
+        queued = [k for k, t in tx.queue.demands(BRANCH, "a.to_x").items() if t.state == "queued"]
     if not queued:
         world.engine.step()
     return queued
@@ -127,7 +127,7 @@ def test_a_copy_of_another_dataset_goes_on_counting(world: World) -> None:
         world.apply({"a": {**reads, "to_x": Copy(source)}}, {})
         world.settle()
     with world.store.read() as tx:
-        found = tx.targets(BRANCH)["a.to_x"]
+        found = tx.projections.targets(BRANCH)["a.to_x"]
         assert (found.generation, found.order) == (1, 7)
     world.put("two", "a.csv", rows(8))
     world.settle()

@@ -157,7 +157,7 @@ class World:
         with self.store.read() as tx:
             nodes = desired(tx, BRANCH).nodes.values()
             node = next((n for n in nodes if isinstance(n, Source) and n.listing.hex() == id), None)
-            found = tx.listings([bytes.fromhex(id)])[bytes.fromhex(id)]
+            found = tx.listings.get([bytes.fromhex(id)])[bytes.fromhex(id)]
         if node is not None and found.root is not None:
             self._listings[found.root] = dict(self.folders[Path(node.location).parent.name])
 
@@ -288,7 +288,7 @@ class World:
     def _is_listing(self) -> bool:
         with self.store.read() as tx:
             nodes = desired(tx, BRANCH)
-            known = tx.listings(n.listing for n in listings.sources(nodes, nodes.order))
+            known = tx.listings.get(n.listing for n in listings.sources(nodes, nodes.order))
         return any(map(listings.is_open, known.values()))
 
     def advance(self, chance: random.Random, faults: Faults = no_faults) -> None:
@@ -345,12 +345,12 @@ class World:
         files, _ = self._were().get(dataset, ({}, None))
         older = model.seen_of(files)
         with self.store.read() as tx:
-            state = tx.states(BRANCH).get(dataset)
+            state = tx.states.newest(BRANCH).get(dataset)
         return older if state is not None and older.places.keys() <= {*column_names(state.schema)} else None
 
     def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
         with self.store.read() as tx:
-            states = tx.states(BRANCH)
+            states = tx.states.newest(BRANCH)
             for dataset, expected in truth.items():
                 require(dataset in states, dataset, "has no state")
                 self._check_dataset(tx, states[dataset], expected)
@@ -364,12 +364,12 @@ class World:
             parts = truth[names[name]].partitions.items()
             held = {p: model.by_key(Dataset(truth[names[name]].columns, {p: f})) for p, f in parts}
             wanted = {f"{key} {p}": len(rows) for p, keys in held.items() for key, rows in keys.items()}
-            found = {e.key: e.content.rows for e in tree.scan(tx, state.inputs[f"{name}/pairs"].root)}
+            found = {e.key: e.content.rows for e in tree.scan(tx.nodes, state.inputs[f"{name}/pairs"].root)}
             require(found == wanted, state.dataset, "has as pairs", found, "and not", wanted)
             keys = Counter[str]()
             for pair, rows in wanted.items():
                 keys[pair.split(" ")[0]] += rows
-            sums = {e.key: e.content.rows for e in tree.scan(tx, state.inputs[f"{name}/keys"].root)}
+            sums = {e.key: e.content.rows for e in tree.scan(tx.nodes, state.inputs[f"{name}/keys"].root)}
             require(sums == keys, state.dataset, "has as keys", sums, "and not", keys)
 
     def _check_dataset(self, tx: Tx, state: State, expected: Dataset) -> None:
@@ -381,8 +381,8 @@ class World:
         require(state.rows == len(expected.rows()), state.dataset, "counts", state.rows, "rows")
 
     def _partitions(self, tx: Tx, state: State) -> Iterator[tuple[str, Fragment]]:
-        entries = list(tree.scan(tx, state.root))
-        fragments = tx.fragments({e.fragment for e in entries})
+        entries = list(tree.scan(tx.nodes, state.root))
+        fragments = tx.traces.fragments({e.fragment for e in entries})
         for entry in entries:
             files = [self.engine.fragment(f["path"]) for f in fragments[entry.fragment].files]
             columns = column_names(fragments[entry.fragment].schema)

@@ -126,7 +126,7 @@ class Shop:
         took = self.ctx.store.statements - before
         self.loop.tick()
         with self.ctx.store.read() as tx:
-            waiting = tx.backlog()["parse"]
+            waiting = tx.queue.backlog()["parse"]
         (count,) = (i["count"] for i in plan["items"] if i["dataset"] == "shop.orders")
         return Planned(count, took, waiting)
 

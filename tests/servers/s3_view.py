@@ -114,7 +114,7 @@ def fill(services: Services, keys: int) -> None:
     for start in range(0, keys, BATCH):
         fragments = [_fragment(number) for number in range(start, min(start + BATCH, keys))]
         with services.store.begin() as tx:
-            tx.put_traces([], fragments)
+            tx.traces.put([], fragments)
         made = enumerate(fragments, start)
         entries += [tree.Entry(f"day={number:06}/hour=1", f.id, f.content) for number, f in made]
     _commit(services, "flights.many", entries)
@@ -142,17 +142,17 @@ def _lay(services: Services, folder: Path, megabytes: int) -> str:
     content, id = Content(1, 1, 1), sha256(b"large").digest()
     entry: FileEntry = {"path": path, "size": megabytes * 1_000_000, "rows": 1, "stats": {}}
     with services.store.begin() as tx:
-        tx.put_traces([], [Fragment(id, SCHEMA, content, (entry,), "flights.large", "attempt")])
+        tx.traces.put([], [Fragment(id, SCHEMA, content, (entry,), "flights.large", "attempt")])
     _commit(services, "flights.large", [tree.Entry("", id, content)])
     return path
 
 
 def _commit(services: Services, dataset: str, entries: list[tree.Entry]) -> None:
     with services.store.begin() as tx:
-        root = tree.build(tx, entries)
+        root = tree.build(tx.nodes, entries)
         rows = 900 * len(entries)
         made = state(1, dataset, root=root, schema=SCHEMA, partitions=len(entries), rows=rows, at=tx.now())
-        tx.commit_state(made, 0)
+        tx.states.commit(made, 0)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ class SparkWorld(World):
 
     def _compare(self, tx: Tx, database: duckdb.DuckDBPyConnection, dataset: str) -> None:
         """The dataset's rows and those that DuckDB has computed from scratch."""
-        state = tx.states(BRANCH)[dataset]
+        state = tx.states.newest(BRANCH)[dataset]
         columns = [f["name"] for f in state.schema["fields"]]
         found = Counter(row for _, f in self._partitions(tx, state) for row in f.under(tuple(columns)))
         names = ", ".join(f'"{c}"' for c in columns)

@@ -107,9 +107,9 @@ def test_it_shows_what_was_there_when_it_was_opened(world: World, opened: NewSpa
 
 def test_a_branch_shows_its_own_rows(world: World) -> None:
     with world.store.begin() as tx:
-        tx.create_branch(branch("dev"))
-        first, seq = tx.history("main", "shop.totals", 10)[-1], tx.states("dev")["shop.totals"].seq
-        tx.commit_state(state(seq + 1, "shop.totals", branch="dev", root=first.root, schema=SCHEMA), seq)
+        tx.branches.create(branch("dev"))
+        first, seq = tx.states.history("main", "shop.totals", 10)[-1], tx.states.newest("dev")["shop.totals"].seq
+        tx.states.commit(state(seq + 1, "shop.totals", branch="dev", root=first.root, schema=SCHEMA), seq)
     one = world.open(on="dev")
     assert read(one["url"], NEWEST)[0] == [[1, "a"]]
     world.end(one["id"])

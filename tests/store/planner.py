@@ -27,7 +27,7 @@ def entry(key: str, number: int) -> tree.Entry:
 
 def remember(tx: Tx) -> None:
     """All fragments that entries are made of, and a trace for each."""
-    tx.put_traces([trace(n, n) for n in range(FRAGMENTS)], [fragment(n) for n in range(FRAGMENTS)])
+    tx.traces.put([trace(n, n) for n in range(FRAGMENTS)], [fragment(n) for n in range(FRAGMENTS)])
 
 
 class Staged:
@@ -39,7 +39,7 @@ class Staged:
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         found = {digest: self.new[digest] for digest in digests if digest in self.new}
-        return {**self._tx.get_nodes([digest for digest in digests if digest not in found]), **found}
+        return {**self._tx.nodes.get_nodes([digest for digest in digests if digest not in found]), **found}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.new.update(nodes)
@@ -51,10 +51,10 @@ class Plan:
     def __init__(self, world: World, dataset: str, key: bytes, edits: Iterable[tuple[str, tree.Entry | None]]) -> None:
         self.world, self.dataset, self.key = world, dataset, key
         with world.read() as tx:
-            self.seen = tx.collections()
-            self.before = tx.states(BRANCH, [dataset]).get(dataset)
+            self.seen = tx.upkeep.collections()
+            self.before = tx.states.newest(BRANCH, [dataset]).get(dataset)
             nodes = Staged(tx)
-            built = tx.remembered([key], [])[0].get(key)
+            built = tx.traces.remembered([key], [])[0].get(key)
             base = self.before.root if self.before else tree.EMPTY_ROOT
             self.root = built[0] if built else tree.edit(nodes, base, edits)
             self.totals = tree.totals(nodes, self.root)
@@ -63,14 +63,14 @@ class Plan:
     def commit(self) -> bool:
         """False if somebody was faster, or what was planned with may be gone."""
         with self.world.begin() as tx:
-            if tx.collections() != self.seen:
+            if tx.upkeep.collections() != self.seen:
                 return False
-            tx.put_nodes(self.nodes)
+            tx.nodes.put_nodes(self.nodes)
             try:
-                tx.commit_state(self._state(tx), self.before.seq if self.before else 0)
+                tx.states.commit(self._state(tx), self.before.seq if self.before else 0)
             except StaleState:
                 return False
-            tx.put_build_trace(self.key, self.root, SCHEMA)
+            tx.traces.put_build(self.key, self.root, SCHEMA)
         return True
 
     def _state(self, tx: Tx) -> State:
@@ -92,7 +92,7 @@ def check_everything(world: World) -> int:
     """Every tree that is in use is whole; how many nodes they have."""
     with world.read() as tx:
         used: set[bytes] = set()
-        for pointer in tx.pointers():
-            tree.verify(tx, pointer.root)
-            used.update(tree.reachable(tx, pointer.root))
+        for pointer in tx.upkeep.pointers():
+            tree.verify(tx.nodes, pointer.root)
+            used.update(tree.reachable(tx.nodes, pointer.root))
     return len(used)

@@ -11,24 +11,24 @@ from tests.store.examples import alert, d, error, message
 def test_alerts_are_one_for_each_condition_of_a_dataset(world: World) -> None:
     blocked = replace(alert(), condition="blocked", ended=3.0)
     with world.begin() as tx:
-        tx.put_alerts([alert("flights.b"), alert(), alert(branch="dev")])
-        tx.put_alerts([blocked, alert(told=("a", "b"))])
+        tx.alerts.put([alert("flights.b"), alert(), alert(branch="dev")])
+        tx.alerts.put([blocked, alert(told=("a", "b"))])
     with world.begin() as tx:
-        assert tx.alerts("main") == (blocked, alert(told=("a", "b")), alert("flights.b"))
-        tx.drop_alerts([alert(), alert("flights.c")])
-        assert tx.alerts("main") == (blocked, alert("flights.b"))
+        assert tx.alerts.all("main") == (blocked, alert(told=("a", "b")), alert("flights.b"))
+        tx.alerts.drop([alert(), alert("flights.c")])
+        assert tx.alerts.all("main") == (blocked, alert("flights.b"))
     with world.read() as tx:
-        assert tx.alerts("dev") == (alert(branch="dev"),)
+        assert tx.alerts.all("dev") == (alert(branch="dev"),)
 
 
 def test_messages_stay_until_they_are_dropped(world: World) -> None:
     tried = message("b", tries=2, task=d(1), error=error("refused"))
     with world.begin() as tx:
-        tx.put_messages([message("b"), message("a"), message("c", "dev")])
-        tx.put_messages([tried])
+        tx.alerts.put_messages([message("b"), message("a"), message("c", "dev")])
+        tx.alerts.put_messages([tried])
     with world.begin() as tx:
-        assert tx.messages("main") == (message("a"), tried)
-        tx.drop_messages(["a", "x"])
+        assert tx.alerts.messages("main") == (message("a"), tried)
+        tx.alerts.drop_messages(["a", "x"])
     with world.read() as tx:
-        assert tx.messages("main") == (tried,)
-        assert tx.messages("dev") == (message("c", "dev"),)
+        assert tx.alerts.messages("main") == (tried,)
+        assert tx.alerts.messages("dev") == (message("c", "dev"),)

@@ -62,9 +62,9 @@ def test_a_read_through_it_is_one_look_up_more(beside: Callable[[Shape], Beside]
         assert of_branch.statements <= of_main.statements + 1
         assert of_branch.states == of_main.states
     with main.store.read() as tx:
-        tx.states(DEV, [LARGE.root])
+        tx.states.newest(DEV, [LARGE.root])
         before = main.store.statements
-        tx.states(DEV, [LARGE.sink])
+        tx.states.newest(DEV, [LARGE.sink])
         assert main.store.statements - before == 1  # as in main: the branch itself is known by now
 
 

@@ -38,133 +38,133 @@ DAILY = "flights.daily"
 def forked(world: World) -> World:
     """Main has two states of a dataset and two revisions of its dataflow, and dev was made from it."""
     with world.begin() as tx:
-        tx.put_revision(revision(1), 0)
-        tx.put_revision(revision(2), 1)
-        tx.commit_state(state(1), 0)
-        tx.commit_state(state(2), 1)
-        tx.create_branch(branch())
+        tx.blueprints.put(revision(1), 0)
+        tx.blueprints.put(revision(2), 1)
+        tx.states.commit(state(1), 0)
+        tx.states.commit(state(2), 1)
+        tx.branches.create(branch())
     return world
 
 
 def test_a_branch_is_known_by_its_name(forked: World) -> None:
     with forked.begin() as tx:
-        assert tx.branches() == {"dev": branch()}
-        tx.put_branch(branch(protected=True))
+        assert tx.branches.all() == {"dev": branch()}
+        tx.branches.put(branch(protected=True))
     with forked.read() as tx:
-        assert tx.branches() == {"dev": branch(protected=True)}
+        assert tx.branches.all() == {"dev": branch(protected=True)}
 
 
 @pytest.mark.parametrize("name", ["dev", "main"])
 def test_a_name_is_given_once(forked: World, name: str) -> None:
     with pytest.raises(BranchExists, match=name), forked.begin() as tx:
-        tx.create_branch(branch(name))
+        tx.branches.create(branch(name))
 
 
 def test_a_name_that_left_something_behind_is_not_given(forked: World) -> None:
     """A loop that was slow commits for a branch that is gone: a new branch of the name would begin with that."""
     with forked.begin() as tx:
-        tx.drop_branch("dev")
-        tx.commit_state(state(3, branch="dev"), 2)
+        tx.branches.drop("dev")
+        tx.states.commit(state(3, branch="dev"), 2)
     with pytest.raises(BranchExists, match="dev"), forked.begin() as tx:
-        tx.create_branch(branch("dev"))
+        tx.branches.create(branch("dev"))
 
 
 def test_what_was_not_edited_is_mains_now_and_later(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3), 2)
-        tx.commit_state(state(3), 2)
+        tx.blueprints.put(revision(3), 2)
+        tx.states.commit(state(3), 2)
     with forked.read() as tx:
-        assert tx.revisions("dev") == {"flights": revision(3)}
-        assert tx.states("dev") == {DAILY: state(3)}
-        assert tx.history("dev", DAILY, 9) == (state(3), state(2), state(1))
-        assert tx.own_dataflows("dev") == {}
+        assert tx.blueprints.revisions("dev") == {"flights": revision(3)}
+        assert tx.states.newest("dev") == {DAILY: state(3)}
+        assert tx.states.history("dev", DAILY, 9) == (state(3), state(2), state(1))
+        assert tx.branches.own_dataflows("dev") == {}
 
 
 def test_an_edit_goes_on_from_what_main_had(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3, branch="dev"), 2)
+        tx.blueprints.put(revision(3, branch="dev"), 2)
     with forked.begin() as tx:
-        tx.put_revision(revision(3), 2)
+        tx.blueprints.put(revision(3), 2)
     with forked.read() as tx:
-        assert tx.revisions("dev") == {"flights": revision(3, branch="dev")}
-        assert tx.revisions("main") == {"flights": revision(3)}
-        assert tx.own_dataflows("dev") == {"flights": 2}
+        assert tx.blueprints.revisions("dev") == {"flights": revision(3, branch="dev")}
+        assert tx.blueprints.revisions("main") == {"flights": revision(3)}
+        assert tx.branches.own_dataflows("dev") == {"flights": 2}
 
 
 def test_an_edit_of_another_revision_than_mains_is_refused(forked: World) -> None:
     with pytest.raises(StaleRevision), forked.begin() as tx:
-        tx.put_revision(revision(2, branch="dev"), 1)
+        tx.blueprints.put(revision(2, branch="dev"), 1)
 
 
 def test_a_deletion_in_a_branch_is_its_own(forked: World) -> None:
     with forked.begin() as tx:
-        tx.delete_dataflow("dev", "flights")
+        tx.blueprints.delete_dataflow("dev", "flights")
     with forked.begin() as tx:
-        assert tx.revisions("dev") == {}
-        assert tx.revisions("main") == {"flights": revision(2)}
-        assert tx.own_dataflows("dev") == {"flights": 2}
+        assert tx.blueprints.revisions("dev") == {}
+        assert tx.blueprints.revisions("main") == {"flights": revision(2)}
+        assert tx.branches.own_dataflows("dev") == {"flights": 2}
         with pytest.raises(NotFound):
-            tx.delete_dataflow("dev", "flights")
-        tx.put_revision(revision(3, branch="dev"), 0)
-        assert tx.revisions("dev") == {"flights": revision(3, branch="dev")}
+            tx.blueprints.delete_dataflow("dev", "flights")
+        tx.blueprints.put(revision(3, branch="dev"), 0)
+        assert tx.blueprints.revisions("dev") == {"flights": revision(3, branch="dev")}
 
 
 def test_states_of_a_branch_go_on_from_those_of_main(forked: World) -> None:
     with forked.begin() as tx:
-        tx.commit_state(state(3, branch="dev"), 2)
+        tx.states.commit(state(3, branch="dev"), 2)
     with forked.begin() as tx:
-        tx.commit_state(state(3), 2)
-        tx.commit_state(state(4, branch="dev"), 3)
+        tx.states.commit(state(3), 2)
+        tx.states.commit(state(4, branch="dev"), 3)
     with forked.read() as tx:
         own = (state(4, branch="dev"), state(3, branch="dev"))
-        assert tx.states("dev", [DAILY]) == {DAILY: own[0]}
-        assert tx.history("dev", DAILY, 9) == (*own, state(2), state(1))
-        assert tx.history("dev", DAILY, 2) == own
-        assert tx.history("dev", DAILY, 9, 2) == (state(1),)
-        assert tx.history("main", DAILY, 9) == (state(3), state(2), state(1))
-        settled = tx.settled("dev", [(DAILY, 3), (DAILY, 1)])
+        assert tx.states.newest("dev", [DAILY]) == {DAILY: own[0]}
+        assert tx.states.history("dev", DAILY, 9) == (*own, state(2), state(1))
+        assert tx.states.history("dev", DAILY, 2) == own
+        assert tx.states.history("dev", DAILY, 9, 2) == (state(1),)
+        assert tx.states.history("main", DAILY, 9) == (state(3), state(2), state(1))
+        settled = tx.states.settled("dev", [(DAILY, 3), (DAILY, 1)])
         assert sorted(settled, key=lambda s: s.seq) == [state(1), own[1]]
 
 
 @pytest.mark.parametrize("seq", [0, 1, 3])
 def test_a_first_state_that_does_not_go_on_from_mains_is_refused(forked: World, seq: int) -> None:
     with pytest.raises(StaleState), forked.begin() as tx:
-        tx.commit_state(state(seq + 1, branch="dev"), seq)
+        tx.states.commit(state(seq + 1, branch="dev"), seq)
 
 
 def test_what_is_wished_in_a_branch_wins_over_main(forked: World) -> None:
     with forked.begin() as tx:
-        first = tx.force("main", [DAILY, "flights.weekly"])
-        tx.set_paused("main", "flights", True)
-        tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA))
+        first = tx.blueprints.force("main", [DAILY, "flights.weekly"])
+        tx.blueprints.set_paused("main", "flights", True)
+        tx.states.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA))
     with forked.begin() as tx:
-        assert tx.forces("dev") == {DAILY: first, "flights.weekly": first}
-        assert tx.paused("dev") == {"flights"}
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
-        newer = tx.force("dev", [DAILY])
-        tx.set_paused("dev", "flights", False)
-        tx.pin_schema("dev", "flights.raw", Pin(d(2), SCHEMA))
+        assert tx.blueprints.forces("dev") == {DAILY: first, "flights.weekly": first}
+        assert tx.blueprints.paused("dev") == {"flights"}
+        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
+        newer = tx.blueprints.force("dev", [DAILY])
+        tx.blueprints.set_paused("dev", "flights", False)
+        tx.states.pin_schema("dev", "flights.raw", Pin(d(2), SCHEMA))
     with forked.read() as tx:
-        assert tx.forces("dev") == {DAILY: newer, "flights.weekly": first}
-        assert tx.paused("dev") == frozenset()
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
-        assert tx.forces("main") == {DAILY: first, "flights.weekly": first}
-        assert tx.paused("main") == {"flights"}
+        assert tx.blueprints.forces("dev") == {DAILY: newer, "flights.weekly": first}
+        assert tx.blueprints.paused("dev") == frozenset()
+        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
+        assert tx.blueprints.forces("main") == {DAILY: first, "flights.weekly": first}
+        assert tx.blueprints.paused("main") == {"flights"}
 
 
 def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_building(building())
-        tx.put_begun(begun(DAILY))
-        tx.enqueue("main", DAILY, [task(1)])
-        tx.set_problem("main", DAILY, error())
-        tx.put_target(target("flights.to_csv", 1))
-        tx.put_publication(publication(1, DAILY))
+        tx.states.put_building(building())
+        tx.states.put_begun(begun(DAILY))
+        tx.queue.enqueue("main", DAILY, [task(1)])
+        tx.states.set_problem("main", DAILY, error())
+        tx.projections.put_target(target("flights.to_csv", 1))
+        tx.projections.put_publication(publication(1, DAILY))
     with forked.read() as tx:
-        assert tx.unfinished("dev") == ({}, {})
-        assert tx.demands("dev", DAILY) == {}
-        assert (tx.problems("dev"), tx.targets("dev")) == ({}, {})
-        assert (tx.publications("dev"), tx.branch_publications()) == ({}, ())
+        assert tx.states.unfinished("dev") == ({}, {})
+        assert tx.queue.demands("dev", DAILY) == {}
+        assert (tx.states.problems("dev"), tx.projections.targets("dev")) == ({}, {})
+        assert (tx.projections.publications("dev"), tx.projections.branch_publications()) == ({}, ())
 
 
 def test_what_is_known_of_tables_ends_with_the_branch_and_their_rows_do_not(forked: World) -> None:
@@ -173,134 +173,134 @@ def test_what_is_known_of_tables_ends_with_the_branch_and_their_rows_do_not(fork
     other = replace(publication(2, "flights.weekly"), branch="dev", error="the store is away")
     with forked.begin() as tx:
         for one in (publication(1, DAILY), mine, other, replace(mine, branch="try")):
-            tx.put_publication(one)
+            tx.projections.put_publication(one)
     with forked.begin() as tx:
-        assert tx.publications("dev") == {DAILY: mine, "flights.weekly": other}
-        assert tx.publications("dev", ["flights.weekly"]) == {"flights.weekly": other}
-        assert tx.branch_publications() == (mine, other, replace(mine, branch="try"))
-        tx.share("dev", [DAILY, "flights.none"])
-        assert tx.publications("dev") == {DAILY: unknown_table("dev", DAILY), "flights.weekly": other}
-        tx.drop_branch("dev")
+        assert tx.projections.publications("dev") == {DAILY: mine, "flights.weekly": other}
+        assert tx.projections.publications("dev", ["flights.weekly"]) == {"flights.weekly": other}
+        assert tx.projections.branch_publications() == (mine, other, replace(mine, branch="try"))
+        tx.branches.share("dev", [DAILY, "flights.none"])
+        assert tx.projections.publications("dev") == {DAILY: unknown_table("dev", DAILY), "flights.weekly": other}
+        tx.branches.drop("dev")
     gone = (unknown_table("dev", DAILY), unknown_table("dev", "flights.weekly"))
     with forked.begin() as tx:
-        assert tx.branch_publications() == (*gone, replace(mine, branch="try"))
-        tx.create_branch(branch("dev", publish=True))
-        assert tx.branches()["dev"].publish
-        assert tx.branch_publications()[:2] == gone
-        tx.drop_publication("dev", DAILY)
-        tx.drop_publication("dev", DAILY)
+        assert tx.projections.branch_publications() == (*gone, replace(mine, branch="try"))
+        tx.branches.create(branch("dev", publish=True))
+        assert tx.branches.all()["dev"].publish
+        assert tx.projections.branch_publications()[:2] == gone
+        tx.projections.drop_publication("dev", DAILY)
+        tx.projections.drop_publication("dev", DAILY)
     with forked.read() as tx:
-        assert tx.branch_publications() == (gone[1], replace(mine, branch="try"))
-        assert tx.publications("main") == {DAILY: publication(1, DAILY)}
+        assert tx.projections.branch_publications() == (gone[1], replace(mine, branch="try"))
+        assert tx.projections.publications("main") == {DAILY: publication(1, DAILY)}
 
 
 def test_holds_are_those_of_one_branch(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_hold(hold())
-        tx.put_hold(hold("flights.weekly"))
-        tx.put_hold(hold(branch="dev", generation=2))
+        tx.states.put_hold(hold())
+        tx.states.put_hold(hold("flights.weekly"))
+        tx.states.put_hold(hold(branch="dev", generation=2))
     with forked.begin() as tx:
-        assert tx.holds("main") == {DAILY: hold(), "flights.weekly": hold("flights.weekly")}
-        assert tx.holds("dev") == {DAILY: hold(branch="dev", generation=2)}
-        tx.create_branch(branch("try", source="dev"))
-        tx.drop_holds("main", [DAILY])
-        tx.put_hold(hold("flights.weekly", generation=7))
+        assert tx.states.holds("main") == {DAILY: hold(), "flights.weekly": hold("flights.weekly")}
+        assert tx.states.holds("dev") == {DAILY: hold(branch="dev", generation=2)}
+        tx.branches.create(branch("try", source="dev"))
+        tx.states.drop_holds("main", [DAILY])
+        tx.states.put_hold(hold("flights.weekly", generation=7))
     with forked.begin() as tx:
-        assert tx.holds("try") == {DAILY: hold(branch="try", generation=2)}
-        assert tx.holds("main") == {"flights.weekly": hold("flights.weekly", generation=7)}
-        tx.share("try", [DAILY])
-        tx.delete_dataflow("main", "flights")
-        tx.drop_branch("dev")
+        assert tx.states.holds("try") == {DAILY: hold(branch="try", generation=2)}
+        assert tx.states.holds("main") == {"flights.weekly": hold("flights.weekly", generation=7)}
+        tx.branches.share("try", [DAILY])
+        tx.blueprints.delete_dataflow("main", "flights")
+        tx.branches.drop("dev")
     with forked.read() as tx:
-        assert [tx.holds(b) for b in ("main", "dev", "try")] == [{}, {}, {}]
+        assert [tx.states.holds(b) for b in ("main", "dev", "try")] == [{}, {}, {}]
 
 
 def test_a_hold_is_marked_as_what_is_wanted(forked: World) -> None:
-    for change in (lambda tx: tx.put_hold(hold()), lambda tx: tx.drop_holds("main", [DAILY])):
+    for change in (lambda tx: tx.states.put_hold(hold()), lambda tx: tx.states.drop_holds("main", [DAILY])):
         with forked.read() as tx:
-            seen, _ = tx.marked("main", 0)
+            seen, _ = tx.states.marked("main", 0)
         with forked.begin() as tx:
             change(tx)
         with forked.read() as tx:
-            marks = tx.marked("dev", seen)[1]
+            marks = tx.states.marked("dev", seen)[1]
         assert marks == {change_marks.HOLDS, DAILY}
         assert any(map(change_marks.is_wish, marks))
 
 
 def test_what_happens_in_main_is_marked_for_a_branch(forked: World) -> None:
     with forked.read() as tx:
-        seen, _ = tx.marked("dev", 0)
+        seen, _ = tx.states.marked("dev", 0)
     with forked.begin() as tx:
-        tx.commit_state(state(3), 2)
+        tx.states.commit(state(3), 2)
     with forked.read() as tx:
-        assert tx.marked("dev", seen)[1] == {DAILY}
+        assert tx.states.marked("dev", seen)[1] == {DAILY}
     with forked.begin() as tx:
-        newer, _ = tx.marked("main", 0)
-        tx.commit_state(state(4, branch="dev"), 3)
+        newer, _ = tx.states.marked("main", 0)
+        tx.states.commit(state(4, branch="dev"), 3)
     with forked.read() as tx:
-        assert tx.marked("main", newer)[1] == frozenset()
+        assert tx.states.marked("main", newer)[1] == frozenset()
 
 
 def test_what_is_mains_again(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3, branch="dev"), 2)
-        tx.commit_state(state(3, branch="dev"), 2)
-        tx.enqueue("dev", DAILY, [task(1)])
+        tx.blueprints.put(revision(3, branch="dev"), 2)
+        tx.states.commit(state(3, branch="dev"), 2)
+        tx.queue.enqueue("dev", DAILY, [task(1)])
     with forked.begin() as tx:
-        tx.share("dev", [DAILY])
-        tx.share_dataflows("dev", ["flights"])
+        tx.branches.share("dev", [DAILY])
+        tx.branches.share_dataflows("dev", ["flights"])
     with forked.begin() as tx:
-        assert tx.states("dev") == {DAILY: state(2)}
-        assert tx.revisions("dev") == {"flights": revision(2)}
-        assert tx.tasks([d(1)]) == {}
-        tx.commit_state(state(3, branch="dev"), 2)  # and its own once more
+        assert tx.states.newest("dev") == {DAILY: state(2)}
+        assert tx.blueprints.revisions("dev") == {"flights": revision(2)}
+        assert tx.queue.tasks([d(1)]) == {}
+        tx.states.commit(state(3, branch="dev"), 2)  # and its own once more
 
 
 def test_a_dataset_that_is_mains_again_leaves_the_fork_of_a_dataflow_alone(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3, branch="dev"), 2)
-        tx.share("dev", ["flights"])  # no dataset has such a name
-        assert tx.own_dataflows("dev") == {"flights": 2}
+        tx.blueprints.put(revision(3, branch="dev"), 2)
+        tx.branches.share("dev", ["flights"])  # no dataset has such a name
+        assert tx.branches.own_dataflows("dev") == {"flights": 2}
 
 
 def test_a_branch_of_a_branch_has_what_that_has_of_its_own(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3, branch="dev"), 2)
-        tx.commit_state(state(3, branch="dev"), 2)
-        tx.create_branch(branch("try", source="dev"))
+        tx.blueprints.put(revision(3, branch="dev"), 2)
+        tx.states.commit(state(3, branch="dev"), 2)
+        tx.branches.create(branch("try", source="dev"))
     with forked.begin() as tx:
-        tx.commit_state(state(3), 2)
-        tx.commit_state(state(4, branch="dev"), 3)
+        tx.states.commit(state(3), 2)
+        tx.states.commit(state(4, branch="dev"), 3)
     with forked.read() as tx:
-        assert tx.revisions("try") == {"flights": revision(3, branch="try")}
-        assert tx.history("try", DAILY, 9) == (state(3, branch="try"), state(2), state(1))
-        assert tx.own_dataflows("try") == {"flights": 2}
+        assert tx.blueprints.revisions("try") == {"flights": revision(3, branch="try")}
+        assert tx.states.history("try", DAILY, 9) == (state(3, branch="try"), state(2), state(1))
+        assert tx.branches.own_dataflows("try") == {"flights": 2}
 
 
 def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
     with forked.begin() as tx:
-        tx.put_revision(revision(3, branch="dev"), 2)
-        tx.commit_state(state(3, branch="dev"), 2)
-        tx.set_paused("dev", "flights", True)
-        tx.enqueue("dev", DAILY, [task(1), task(2)])
-        tx.enqueue("main", DAILY, [task(2)])
-        tx.put_shared_table(
+        tx.blueprints.put(revision(3, branch="dev"), 2)
+        tx.states.commit(state(3, branch="dev"), 2)
+        tx.blueprints.set_paused("dev", "flights", True)
+        tx.queue.enqueue("dev", DAILY, [task(1), task(2)])
+        tx.queue.enqueue("main", DAILY, [task(2)])
+        tx.shares.put_table(
             SharedTable("s1", "flights", "daily", branch="dev", dataset=DAILY, has_history=False, at=0.0)
         )
     with forked.begin() as tx:
-        tx.drop_branch("dev")
+        tx.branches.drop("dev")
         with pytest.raises(NotFound):
-            tx.drop_branch("dev")
+            tx.branches.drop("dev")
     with forked.begin() as tx:
-        assert tx.branches() == {}
-        assert tx.shared_tables("s1") == ()  # who makes a branch of this name again shares nothing of it
-        assert tx.tasks([d(1), d(2)]).keys() == {d(2)}
-        tx.create_branch(branch())  # its name is free again
-        assert tx.states("dev") == {DAILY: state(2)}
-        assert tx.revisions("dev") == {"flights": revision(2)}
-        assert tx.paused("dev") == frozenset()
-        assert {change_marks.BRANCHES, change_marks.ENDED} <= tx.marked("dev", 0)[1]
-        assert change_marks.ENDED not in tx.marked("main", 0)[1]
+        assert tx.branches.all() == {}
+        assert tx.shares.tables("s1") == ()  # who makes a branch of this name again shares nothing of it
+        assert tx.queue.tasks([d(1), d(2)]).keys() == {d(2)}
+        tx.branches.create(branch())  # its name is free again
+        assert tx.states.newest("dev") == {DAILY: state(2)}
+        assert tx.blueprints.revisions("dev") == {"flights": revision(2)}
+        assert tx.blueprints.paused("dev") == frozenset()
+        assert {change_marks.BRANCHES, change_marks.ENDED} <= tx.states.marked("dev", 0)[1]
+        assert change_marks.ENDED not in tx.states.marked("main", 0)[1]
 
 
 def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
@@ -310,30 +310,30 @@ def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
 
 def test_forces_that_come_from_another_branch_only_grow(forked: World) -> None:
     with forked.begin() as tx:
-        first = tx.force("dev", [DAILY])
-        newer = tx.force("main", ["flights.weekly"])
+        first = tx.blueprints.force("dev", [DAILY])
+        newer = tx.blueprints.force("main", ["flights.weekly"])
     with forked.begin() as tx:
-        tx.bring_forces("main", {DAILY: first, "flights.weekly": first})
+        tx.blueprints.bring_forces("main", {DAILY: first, "flights.weekly": first})
     with forked.read() as tx:
-        assert tx.forces("main") == {DAILY: first, "flights.weekly": newer}
-        seen, marks = tx.marked("main", 0)
+        assert tx.blueprints.forces("main") == {DAILY: first, "flights.weekly": newer}
+        seen, marks = tx.states.marked("main", 0)
         assert DAILY in marks
     with forked.begin() as tx:
-        tx.bring_forces("main", {DAILY: first})
+        tx.blueprints.bring_forces("main", {DAILY: first})
     with forked.read() as tx:
-        assert tx.marked("main", seen) == (seen, frozenset())
+        assert tx.states.marked("main", seen) == (seen, frozenset())
 
 
 def test_a_branch_is_held_only_while_it_is_there(forked: World) -> None:
     with forked.begin() as tx:
-        tx.hold_branch("dev")
-        tx.drop_branch("dev")
+        tx.branches.hold("dev")
+        tx.branches.drop("dev")
         with pytest.raises(NotFound):
-            tx.hold_branch("dev")
+            tx.branches.hold("dev")
 
 
 def test_making_one_costs_one_row(forked: World) -> None:
     before = forked.store.statements
     with forked.begin() as tx:
-        tx.create_branch(branch("try"))
+        tx.branches.create(branch("try"))
     assert forked.store.statements - before <= 5  # is it new, the row, and its mark

@@ -61,16 +61,16 @@ class Churn:
         """A task from its demand to its end, a driver's life, a request with a key."""
         job = d(-1 - number)
         with self.world.begin() as tx:
-            tx.put_job(job, stored_job(number=number))
-            tx.enqueue("main", DATASET, [task(10_000 + number, job=job)])
-            tx.claim(f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9)
-            tx.finish(f"attempt-{number}", [d(10_000 + number)])
-            tx.end_attempt(f"attempt-{number}")
-            tx.drop_demands("main", DATASET)
-            tx.put_events([event("dataset.committed")])
-            tx.put_answer(Answer(str(number), d(number), 200, "{}"))
-            tx.put_driver(driver(f"driver-{number}", ended=True, seen=self._clock))
-            tx.put_token(token(f"{number}", scopes=("driver",), expires=None, subject=f"driver-{number}"))
+            tx.queue.put_job(job, stored_job(number=number))
+            tx.queue.enqueue("main", DATASET, [task(10_000 + number, job=job)])
+            tx.queue.claim(f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9)
+            tx.queue.finish(f"attempt-{number}", [d(10_000 + number)])
+            tx.queue.end_attempt(f"attempt-{number}")
+            tx.queue.drop_demands("main", DATASET)
+            tx.events.put([event("dataset.committed")])
+            tx.audit.put_answer(Answer(str(number), d(number), 200, "{}"))
+            tx.drivers.put(driver(f"driver-{number}", ended=True, seen=self._clock))
+            tx.access.put_token(token(f"{number}", scopes=("driver",), expires=None, subject=f"driver-{number}"))
 
     def collect(self, statements: frozenset[int]) -> Size:
         found = collect(self.store, "default", generations=30, days=DAYS)

@@ -48,17 +48,17 @@ def later(world: World, days: float = 40) -> float:
 
 def built(world: World, count: int, generation: int = 0) -> bytes:
     with world.begin() as tx:
-        return tree.build(tx, entries(count, generation))
+        return tree.build(tx.nodes, entries(count, generation))
 
 
 def digests(world: World) -> set[bytes]:
     with world.read() as tx:
-        return set(tx.node_digests(b"", 10**6))
+        return set(tx.upkeep.node_digests(b"", 10**6))
 
 
 def nodes_of(world: World, root: bytes) -> set[bytes]:
     with world.read() as tx:
-        return set(tree.reachable(tx, root))
+        return set(tree.reachable(tx.nodes, root))
 
 
 def commits(world: World, count: int) -> None:
@@ -71,7 +71,7 @@ def test_superseded_nodes_go_and_kept_generations_stay(world: World) -> None:
     before = digests(world)
     found = collect(world.store, world.namespace, now=later(world), generations=10)
     with world.read() as tx:
-        kept = tx.history(BRANCH, DATASET, 99)
+        kept = tx.states.history(BRANCH, DATASET, 99)
     assert [s.generation for s in kept] == list(range(20, 9, -1))  # ten old ones, and the present
     assert (found.states, found.builds) == (9, 9)
     assert found.nodes == len(before) - len(digests(world)) > 0
@@ -82,10 +82,10 @@ def test_what_was_found_in_rows_goes_with_their_generation(world: World) -> None
     commits(world, 20)
     keys = {n: record_key(BRANCH, DATASET, n) for n in range(1, 21)}
     with world.begin() as tx:
-        tx.put_memos({key: {"n": n} for n, key in keys.items()} | {record_key(BRANCH, "flights.other", 1): {}})
+        tx.traces.put_memos({key: {"n": n} for n, key in keys.items()} | {record_key(BRANCH, "flights.other", 1): {}})
     collect(world.store, world.namespace, now=later(world), generations=10)
     with world.read() as tx:
-        left = tx.memos([*keys.values(), record_key(BRANCH, "flights.other", 1)])
+        left = tx.traces.memos([*keys.values(), record_key(BRANCH, "flights.other", 1)])
     assert left == {keys[n]: {"n": n} for n in range(10, 21)} | {record_key(BRANCH, "flights.other", 1): {}}
 
 
@@ -106,7 +106,7 @@ def test_whichever_keeps_more(world: World, generations: int, days: float, kept:
     commits(world, 20)
     collect(world.store, world.namespace, now=later(world, 20), generations=generations, days=days)
     with world.read() as tx:
-        assert len(tx.history(BRANCH, DATASET, 99)) == kept
+        assert len(tx.states.history(BRANCH, DATASET, 99)) == kept
     check_everything(world)
 
 
@@ -121,14 +121,14 @@ components:
 
 def test_a_component_declares_what_it_keeps(world: World) -> None:
     with world.begin() as tx:
-        tx.put_revision(revision(text=FLOW.format(generations=12, days=0), uids={"daily": "u"}), 0)
+        tx.blueprints.put(revision(text=FLOW.format(generations=12, days=0), uids={"daily": "u"}), 0)
     commits(world, 20)
     assert collect(world.store, world.namespace, now=later(world), generations=1).states == 20 - 13
 
 
 def test_what_cannot_be_read_drops_nothing(world: World) -> None:
     with world.begin() as tx:
-        tx.put_revision(revision(text="dataflow: [", uids={}), 0)
+        tx.blueprints.put(revision(text="dataflow: [", uids={}), 0)
     commits(world, 20)
     assert collect(world.store, world.namespace, now=later(world), generations=1).states == 0
 
@@ -138,10 +138,10 @@ def test_generations_without_a_change_count_for_nothing(world: World) -> None:
     root = built(world, 3)
     with world.begin() as tx:
         for n in range(1, 21):
-            tx.commit_state(replace(state(n), generation=(n + 9) // 10, root=root, inputs={}, at=n), n - 1)
+            tx.states.commit(replace(state(n), generation=(n + 9) // 10, root=root, inputs={}, at=n), n - 1)
     collect(world.store, world.namespace, now=later(world), generations=1)
     with world.read() as tx:
-        assert len(tx.history(BRANCH, DATASET, 99)) == 20
+        assert len(tx.states.history(BRANCH, DATASET, 99)) == 20
 
 
 def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
@@ -149,14 +149,14 @@ def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
     lost = built(world, 600, 9)
     with world.begin() as tx:
         half = PartialState(BRANCH, "flights.half", d(1), state(1, inputs={}).inputs, roots[0], None, {})
-        tx.put_building(replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])}))
-        tx.put_listing(listing(1, root=roots[2]))
-        tx.put_target(Target(BRANCH, "flights.out", d(1), roots[3], 1))
-        tx.put_job(d(5), stored_job(shared={"x": roots[4].hex()}))
-        tx.enqueue(BRANCH, DATASET, [task(1, job=d(5))])
-        tx.commit_state(state(1, "flights.other", root=roots[5], inputs={}), 0)
-        tx.put_build_trace(d(6), roots[5], SCHEMA)
-        tx.put_publication(replace(publication(1), root=roots[6]))
+        tx.states.put_building(replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])}))
+        tx.listings.put(listing(1, root=roots[2]))
+        tx.projections.put_target(Target(BRANCH, "flights.out", d(1), roots[3], 1))
+        tx.queue.put_job(d(5), stored_job(shared={"x": roots[4].hex()}))
+        tx.queue.enqueue(BRANCH, DATASET, [task(1, job=d(5))])
+        tx.states.commit(state(1, "flights.other", root=roots[5], inputs={}), 0)
+        tx.traces.put_build(d(6), roots[5], SCHEMA)
+        tx.projections.put_publication(replace(publication(1), root=roots[6]))
     gone = nodes_of(world, lost)
     assert collect(world.store, world.namespace, now=later(world)).nodes == len(gone)
     assert digests(world) == set().union(*(nodes_of(world, root) for root in roots))
@@ -166,7 +166,7 @@ def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
 def test_a_build_trace_goes_before_its_nodes(world: World) -> None:
     root = built(world, 600)
     with world.begin() as tx:
-        tx.put_build_trace(d(1), root, SCHEMA)
+        tx.traces.put_build(d(1), root, SCHEMA)
         now = tx.now()
     assert collect(world.store, world.namespace, now=now) == Collected(nodes_in_use=len(nodes_of(world, root)))
     found = collect(world.store, world.namespace, now=later(world))
@@ -187,8 +187,8 @@ def test_young_nodes_stay(world: World) -> None:
 def test_a_damaged_tree_ends_the_collection(world: World) -> None:
     commits(world, 20)
     with world.begin() as tx:
-        (newest,) = tx.states(BRANCH).values()
-        tx.drop_nodes([newest.root], later(world))
+        (newest,) = tx.states.newest(BRANCH).values()
+        tx.upkeep.drop_nodes([newest.root], later(world))
     before = digests(world)
     with pytest.raises(CorruptNode, match=newest.root.hex()):
         collect(world.store, world.namespace, now=later(world), generations=1)
@@ -198,7 +198,7 @@ def test_a_damaged_tree_ends_the_collection(world: World) -> None:
 def test_a_table_may_have_followed_what_is_gone(world: World) -> None:
     commits(world, 3)
     with world.begin() as tx:
-        tx.put_publication(replace(publication(1), root=d(77)))
+        tx.projections.put_publication(replace(publication(1), root=d(77)))
     collect(world.store, world.namespace, now=later(world))
     assert digests(world)
 
@@ -343,9 +343,9 @@ def go_on(world: World, generations: int) -> None:
     """Some generations, each with its build trace."""
     with world.begin() as tx:
         for n in range(generations):
-            root = tree.build(tx, entries(9, n))
-            tx.commit_state(state(n + 1, root=root, inputs={}, at=tx.now(), partitions=9), n)
-            tx.put_build_trace(d(10_000 + n), root, SCHEMA)
+            root = tree.build(tx.nodes, entries(9, n))
+            tx.states.commit(state(n + 1, root=root, inputs={}, at=tx.now(), partitions=9), n)
+            tx.traces.put_build(d(10_000 + n), root, SCHEMA)
 
 
 MOMENTS = range(1, 16)
@@ -400,7 +400,7 @@ def test_a_run_collects_at_its_end() -> None:
     remember_changes(world, CHANGES)
     assert loop.settle(threading.Event()) == "up_to_date"
     with world.read() as tx:
-        assert tx.changes_since_collection() == 0
+        assert tx.upkeep.changes_since_collection() == 0
     loop.close()
 
 
@@ -421,4 +421,4 @@ def test_looking_whether_it_is_time_costs_one_statement(tmp_path: Path) -> None:
 def remember_changes(world: World, count: int) -> None:
     with world.begin() as tx:
         for n in range(1, count + 1):
-            tx.commit_state(state(n, root=tree.EMPTY_ROOT, inputs={}), n - 1)
+            tx.states.commit(state(n, root=tree.EMPTY_ROOT, inputs={}), n - 1)

@@ -46,24 +46,24 @@ def entry(n: int, key: str | None = None) -> tree.Entry:
 
 def fill(tx: Tx) -> None:
     """Two generations of a dataset, a half-built one, a listing, a target, work."""
-    tx.put_traces([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
-    old = tree.build(tx, (entry(n) for n in range(PARTITIONS - 1)))
-    new = tree.edit(tx, old, [("00007", None), (f"{PARTITIONS - 1:05}", entry(PARTITIONS - 1))])
+    tx.traces.put([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
+    old = tree.build(tx.nodes, (entry(n) for n in range(PARTITIONS - 1)))
+    new = tree.edit(tx.nodes, old, [("00007", None), (f"{PARTITIONS - 1:05}", entry(PARTITIONS - 1))])
     parts = [source_partition(f"{n}.csv", n) for n in range(30)]
-    listed = tree.build(tx, sorted(tree.Entry(p.key, p.source, Content(1, 5, 0)) for p in parts))
-    tx.put_source_partitions(d(1), parts, [])
-    tx.put_listing(listing(1, root=listed))
+    listed = tree.build(tx.nodes, sorted(tree.Entry(p.key, p.source, Content(1, 5, 0)) for p in parts))
+    tx.listings.put_partitions(d(1), parts, [])
+    tx.listings.put(listing(1, root=listed))
     inputs = {"objects": replace(state(1).inputs["raw"], root=listed)}
     for seq, root in enumerate((old, new), 1):
-        totals = tree.totals(tx, root)
+        totals = tree.totals(tx.nodes, root)
         made_of = replace(state(seq), root=root, inputs=inputs)
-        tx.commit_state(replace(made_of, partitions=totals.partitions, rows=totals.content.rows), seq - 1)
-        tx.put_build_trace(d(seq), root, SCHEMA)
-    half = tree.build(tx, [entry(n) for n in range(3)])
-    tx.put_building(PartialState("main", "flights.half", d(1), inputs, half, None, {}))
-    written = tree.build(tx, [tree.Entry("x", bytes(32), Content(0, 0, 0))])
-    tx.put_target(Target("main", "flights.out", d(1), written, 1))
-    tx.put_job(d(5), stored_job(shared={"x": new.hex()}))
+        tx.states.commit(replace(made_of, partitions=totals.partitions, rows=totals.content.rows), seq - 1)
+        tx.traces.put_build(d(seq), root, SCHEMA)
+    half = tree.build(tx.nodes, [entry(n) for n in range(3)])
+    tx.states.put_building(PartialState("main", "flights.half", d(1), inputs, half, None, {}))
+    written = tree.build(tx.nodes, [tree.Entry("x", bytes(32), Content(0, 0, 0))])
+    tx.projections.put_target(Target("main", "flights.out", d(1), written, 1))
+    tx.queue.put_job(d(5), stored_job(shared={"x": new.hex()}))
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class Place:
 
     def root(self, holder: str) -> bytes:
         with self.store.read() as tx:
-            return [p.root for p in tx.pointers() if p.holder == holder][-1]
+            return [p.root for p in tx.upkeep.pointers() if p.holder == holder][-1]
 
     def some_node(self, holder: str, number: int) -> bytes:
         with self.store.read() as tx:
-            return list(tree.reachable(tx, self.root(holder)))[number]
+            return list(tree.reachable(tx.nodes, self.root(holder)))[number]
 
     def findings(self) -> list[tuple[str, str]]:
         found = fsck(self.store, "default", self.lake)
@@ -124,9 +124,9 @@ def test_what_was_misread_is_told_where_it_is_asked_for(world: World) -> None:
     misread: Misread = {"file": "/in/1.parquet", "column": "c", "have": "DECIMAL(9,2)", "read": "INT"}
     looks = [task(n, kind="footers", partition=f"{n}.parquet") for n in (1, 2, 3)]
     with world.begin() as tx:
-        tx.put_job(d(0), stored_job())
-        tx.enqueue("main", "flights.daily", looks)
-        tx.put_memos({d(1): {"misread": [misread]}, d(2): {"misread": []}, d(4): {"misread": [misread]}})
+        tx.queue.put_job(d(0), stored_job())
+        tx.queue.enqueue("main", "flights.daily", looks)
+        tx.traces.put_memos({d(1): {"misread": [misread]}, d(2): {"misread": []}, d(4): {"misread": [misread]}})
     assert fsck(world.store, world.namespace) == ()
     [finding] = fsck(world.store, world.namespace, types=True)
     assert finding.where == "flights.daily, partition '1.parquet', /in/1.parquet"
@@ -152,7 +152,7 @@ def test_all_is_well_in_the_lake(place: Place) -> None:
 def test_a_damaged_node(place: Place, holder: str, number: int, where: str, damage: str) -> None:
     digest = place.some_node(holder, number)
     with place.store.read() as tx:
-        body = tx.get_nodes([digest])[digest]
+        body = tx.nodes.get_nodes([digest])[digest]
     node = db.nodes.c.digest == digest
     body = body[:40] if damage == "cut short" else body[:50] + bytes([body[50] ^ 1]) + body[51:]
     place.change(lambda: delete(db.nodes).where(node))
@@ -176,8 +176,8 @@ def test_a_damaged_node_is_named(place: Place) -> None:
 
 def test_what_lies_beside_a_damaged_node_is_checked(place: Place) -> None:
     with place.store.read() as tx:
-        leaf = list(tree.reachable(tx, place.root("state")))[1]
-        last = list(tree.scan(tx, place.root("state")))[-1]
+        leaf = list(tree.reachable(tx.nodes, place.root("state")))[1]
+        last = list(tree.scan(tx.nodes, place.root("state")))[-1]
     place.change(lambda: delete(db.nodes).where(db.nodes.c.digest == leaf))
     place.change(lambda: update(db.fragments).where(db.fragments.c.id == last.fragment).values(status="deleted"))
     assert [code for code, _ in place.findings()] == ["corrupt-node", "fragment-not-stored"]
@@ -196,7 +196,7 @@ def test_fragments_that_are_not_what_entries_say(place: Place) -> None:
 
 def test_a_trace_without_its_fragment(place: Place) -> None:
     with place.store.begin() as tx:
-        tx.put_traces([trace(9_000, 9_001)], [])
+        tx.traces.put([trace(9_000, 9_001)], [])
     assert place.findings() == [("trace-without-fragment", f"trace {d(9_000).hex()}")]
 
 
@@ -216,7 +216,7 @@ def test_a_head_without_its_state(place: Place) -> None:
 def test_a_listing_without_its_objects(place: Place, is_there: bool) -> None:
     with place.store.begin() as tx:
         changed = [SourcePartition("3.csv", d(1000), ())] if is_there else []
-        tx.put_source_partitions(d(1), changed, [] if is_there else ["3.csv"])
+        tx.listings.put_partitions(d(1), changed, [] if is_there else ["3.csv"])
     assert place.findings() == [("source-missing", f"listing {d(1).hex()}, partition '3.csv'")]
 
 
@@ -237,7 +237,9 @@ def test_tables_of_branches_that_nobody_knows_of(place: Place) -> None:
         place.lake.objects[table.format(name) + "/_delta_log/0.json"] = b""
     place.lake.objects["default/flights/daily/_delta_log/0.json"] = b""
     with place.store.begin() as tx:
-        tx.put_publication(unknown_table("dev", "flights.daily"))  # somebody is to delete it, or to write it anew
+        tx.projections.put_publication(
+            unknown_table("dev", "flights.daily")
+        )  # somebody is to delete it, or to write it anew
     assert place.findings() == [("table-unknown", table.format("try"))]
     before = set(place.lake.objects)
     assert sweep(place.store, "default", place.lake) >= 1
@@ -267,7 +269,7 @@ def test_nodes_are_read_once(place: Place) -> None:
     """The second generation, its build traces and the work on it cost what differs."""
     with place.store.begin() as tx:
         for n in range(3, 40):
-            tx.put_build_trace(d(n), place.root("state"), SCHEMA)
+            tx.traces.put_build(d(n), place.root("state"), SCHEMA)
     before = place.store.statements
     assert fsck(place.store, "default") == ()
     assert place.store.statements - before < 60

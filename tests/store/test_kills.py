@@ -111,11 +111,11 @@ def shown(world: BranchWorld) -> dict[str, object]:
     """What users see of main and of each branch."""
     found: dict[str, object] = {}
     with world.store.read() as tx:
-        names = [MAIN, *sorted(tx.branches())]
+        names = [MAIN, *sorted(tx.branches.all())]
         for name in names:
-            texts = {flow: one.text.replace(str(world.home), "") for flow, one in tx.revisions(name).items()}
-            holds = {dataset: hold.generation for dataset, hold in tx.holds(name).items()}
-            found[name] = texts, holds, tx.own_dataflows(name), tx.own_datasets(name)
+            texts = {flow: one.text.replace(str(world.home), "") for flow, one in tx.blueprints.revisions(name).items()}
+            holds = {dataset: hold.generation for dataset, hold in tx.states.holds(name).items()}
+            found[name] = texts, holds, tx.branches.own_dataflows(name), tx.branches.own_datasets(name)
     return found | {f"rows of {name}": rows(world, name) for name in names}
 
 
@@ -176,7 +176,7 @@ def test_data_follows_whoever_dies_on_the_way(operation: str, first: int, tmp_pa
 
 def queued(world: BranchWorld) -> dict[Kind, int]:
     with world.store.read() as tx:
-        return {kind: n for kind, n in tx.backlog().items() if n}
+        return {kind: n for kind, n in tx.queue.backlog().items() if n}
 
 
 # --- two at once ----------------------------------------------------------------------------------------
@@ -221,9 +221,9 @@ def test_of_two_merges_at_once_one_wins_and_the_other_is_told(met: BranchWorld) 
         assert ended[loser] in ("stale-revision", "merge-conflict")
         factor = {"merge": 3, "merge of another": 4}[winner]
         with met.store.read() as tx:
-            assert f"{factor} * v" in tx.revisions(MAIN)["shop"].text
-            assert "v + 5" in tx.revisions(MAIN)["shop"].text
-            left = {name for name in ("dev", "try") if tx.own_dataflows(name)}
+            assert f"{factor} * v" in tx.blueprints.revisions(MAIN)["shop"].text
+            assert "v + 5" in tx.blueprints.revisions(MAIN)["shop"].text
+            left = {name for name in ("dev", "try") if tx.branches.own_dataflows(name)}
         assert left == {{"merge": "try", "merge of another": "dev"}[winner]}
         with pytest.raises(MergeConflict):
             killed.OPERATIONS[loser](met.ctx)
@@ -240,7 +240,7 @@ def test_of_one_merge_twice_at_once_one_wins(met: BranchWorld) -> None:
     assert "done" in ended.values()
     assert set(ended.values()) <= {"done", "stale-revision"}
     with met.store.read() as tx:
-        assert tx.last_number(MAIN, "shop") == 3
+        assert tx.blueprints.last_number(MAIN, "shop") == 3
 
 
 def test_two_branches_merge_into_each_other_at_once(met: BranchWorld) -> None:
@@ -252,6 +252,6 @@ def test_two_branches_merge_into_each_other_at_once(met: BranchWorld) -> None:
         assert set(ended.values()) <= {"done", "stale-revision"}
         killed.OPERATIONS["merge into a branch"](met.ctx)
         with met.store.read() as tx:
-            found = {tx.revisions(name)["shop"].text for name in ("dev", "safe")}
+            found = {tx.blueprints.revisions(name)["shop"].text for name in ("dev", "safe")}
         assert len(found) == 1
         assert f"{3 + turn} * v" in found.pop()

@@ -17,60 +17,60 @@ from tests.unit.listing.location import Location, each, file, files
 def test_what_is_known_of_columns_comes_back(world: World) -> None:
     known = listing(1, digest=d(5), columns=(("a", "ä\0"), None, ()), all_columns=False)
     with world.begin() as tx:
-        tx.put_listing(known)
-        tx.put_listing(listing(2))
-        assert tx.listings([d(1), d(2)]) == {d(1): known, d(2): listing(2)}
+        tx.listings.put(known)
+        tx.listings.put(listing(2))
+        assert tx.listings.get([d(1), d(2)]) == {d(1): known, d(2): listing(2)}
 
 
 def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
     with world.begin() as tx:
-        tx.put_listing(listing(1, requested=3, served=2, error=error()))
+        tx.listings.put(listing(1, requested=3, served=2, error=error()))
     with world.begin() as tx:
-        seen, _ = tx.marked("main", 0)
-        tx.confirm_listing(d(1), 1)
-        tx.confirm_listing(d(2), 1)
-        assert tx.listings([d(1), d(2)]) == {d(1): listing(1, requested=3, served=2, error=error(), at=tx.now())}
-        tx.confirm_listing(d(1), 3)
-        assert tx.listings([d(1)])[d(1)].served == 3
+        seen, _ = tx.states.marked("main", 0)
+        tx.listings.confirm(d(1), 1)
+        tx.listings.confirm(d(2), 1)
+        assert tx.listings.get([d(1), d(2)]) == {d(1): listing(1, requested=3, served=2, error=error(), at=tx.now())}
+        tx.listings.confirm(d(1), 3)
+        assert tx.listings.get([d(1)])[d(1)].served == 3
     with world.begin() as tx:
-        assert tx.marked("main", seen) == (seen, frozenset())
-        tx.put_listing(listing(1))
+        assert tx.states.marked("main", seen) == (seen, frozenset())
+        tx.listings.put(listing(1))
     with world.read() as tx:
-        assert tx.marked("main", seen)[1] == {change_marks.listing(d(1))}
+        assert tx.states.marked("main", seen)[1] == {change_marks.listing(d(1))}
 
 
 def test_a_request_that_came_meanwhile_is_not_lost(world: World) -> None:
     """Somebody read the listing before the request, and writes it afterwards."""
     with world.begin() as tx:
-        tx.put_listing(listing(1, requested=1, served=0))
-        tx.put_listing(listing(1, requested=2, served=0))
-        tx.put_listing(listing(1, requested=1, served=1, objects=7))
-        assert tx.listings([d(1)]) == {d(1): listing(1, requested=2, served=1, objects=7)}
+        tx.listings.put(listing(1, requested=1, served=0))
+        tx.listings.put(listing(1, requested=2, served=0))
+        tx.listings.put(listing(1, requested=1, served=1, objects=7))
+        assert tx.listings.get([d(1)]) == {d(1): listing(1, requested=2, served=1, objects=7)}
 
 
 def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_partitions(world: World) -> None:
     look: PlanLook = {"plan": "p", "of": d(1).hex(), "base": "", "since": 5.0}
     with world.begin() as tx:
-        tx.put_listing(listing(1, held={"awaited": True}))
-        tx.put_listing(listing(2, held={"look": look}))
-        tx.put_listing(listing(3, held={"lost": 1, "look": {**look, "since": 6.0}}))
+        tx.listings.put(listing(1, held={"awaited": True}))
+        tx.listings.put(listing(2, held={"look": look}))
+        tx.listings.put(listing(3, held={"lost": 1, "look": {**look, "since": 6.0}}))
         for n in (1, 2):
-            tx.put_source_partitions(d(n), [source_partition(k) for k in ("a", "b")], ())
-        found = {one.id: one for one in tx.plan_listings()}
+            tx.listings.put_partitions(d(n), [source_partition(k) for k in ("a", "b")], ())
+        found = {one.id: one for one in tx.listings.of_plans()}
         assert {id: one.since for id, one in found.items()} == {d(2): 5.0, d(3): 6.0}
         assert found[d(2)].size_bytes > 0 == found[d(3)].size_bytes
-        tx.drop_listings([d(2), d(3), d(4)])
-        assert tx.plan_listings() == []
-        assert set(tx.listings([d(1), d(2), d(3)])) == {d(1)}
-        assert (len(tx.source_partitions(d(1), "ab")), tx.source_partitions(d(2), "ab")) == (2, {})
+        tx.listings.drop([d(2), d(3), d(4)])
+        assert tx.listings.of_plans() == []
+        assert set(tx.listings.get([d(1), d(2), d(3)])) == {d(1)}
+        assert (len(tx.listings.partitions(d(1), "ab")), tx.listings.partitions(d(2), "ab")) == (2, {})
 
 
 def test_more_partitions_than_fit_into_a_statement(world: World) -> None:
     keys = [f"{i:05d}" for i in range(2500)]
     with world.begin() as tx:
-        tx.put_source_partitions(d(1), (source_partition(k) for k in keys), ())
-        tx.put_source_partitions(d(1), (source_partition(k, 2) for k in keys[1500:]), iter(keys[:1200]))
-        found = tx.source_partitions(d(1), keys)
+        tx.listings.put_partitions(d(1), (source_partition(k) for k in keys), ())
+        tx.listings.put_partitions(d(1), (source_partition(k, 2) for k in keys[1500:]), iter(keys[:1200]))
+        found = tx.listings.partitions(d(1), keys)
     assert [p.source for p in found.values()] == [d(1)] * 300 + [d(2)] * 1000
 
 
@@ -84,12 +84,12 @@ def test_partitions_of_many_listings(world: World) -> None:
     wanted = {d(n): [*ODD_KEYS, f"{n}.csv"] for n in range(40)}
     with world.begin() as tx:
         for n in range(40):
-            tx.put_source_partitions(d(n), [source_partition(k, n) for k in (*ODD_KEYS, f"{n}.csv", "7.csv")], ())
+            tx.listings.put_partitions(d(n), [source_partition(k, n) for k in (*ODD_KEYS, f"{n}.csv", "7.csv")], ())
     with world.read() as tx:
-        found = tx.partitions_of(wanted)
+        found = tx.listings.partitions_of(wanted)
         assert found == {d(n): {k: source_partition(k, n) for k in wanted[d(n)]} for n in range(40)}
-        assert tx.partitions_of({d(1): ["nope"], d(99): ["7.csv"]}) == {d(1): {}, d(99): {}}
-        assert tx.partitions_of({}) == {}
+        assert tx.listings.partitions_of({d(1): ["nope"], d(99): ["7.csv"]}) == {d(1): {}, d(99): {}}
+        assert tx.listings.partitions_of({}) == {}
 
 
 def test_a_location_over_time(location: Location) -> None:

@@ -98,10 +98,10 @@ def test_an_upgrade_can_be_repeated(url: str) -> None:
     assert version(url) == HEAD
     store = open_store(url)
     with store.begin() as tx:
-        tx.put_events([event("kept")])
+        tx.events.put([event("kept")])
     upgrade(url)
     with store.read() as tx:
-        assert tx.count_events("main", 0) == {"kept": 1}
+        assert tx.events.count("main", 0) == {"kept": 1}
     store.close()
 
 
@@ -116,10 +116,10 @@ def test_a_database_of_the_first_release_is_upgraded(url: str) -> None:
     upgrade(url)
     store = open_store(url)
     with store.begin() as tx:
-        assert tx.paused("main") == {"flights"}
-        assert tx.forces("main") == {}
-        number = tx.force("main", ["flights.daily"])
-        assert tx.forces("main") == {"flights.daily": number}
+        assert tx.blueprints.paused("main") == {"flights"}
+        assert tx.blueprints.forces("main") == {}
+        number = tx.blueprints.force("main", ["flights.daily"])
+        assert tx.blueprints.forces("main") == {"flights.daily": number}
     store.close()
 
 
@@ -145,13 +145,13 @@ def test_what_was_told_before_there_were_branches_is_mains_or_nobodys(url: str) 
     run(engine, put_event.format(4, "told by the version before"))
     store = open_store(url)
     with store.read() as tx:
-        assert [(e.id, e.branch) for e in tx.events("main", 0)] == [(1, "main"), (2, ""), (3, ""), (4, "main")]
-        assert [(c.action, c.branch) for c in tx.changes("main")] == [
+        assert [(e.id, e.branch) for e in tx.events.newer("main", 0)] == [(1, "main"), (2, ""), (3, ""), (4, "main")]
+        assert [(c.action, c.branch) for c in tx.audit.changes("main")] == [
             ("gc.packs", ""),
             ("token.create", ""),
             ("apply", "main"),
         ]
-        assert [e.id for e in tx.events("dev", 0)] == [2, 3]
+        assert [e.id for e in tx.events.newer("dev", 0)] == [2, 3]
     store.close()
 
 
@@ -197,20 +197,20 @@ def test_an_open_store_goes_on_while_another_process_upgrades(url: str, monkeypa
         command.upgrade(config, "0002")
     old, number = open_store(url), 1
     with old.begin() as tx:
-        tx.commit_state(state(number), 0)
+        tx.states.commit(state(number), 0)
     monkeypatch.undo()
     upgrade(url)
     new = open_store(url)
     with new.begin() as tx:
-        epoch = tx.take_lease(LOOP, "new", 3600.0).epoch
+        epoch = tx.leases.take(LOOP, "new", 3600.0).epoch
     for store in (old, FencedStore(new, epoch), old):
         with store.begin() as tx:
-            tx.commit_state(state(number + 1), number)
+            tx.states.commit(state(number + 1), number)
         number += 1
     with pytest.raises(StaleState):
         _commit(FencedStore(new, epoch), 2)
     with new.read() as tx:
-        assert [s.seq for s in tx.history("main", state(1).dataset, 10)] == [4, 3, 2, 1]
+        assert [s.seq for s in tx.states.history("main", state(1).dataset, 10)] == [4, 3, 2, 1]
     for store in (old, new):
         store.close()
     engine.dispose()
@@ -218,7 +218,7 @@ def test_an_open_store_goes_on_while_another_process_upgrades(url: str, monkeypa
 
 def _commit(store: Store, number: int) -> None:
     with store.begin() as tx:
-        tx.commit_state(state(number), number - 1)
+        tx.states.commit(state(number), number - 1)
 
 
 def test_memory_is_always_at_head() -> None:
@@ -275,8 +275,8 @@ def test_branches_and_pauses_of_0013_are_kept(url: str) -> None:
     upgrade(url)
     store = open_store(url)
     with store.read() as tx:
-        kept = tx.branches()["dev"]
+        kept = tx.branches.all()["dev"]
         assert (kept.actor, kept.protected, kept.publish) == ("ann", True, False)
-        assert tx.paused("main") == {"flights"}
-        assert list(tx.links()) == []
+        assert tx.blueprints.paused("main") == {"flights"}
+        assert list(tx.links.all()) == []
     store.close()

@@ -51,22 +51,22 @@ def world(store: Store) -> World:
 def commit(world: World, seq: int = 1) -> None:
     """A pass that has something of everything: nodes, a state, memory, tasks, events."""
     with world.begin() as tx:
-        root = tree.build(tx, entries(700, seq))
-        tx.commit_state(state(seq, root=root, inputs={}, partitions=700), seq - 1)
-        tx.put_build_trace(d(seq), root, SCHEMA)
-        tx.put_traces([trace(seq, seq)], [fragment(seq)])
-        tx.enqueue("main", DATASET, [task(seq)])
-        tx.put_events([event("dataset.committed")])
+        root = tree.build(tx.nodes, entries(700, seq))
+        tx.states.commit(state(seq, root=root, inputs={}, partitions=700), seq - 1)
+        tx.traces.put_build(d(seq), root, SCHEMA)
+        tx.traces.put([trace(seq, seq)], [fragment(seq)])
+        tx.queue.enqueue("main", DATASET, [task(seq)])
+        tx.events.put([event("dataset.committed")])
 
 
 def seen(world: World) -> list[object]:
     """What `commit` left, part by part."""
     with world.read() as tx:
-        states = tx.states("main")
-        partitions = [e.key for s in states.values() for e in tree.scan(tx, s.root)]
+        states = tx.states.newest("main")
+        partitions = [e.key for s in states.values() for e in tree.scan(tx.nodes, s.root)]
         numbers = [d(n) for n in range(9)]
-        remembered = [tx.remembered(numbers, [])[0], tx.traces(numbers), tx.fragments(numbers)]
-        return [states, partitions, *remembered, tx.demands("main", DATASET), tx.events("main", 0)]
+        remembered = [tx.traces.remembered(numbers, [])[0], tx.traces.hits(numbers), tx.traces.fragments(numbers)]
+        return [states, partitions, *remembered, tx.queue.demands("main", DATASET), tx.events.newer("main", 0)]
 
 
 # --- the server ends, and starts again ------------------------------------------------------------
@@ -78,9 +78,9 @@ def test_between_two_reads_of_one_snapshot(world: World, server: Postgres) -> No
 
     def plan(during: Callable[[], object]) -> None:
         with world.read() as tx:
-            (found,) = tx.states("main").values()
+            (found,) = tx.states.newest("main").values()
             during()
-            list(tree.scan(tx, found.root))
+            list(tree.scan(tx.nodes, found.root))
 
     with pytest.raises(OSError, match=GONE):
         plan(server.stop)
@@ -98,11 +98,11 @@ def restart(server: Postgres) -> None:
 
 def test_while_rows_are_streamed(world: World, server: Postgres) -> None:
     with world.begin() as tx:
-        tx.put_traces([trace(n, n) for n in range(5_000)], [])
+        tx.traces.put([trace(n, n) for n in range(5_000)], [])
 
     def read(during: Callable[[], object]) -> int:
         with world.read() as tx:
-            outputs = tx.loose_outputs()
+            outputs = tx.traces.loose_outputs()
             next(outputs)
             during()
             return sum(1 for _ in outputs)
@@ -119,7 +119,7 @@ def test_before_a_commit(world: World, server: Postgres) -> None:
 
     def write() -> None:
         with world.begin() as tx:
-            tx.commit_state(state(2), 1)
+            tx.states.commit(state(2), 1)
             server.stop()
 
     with pytest.raises(OSError, match=GONE):
@@ -142,7 +142,7 @@ def test_while_many_write(world: World, server: Postgres) -> None:
             while True:
                 try:
                     with world.begin() as tx:
-                        tx.commit_state(state(seq, f"flights.d{number}"), seq - 1)
+                        tx.states.commit(state(seq, f"flights.d{number}"), seq - 1)
                     break
                 except StaleState:
                     break  # it was kept after all, although its commit was not answered
@@ -157,8 +157,8 @@ def test_while_many_write(world: World, server: Postgres) -> None:
             start()
         assert sum(w.result() for w in writers) > 0
     with world.read() as tx:
-        assert {s.seq for s in tx.states("main").values()} == {30}
-        assert [len(tx.history("main", f"flights.d{n}", 99)) for n in range(4)] == [30] * 4
+        assert {s.seq for s in tx.states.newest("main").values()} == {30}
+        assert [len(tx.states.history("main", f"flights.d{n}", 99)) for n in range(4)] == [30] * 4
 
 
 def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
@@ -169,16 +169,16 @@ def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
 
     def think() -> None:
         with impatient.begin() as tx:
-            tx.put_events([event("thought")])
-            tx.last_event()
+            tx.events.put([event("thought")])
+            tx.events.last()
             while is_there(server, "idle in transaction"):
                 """Think on."""
-            tx.put_events([event("of nothing")])
+            tx.events.put([event("of nothing")])
 
     with pytest.raises(OSError, match=r"closed|timeout"):
         think()
     with impatient.read() as tx:
-        assert tx.events("main", 0) == ()
+        assert tx.events.newer("main", 0) == ()
     impatient.close()
 
 
@@ -262,8 +262,8 @@ def superseded(world: World) -> None:
     """Twelve generations."""
     with world.begin() as tx:
         for seq in range(1, 13):
-            root = tree.build(tx, entries(20, seq))
-            tx.commit_state(state(seq, root=root, inputs={}, partitions=20), seq - 1)
+            root = tree.build(tx.nodes, entries(20, seq))
+            tx.states.commit(state(seq, root=root, inputs={}, partitions=20), seq - 1)
 
 
 def collected(world: World) -> None:
@@ -276,4 +276,4 @@ def test_a_collection_that_is_cut_at_any_message(far: Far, cut: Cut) -> None:
         check_everything(near)
         collected(distant)
         with near.read() as tx:
-            assert len(tx.node_digests(b"", 99)) == len(tx.history("main", DATASET, 99)) == 8
+            assert len(tx.upkeep.node_digests(b"", 99)) == len(tx.states.history("main", DATASET, 99)) == 8

@@ -92,14 +92,14 @@ class Place:
     def commit(self, changes: Sequence[tuple[str, Fragment | None]]) -> State:
         """The next generation."""
         with self.store.begin(self.namespace) as tx:
-            before = tx.states("main", [DATASET]).get(DATASET)
-            tx.put_traces([], [f for _, f in changes if f])
+            before = tx.states.newest("main", [DATASET]).get(DATASET)
+            tx.traces.put([], [f for _, f in changes if f])
             edits = [(key, tree.Entry(key, f.id, f.content) if f else None) for key, f in changes]
-            root = tree.edit(tx, before.root if before else tree.EMPTY_ROOT, edits)
-            totals, seq = tree.totals(tx, root), (before.seq if before else 0) + 1
+            root = tree.edit(tx.nodes, before.root if before else tree.EMPTY_ROOT, edits)
+            totals, seq = tree.totals(tx.nodes, root), (before.seq if before else 0) + 1
             made = replace(state(seq, DATASET), root=root, schema=SCHEMA, at=tx.now(), inputs={}, cut={})
             made = replace(made, partitions=totals.partitions, rows=totals.content.rows)
-            tx.commit_state(made, seq - 1)
+            tx.states.commit(made, seq - 1)
         return made
 
     def due(self, of: State) -> compaction.Due:
@@ -161,7 +161,7 @@ def slots(task: Task) -> dict[str, list[str]]:
 
 def of_leaf(tx: Tx, root: bytes, key: str) -> int:
     """How many entries its leaf has."""
-    return next(len(entries) for _, entries in tree.by_leaf(tx, root) if any(e.key == key for e in entries))
+    return next(len(entries) for _, entries in tree.by_leaf(tx.nodes, root) if any(e.key == key for e in entries))
 
 
 @pytest.fixture
@@ -190,8 +190,8 @@ def test_leaves_that_stay_as_they_are_are_packed_once(place: Place) -> None:
     assert place.due(new).tasks == ()
     assert place.ask(new) == frozenset()
     with place.store.read(place.namespace) as tx:
-        assert tx.demands("main", packs.name_of(DATASET)) == {}
-        assert tx.states("main")[DATASET] == new  # no root, no id of anything moved
+        assert tx.queue.demands("main", packs.name_of(DATASET)) == {}
+        assert tx.states.newest("main")[DATASET] == new  # no root, no id of anything moved
     assert collect(place.store, place.namespace).tasks == len(asked) + 1  # tasks and their job
     assert place.fsck() == set()
 
@@ -253,7 +253,7 @@ def test_a_driver_that_dies_loses_nothing(place: Place) -> None:
     claim = place.claim()
     assert claim is not None
     with place.store.read(place.namespace) as tx:
-        (attempt,) = tx.attempts().values()
+        (attempt,) = tx.queue.attempts().values()
     place.packed(claim, claim["tasks"][0])
     assert not rescue.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
     assert place.rows(new) == rows

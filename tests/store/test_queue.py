@@ -22,7 +22,7 @@ DAILY = "flights.daily"
 def claim(
     tx: Tx, attempt: str = "a1", kinds: Sequence[Kind] = ("transform",), n: int = 100, size: int = 10**9
 ) -> Attempt | None:
-    return tx.claim(attempt, "driver-1", kinds, max_tasks=n, max_bytes=size, lease_s=30)
+    return tx.queue.claim(attempt, "driver-1", kinds, max_tasks=n, max_bytes=size, lease_s=30)
 
 
 def claimed(tx: Tx, attempt: str = "a1", n: int = 100) -> Attempt:
@@ -32,7 +32,7 @@ def claimed(tx: Tx, attempt: str = "a1", n: int = 100) -> Attempt:
 
 
 def states(tx: Tx, *numbers: int) -> list[str]:
-    found = tx.tasks([d(n) for n in numbers])
+    found = tx.queue.tasks([d(n) for n in numbers])
     return [found[d(n)].state if d(n) in found else "none" for n in numbers]
 
 
@@ -41,80 +41,80 @@ def states(tx: Tx, *numbers: int) -> list[str]:
 
 def test_tasks_are_queued_once(world: World) -> None:
     with world.begin() as tx:
-        assert tx.enqueue("main", DAILY, [task(1), task(2)]) == 2
-        assert tx.enqueue("main", DAILY, [task(2), task(3)]) == 1
-        assert tx.enqueue("dev", DAILY, [task(1)]) == 0
+        assert tx.queue.enqueue("main", DAILY, [task(1), task(2)]) == 2
+        assert tx.queue.enqueue("main", DAILY, [task(2), task(3)]) == 1
+        assert tx.queue.enqueue("dev", DAILY, [task(1)]) == 0
     with world.read() as tx:
-        assert tx.demands("main", DAILY) == {d(n): task(n) for n in (1, 2, 3)}
-        assert tx.demands("dev", DAILY) == {d(1): task(1)}
-        assert tx.demands("main", "flights.other") == {}
-        assert tx.demanding(d(1)) == (("dev", DAILY), ("main", DAILY))
-        assert tx.demanding(d(9)) == ()
-        assert tx.branches_of([d(1), d(2), d(9)]) == {d(1): ("dev", "main"), d(2): ("main",)}
-        assert tx.tasks([d(3), d(9)]) == {d(3): task(3)}
+        assert tx.queue.demands("main", DAILY) == {d(n): task(n) for n in (1, 2, 3)}
+        assert tx.queue.demands("dev", DAILY) == {d(1): task(1)}
+        assert tx.queue.demands("main", "flights.other") == {}
+        assert tx.queue.demanding(d(1)) == (("dev", DAILY), ("main", DAILY))
+        assert tx.queue.demanding(d(9)) == ()
+        assert tx.queue.branches_of([d(1), d(2), d(9)]) == {d(1): ("dev", "main"), d(2): ("main",)}
+        assert tx.queue.tasks([d(3), d(9)]) == {d(3): task(3)}
 
 
 def test_two_datasets_of_a_branch_are_one_branch(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
-        tx.enqueue("main", "flights.other", [task(1)])
-        assert tx.branches_of([d(1)]) == {d(1): ("main",)}
+        tx.queue.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", "flights.other", [task(1)])
+        assert tx.queue.branches_of([d(1)]) == {d(1): ("main",)}
 
 
 def test_the_highest_priority_counts(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, priority=5), task(2, priority=5)])
-        tx.enqueue("main", "flights.other", [task(1, priority=3), task(2, priority=7)])
-        assert {k: t.priority for k, t in tx.tasks([d(1), d(2)]).items()} == {d(1): 5, d(2): 7}
+        tx.queue.enqueue("main", DAILY, [task(1, priority=5), task(2, priority=5)])
+        tx.queue.enqueue("main", "flights.other", [task(1, priority=3), task(2, priority=7)])
+        assert {k: t.priority for k, t in tx.queue.tasks([d(1), d(2)]).items()} == {d(1): 5, d(2): 7}
 
 
 def test_the_largest_size_counts(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")])
-        tx.enqueue("main", "flights.other", [task(1), task(2), task(3, size="large")])
-        assert {n: tx.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {1: "standard", 2: "large", 3: "large"}
+        tx.queue.enqueue("main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")])
+        tx.queue.enqueue("main", "flights.other", [task(1), task(2), task(3, size="large")])
+        assert {n: tx.queue.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {1: "standard", 2: "large", 3: "large"}
 
 
 def test_how_demanded_tasks_stand_is_told_of_many_datasets(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, priority=3)])
-        tx.enqueue("main", "flights.other", [task(1, size="large")])
-        assert tx.demanded("main", [DAILY, "flights.none"]) == {
+        tx.queue.enqueue("main", DAILY, [task(1, size="small"), task(2, priority=3)])
+        tx.queue.enqueue("main", "flights.other", [task(1, size="large")])
+        assert tx.queue.demanded("main", [DAILY, "flights.none"]) == {
             DAILY: {d(1): Demand("queued", "large", 0), d(2): Demand("queued", "standard", 3)}
         }
 
 
 def test_demanded_tasks_are_counted_by_state(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2), task(3)])
-        tx.enqueue("main", "flights.other", [task(1)])
-        tx.enqueue("dev", DAILY, [task(3)])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2), task(3)])
+        tx.queue.enqueue("main", "flights.other", [task(1)])
+        tx.queue.enqueue("dev", DAILY, [task(3)])
         claimed(tx, n=1)
-        assert tx.fail("a1", d(1), error())
-        assert tx.demand_counts("main") == {DAILY: {"failed": 1, "queued": 2}, "flights.other": {"failed": 1}}
-        assert tx.demand_counts("dev") == {DAILY: {"queued": 1}}
-        assert tx.demand_counts("other") == {}
+        assert tx.queue.fail("a1", d(1), error())
+        assert tx.queue.demand_counts("main") == {DAILY: {"failed": 1, "queued": 2}, "flights.other": {"failed": 1}}
+        assert tx.queue.demand_counts("dev") == {DAILY: {"queued": 1}}
+        assert tx.queue.demand_counts("other") == {}
 
 
 def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="small")])
+        tx.queue.enqueue("main", DAILY, [task(1, size="small"), task(2, size="small")])
         claim(tx)
         for n in (1, 2):
-            tx.fail("a1", d(n), error())
-        tx.enqueue("main", "flights.other", [task(1, size="large"), task(2, size="small")])
+            tx.queue.fail("a1", d(n), error())
+        tx.queue.enqueue("main", "flights.other", [task(1, size="large"), task(2, size="small")])
         assert states(tx, 1, 2) == ["queued", "failed"]
-        assert tx.tasks([d(1)])[d(1)] == task(1, size="large", epoch=1)
+        assert tx.queue.tasks([d(1)])[d(1)] == task(1, size="large", epoch=1)
 
 
 def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, size="large"), task(2), task(3, size="large"), task(4, kind="list")])
-        assert (tx.backlog(["large"]), tx.backlog(["small"])) == ({"transform": 2}, {})
-        assert tx.backlog() == {"transform": 3, "list": 1}
+        tx.queue.enqueue("main", DAILY, [task(1, size="large"), task(2), task(3, size="large"), task(4, kind="list")])
+        assert (tx.queue.backlog(["large"]), tx.queue.backlog(["small"])) == ({"transform": 2}, {})
+        assert tx.queue.backlog() == {"transform": 3, "list": 1}
         wanted: list[list[Size]] = [["small"], ["small", "standard"], ["standard", "large"]]
         made = [
-            tx.claim(f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes)
+            tx.queue.claim(f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes)
             for n, sizes in enumerate(wanted)
         ]
     assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
@@ -123,14 +123,14 @@ def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
 
 def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, priority=4), task(2)])
+        tx.queue.enqueue("main", DAILY, [task(1, priority=4), task(2)])
         claim(tx)
-        tx.finish("a1", [d(1)])
+        tx.queue.finish("a1", [d(1)])
         again = task(1, spec={"slots": {}}, dataset="other.set", size_bytes=99)
-        assert tx.enqueue("main", "other.set", [again, task(2)]) == 1
-        assert tx.tasks([d(1)]) == {d(1): replace(again, epoch=1, priority=4)}
+        assert tx.queue.enqueue("main", "other.set", [again, task(2)]) == 1
+        assert tx.queue.tasks([d(1)]) == {d(1): replace(again, epoch=1, priority=4)}
         assert states(tx, 1, 2) == ["queued", "running"]
-        made = tx.claim("a2", "x", ["transform"], max_tasks=9, max_bytes=1, lease_s=1)
+        made = tx.queue.claim("a2", "x", ["transform"], max_tasks=9, max_bytes=1, lease_s=1)
         assert made is not None
         assert made.tasks == {d(1): 2}
 
@@ -138,15 +138,15 @@ def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
 def test_a_write_that_was_given_up_while_it_runs_begins_again_when_asked_for(world: World) -> None:
     first, other, again = (task(n, kind="write", spec={"generation": g}) for n, g in ((1, 2), (2, 3), (1, 4)))
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [first])
+        tx.queue.enqueue("main", DAILY, [first])
         assert claim(tx, "a1", ["write"])
-        assert tx.enqueue("main", DAILY, [again]) == 0, "what is wished for all the time goes on"
-        tx.drop_demands("main", DAILY)
-        tx.enqueue("main", DAILY, [other])
-        tx.drop_demands("main", DAILY)
-        assert tx.enqueue("main", DAILY, [again]) == 1
-        assert tx.tasks([d(1)]) == {d(1): replace(again, epoch=1)}
-        assert tx.finish("a1", [d(1)]) == frozenset(), "nobody knows whether the other was written after it"
+        assert tx.queue.enqueue("main", DAILY, [again]) == 0, "what is wished for all the time goes on"
+        tx.queue.drop_demands("main", DAILY)
+        tx.queue.enqueue("main", DAILY, [other])
+        tx.queue.drop_demands("main", DAILY)
+        assert tx.queue.enqueue("main", DAILY, [again]) == 1
+        assert tx.queue.tasks([d(1)]) == {d(1): replace(again, epoch=1)}
+        assert tx.queue.finish("a1", [d(1)]) == frozenset(), "nobody knows whether the other was written after it"
         made = claim(tx, "a2", ["write"])
         assert made is not None
         assert made.tasks == {d(1): 2}
@@ -154,83 +154,83 @@ def test_a_write_that_was_given_up_while_it_runs_begins_again_when_asked_for(wor
 
 def test_a_running_task_that_is_no_write_is_not_begun_again(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", DAILY, [task(1)])
         claim(tx)
-        tx.drop_demands("main", DAILY)
-        assert tx.enqueue("main", DAILY, [task(1)]) == 0
-        assert tx.finish("a1", [d(1)]) == {d(1)}
+        tx.queue.drop_demands("main", DAILY)
+        assert tx.queue.enqueue("main", DAILY, [task(1)]) == 0
+        assert tx.queue.finish("a1", [d(1)]) == {d(1)}
 
 
 def test_failed_tasks_stay_failed_when_asked_for(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", DAILY, [task(1)])
         claim(tx)
-        tx.fail("a1", d(1), error())
-        assert tx.enqueue("main", "flights.other", [task(1)]) == 0
-        assert tx.tasks([d(1)])[d(1)].error == error()
+        tx.queue.fail("a1", d(1), error())
+        assert tx.queue.enqueue("main", "flights.other", [task(1)]) == 0
+        assert tx.queue.tasks([d(1)])[d(1)].error == error()
 
 
 def test_only_undemanded_tasks_go(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4, 5)])
-        tx.enqueue("dev", DAILY, [task(2)])
+        tx.queue.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4, 5)])
+        tx.queue.enqueue("dev", DAILY, [task(2)])
         claimed(tx, n=2)
-        tx.release([d(2)], attempt="a1", not_before=0, error=None, burn=False)
-        assert tx.drop_demands("main", DAILY, keep=[d(3), d(9)]) == 4
+        tx.queue.release([d(2)], attempt="a1", not_before=0, error=None, burn=False)
+        assert tx.queue.drop_demands("main", DAILY, keep=[d(3), d(9)]) == 4
         assert states(tx, 1, 2, 3, 4, 5) == ["running", "queued", "queued", "none", "none"]
-        assert set(tx.demands("main", DAILY)) == {d(3)}
-        assert tx.drop_demands("main", DAILY) == 1
-        assert tx.drop_demands("main", DAILY) == 0
+        assert set(tx.queue.demands("main", DAILY)) == {d(3)}
+        assert tx.queue.drop_demands("main", DAILY) == 1
+        assert tx.queue.drop_demands("main", DAILY) == 0
         assert states(tx, 1, 2, 3) == ["running", "queued", "none"]
 
 
 def test_done_tasks_outlive_their_demand_and_failed_ones_do_not(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2)])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2)])
         claim(tx)
-        tx.finish("a1", [d(1)])
-        tx.fail("a1", d(2), error())
-        tx.drop_demands("main", DAILY)
+        tx.queue.finish("a1", [d(1)])
+        tx.queue.fail("a1", d(2), error())
+        tx.queue.drop_demands("main", DAILY)
         assert states(tx, 1, 2) == ["done", "none"]
 
 
 def test_released_tasks_that_nobody_wants_go(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", DAILY, [task(1)])
         claim(tx)
-        tx.drop_demands("main", DAILY)
-        assert tx.release([d(1)], attempt="a1", not_before=0, error=None, burn=True) == 1
+        tx.queue.drop_demands("main", DAILY)
+        assert tx.queue.release([d(1)], attempt="a1", not_before=0, error=None, burn=True) == 1
         assert states(tx, 1) == ["none"]
 
 
 def test_a_failed_task_is_retried_with_a_fresh_budget(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2)])
-        tx.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2)])
+        tx.queue.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
         claim(tx)
-        tx.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
+        tx.queue.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
         claim(tx, "a2")
         for attempt, key in (("a2", d(1)), ("a1", d(2))):
-            assert tx.fail(attempt, key, error())
+            assert tx.queue.fail(attempt, key, error())
         claim(tx, "a3")
-        assert tx.fail("a3", d(3), error())
-        assert tx.retry("dev", [DAILY]) == 0
-        assert tx.retry("main", [DAILY, "nope"]) == 2
-        assert tx.tasks([d(1), d(2)]) == {d(1): task(1, epoch=2), d(2): task(2, epoch=1)}
+        assert tx.queue.fail("a3", d(3), error())
+        assert tx.queue.retry("dev", [DAILY]) == 0
+        assert tx.queue.retry("main", [DAILY, "nope"]) == 2
+        assert tx.queue.tasks([d(1), d(2)]) == {d(1): task(1, epoch=2), d(2): task(2, epoch=1)}
         assert states(tx, 3) == ["failed"]
 
 
 def test_only_some_failed_tasks_are_retried(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2), task(4)])
-        tx.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2), task(4)])
+        tx.queue.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
         for attempt in ("a1", "a2"):
             for key in claimed(tx, attempt).tasks:
-                tx.fail(attempt, key, error())
-        assert tx.retry("main", [DAILY], [d(1), d(3), d(9)]) == 1
+                tx.queue.fail(attempt, key, error())
+        assert tx.queue.retry("main", [DAILY], [d(1), d(3), d(9)]) == 1
         assert (states(tx, 1), states(tx, 2), states(tx, 3)) == (["queued"], ["failed"], ["failed"])
-        assert tx.retry("main", [DAILY], []) == 0
-        assert tx.retry("dev", [DAILY], [d(2)]) == 0
+        assert tx.queue.retry("main", [DAILY], []) == 0
+        assert tx.queue.retry("dev", [DAILY], [d(2)]) == 0
 
 
 # --- claims
@@ -239,7 +239,7 @@ def test_only_some_failed_tasks_are_retried(world: World) -> None:
 def test_a_claim_takes_a_batch_and_says_what_it_holds(world: World) -> None:
     with world.begin() as tx:
         assert claim(tx) is None
-        tx.enqueue("main", DAILY, [task(1), task(2)])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2)])
         made = claimed(tx)
         assert made == Attempt(
             id="a1",
@@ -257,28 +257,28 @@ def test_a_claim_takes_a_batch_and_says_what_it_holds(world: World) -> None:
         assert tx.now() - 1 < made.queued_at <= tx.now()
         assert claim(tx, "a2") is None
     with world.read() as tx:
-        assert tx.attempts() == {"a1": made}
-        assert tx.tasks([d(1)]) == {d(1): task(1, state="running", epoch=1, attempt="a1")}
+        assert tx.queue.attempts() == {"a1": made}
+        assert tx.queue.tasks([d(1)]) == {d(1): task(1, state="running", epoch=1, attempt="a1")}
 
 
 def test_priority_first_then_age(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(9), task(8)])
-        tx.enqueue("main", DAILY, [task(7)])
-        tx.enqueue("main", DAILY, [task(6, priority=1), task(5, priority=-1)])
+        tx.queue.enqueue("main", DAILY, [task(9), task(8)])
+        tx.queue.enqueue("main", DAILY, [task(7)])
+        tx.queue.enqueue("main", DAILY, [task(6, priority=1), task(5, priority=-1)])
         order = [claimed(tx, str(i), n=1).tasks for i in range(5)]
     assert order == [{d(n): 1} for n in (6, 9, 8, 7, 5)]
 
 
 def test_a_batch_is_of_one_job_and_dataset(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2, job=d(77)), task(3, dataset="flights.other"), task(4)])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2, job=d(77)), task(3, dataset="flights.other"), task(4)])
         assert [set(claimed(tx, str(i)).tasks) for i in range(3)] == [{d(1), d(4)}, {d(2)}, {d(3)}]
 
 
 def test_a_batch_has_limits(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(n, size_bytes=10) for n in range(1, 8)])
+        tx.queue.enqueue("main", DAILY, [task(n, size_bytes=10) for n in range(1, 8)])
         sizes = [(100, 25), (1, 1000), (100, 0), (2, 1000), (0, 1000)]
         taken = [len(a.tasks) for i, (n, size) in enumerate(sizes) if (a := claim(tx, str(i), n=n, size=size))]
     assert taken == [2, 1, 1, 2, 1]
@@ -286,30 +286,30 @@ def test_a_batch_has_limits(world: World) -> None:
 
 def test_a_delay_that_was_set_before_the_clock_went_back_is_over(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, not_before=tx.now() + 6 * 3600)])
-        assert tx.backlog() == {"transform": 1}
+        tx.queue.enqueue("main", DAILY, [task(1, not_before=tx.now() + 6 * 3600)])
+        assert tx.queue.backlog() == {"transform": 1}
         assert set(claimed(tx).tasks) == {d(1)}
 
 
 def test_a_claim_is_of_known_kinds_and_due_tasks(world: World) -> None:
     with world.begin() as tx:
         later = tx.now() + LONGEST_DELAY_S / 2
-        tx.enqueue("main", DAILY, [task(1, kind="list"), task(2, not_before=later), task(3)])
-        assert tx.backlog() == {"list": 1, "transform": 1}
+        tx.queue.enqueue("main", DAILY, [task(1, kind="list"), task(2, not_before=later), task(3)])
+        assert tx.queue.backlog() == {"list": 1, "transform": 1}
         assert claim(tx, kinds=["write", "parse"]) is None
         assert set(claimed(tx).tasks) == {d(3)}
         assert claim(tx, "a2") is None
         made = claim(tx, "a3", ["write", "list"])
         assert made is not None
         assert made.kind == "list"
-        assert tx.backlog() == {"list": 1, "transform": 1}
-        tx.finish("a3", [d(1)])
-        assert tx.backlog() == {"transform": 1}
+        assert tx.queue.backlog() == {"list": 1, "transform": 1}
+        tx.queue.finish("a3", [d(1)])
+        assert tx.queue.backlog() == {"transform": 1}
 
 
 def test_no_task_is_claimed_twice(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(n, job=d(n % 3)) for n in range(60)])
+        tx.queue.enqueue("main", DAILY, [task(n, job=d(n % 3)) for n in range(60)])
     start = threading.Barrier(4)
 
     def work(worker: int) -> list[bytes]:
@@ -318,20 +318,20 @@ def test_no_task_is_claimed_twice(world: World) -> None:
         for turn in range(1000):
             with world.begin() as tx:
                 made = claim(tx, f"{worker}-{turn}", n=3)
-                if made is None and not tx.backlog():
+                if made is None and not tx.queue.backlog():
                     return mine
                 if made is not None:
                     mine += made.tasks
-                    assert tx.finish(made.id, list(made.tasks)) == set(made.tasks)
-                    tx.end_attempt(made.id)
+                    assert tx.queue.finish(made.id, list(made.tasks)) == set(made.tasks)
+                    tx.queue.end_attempt(made.id)
         raise AssertionError("the queue never got empty")
 
     with ThreadPoolExecutor(4) as pool:
         taken = [key for mine in pool.map(work, range(4)) for key in mine]
     assert sorted(taken) == sorted(d(n) for n in range(60))
     with world.read() as tx:
-        assert {t.epoch for t in tx.tasks(taken).values()} == {1}
-        assert tx.attempts() == {}
+        assert {t.epoch for t in tx.queue.tasks(taken).values()} == {1}
+        assert tx.queue.attempts() == {}
 
 
 def test_a_task_that_one_drops_while_another_asks_is_kept(world: World) -> None:
@@ -340,15 +340,15 @@ def test_a_task_that_one_drops_while_another_asks_is_kept(world: World) -> None:
     def ask(n: int) -> None:
         for _ in range(10):
             with world.begin() as tx:
-                tx.enqueue("main", f"set.{n}", [task(2), task(1)])
+                tx.queue.enqueue("main", f"set.{n}", [task(2), task(1)])
             with world.begin() as tx:
-                assert set(tx.demands("main", f"set.{n}")) == {d(1), d(2)}
-                tx.drop_demands("main", f"set.{n}")
+                assert set(tx.queue.demands("main", f"set.{n}")) == {d(1), d(2)}
+                tx.queue.drop_demands("main", f"set.{n}")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(ask, range(4)))
     with world.read() as tx:
-        assert tx.tasks([d(1), d(2)]) == {}
+        assert tx.queue.tasks([d(1), d(2)]) == {}
 
 
 # --- fencing
@@ -358,91 +358,93 @@ def test_a_task_that_one_drops_while_another_asks_is_kept(world: World) -> None:
 def lost(world: World) -> World:
     """Attempt a1 lost its tasks 1 and 2; a2 has task 1 now, and task 2 waits."""
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2)])
+        tx.queue.enqueue("main", DAILY, [task(1), task(2)])
         claim(tx)
-        tx.release([d(1), d(2)], attempt="a1", not_before=0, error=None, burn=True)
+        tx.queue.release([d(1), d(2)], attempt="a1", not_before=0, error=None, burn=True)
         claim(tx, "a2", n=1)
     return world
 
 
 def test_an_old_epoch_changes_nothing(lost: World) -> None:
     with lost.begin() as tx:
-        before = tx.tasks([d(1), d(2)])
-        assert tx.finish("a1", [d(1), d(2), d(3)]) == frozenset()
-        assert not tx.fail("a1", d(1), error())
-        assert not tx.fail("a1", d(2), error())
-        assert tx.release([d(1), d(2)], attempt="a1", not_before=9e9, error=error(), burn=True) == 0
-        assert tx.tasks([d(1), d(2)]) == before
+        before = tx.queue.tasks([d(1), d(2)])
+        assert tx.queue.finish("a1", [d(1), d(2), d(3)]) == frozenset()
+        assert not tx.queue.fail("a1", d(1), error())
+        assert not tx.queue.fail("a1", d(2), error())
+        assert tx.queue.release([d(1), d(2)], attempt="a1", not_before=9e9, error=error(), burn=True) == 0
+        assert tx.queue.tasks([d(1), d(2)]) == before
         assert before[d(1)] == task(1, state="running", epoch=2, attempt="a2", failures=1)
         assert before[d(2)] == task(2, epoch=1, failures=1)
 
 
 def test_tasks_of_a_batch_end_one_by_one(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4)])
+        tx.queue.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4)])
         claim(tx)
-        assert tx.finish("a1", [d(1), d(9)]) == {d(1)}
-        assert tx.finish("a1", [d(1), d(2)]) == {d(2)}
-        assert tx.fail("a1", d(3), error())
-        assert not tx.fail("a1", d(3), error())
-        assert tx.release([d(1), d(4)], attempt="a1", not_before=1.5, error=error("x"), burn=False) == 1
-        tx.end_attempt("a1")
+        assert tx.queue.finish("a1", [d(1), d(9)]) == {d(1)}
+        assert tx.queue.finish("a1", [d(1), d(2)]) == {d(2)}
+        assert tx.queue.fail("a1", d(3), error())
+        assert not tx.queue.fail("a1", d(3), error())
+        assert tx.queue.release([d(1), d(4)], attempt="a1", not_before=1.5, error=error("x"), burn=False) == 1
+        tx.queue.end_attempt("a1")
     with world.read() as tx:
         assert states(tx, 1, 2, 3, 4) == ["done", "done", "failed", "queued"]
-        assert tx.tasks([d(4)]) == {d(4): task(4, epoch=1, not_before=1.5, error=error("x"))}
-        assert tx.attempts() == {}
+        assert tx.queue.tasks([d(4)]) == {d(4): task(4, epoch=1, not_before=1.5, error=error("x"))}
+        assert tx.queue.attempts() == {}
 
 
 def test_a_finished_task_has_no_error(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", DAILY, [task(1)])
         claim(tx)
-        tx.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
+        tx.queue.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
         claim(tx, "a2")
-        assert tx.tasks([d(1)])[d(1)].error == error()
-        tx.finish("a2", [d(1)])
-        assert tx.tasks([d(1)]) == {d(1): task(1, state="done", epoch=2, attempt="a2", failures=1)}
+        assert tx.queue.tasks([d(1)])[d(1)].error == error()
+        tx.queue.finish("a2", [d(1)])
+        assert tx.queue.tasks([d(1)]) == {d(1): task(1, state="done", epoch=2, attempt="a2", failures=1)}
 
 
 def test_a_lease_can_be_renewed_while_the_attempt_is_there(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1), task(2, job=d(5))])
-        tx.claim("a1", "one", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
-        tx.claim("a2", "two", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
-        assert all(a.lease_until < tx.now() for a in tx.attempts().values())
-        assert tx.extend("one", ["a1", "a2", "a3"], 60) == {"a1"}
-        assert {i: a.lease_until - tx.now() for i, a in tx.attempts().items()} == pytest.approx({"a1": 60, "a2": -1000})
-        assert tx.attempts(["a1", "a3"]).keys() == {"a1"}
-        tx.end_attempt("a1")
-        tx.end_attempt("a1")
-        assert tx.extend("one", ["a1"], 60) == frozenset()
-        assert tx.extend("one", [], 60) == frozenset()
+        tx.queue.enqueue("main", DAILY, [task(1), task(2, job=d(5))])
+        tx.queue.claim("a1", "one", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
+        tx.queue.claim("a2", "two", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
+        assert all(a.lease_until < tx.now() for a in tx.queue.attempts().values())
+        assert tx.queue.extend("one", ["a1", "a2", "a3"], 60) == {"a1"}
+        assert {i: a.lease_until - tx.now() for i, a in tx.queue.attempts().items()} == pytest.approx(
+            {"a1": 60, "a2": -1000}
+        )
+        assert tx.queue.attempts(["a1", "a3"]).keys() == {"a1"}
+        tx.queue.end_attempt("a1")
+        tx.queue.end_attempt("a1")
+        assert tx.queue.extend("one", ["a1"], 60) == frozenset()
+        assert tx.queue.extend("one", [], 60) == frozenset()
 
 
 def test_live_attempts_are_referenced(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)])
+        tx.queue.enqueue("main", DAILY, [task(1)])
         claim(tx, "a1")
-        tx.put_traces([], [fragment(1, attempt="a0")])
-        assert tx.referenced_attempts(["a0", "a1", "a2"]) == {"a0", "a1"}
+        tx.traces.put([], [fragment(1, attempt="a0")])
+        assert tx.traces.referenced_attempts(["a0", "a1", "a2"]) == {"a0", "a1"}
 
 
 def test_jobs(world: World) -> None:
     with world.begin() as tx:
-        tx.put_job(d(1), stored_job(sql="SELECT 'é'"))
-        tx.put_job(d(1), stored_job(sql="other"))
-        assert tx.jobs([d(1), d(2)]) == {d(1): stored_job(sql="SELECT 'é'")}
+        tx.queue.put_job(d(1), stored_job(sql="SELECT 'é'"))
+        tx.queue.put_job(d(1), stored_job(sql="other"))
+        assert tx.queue.jobs([d(1), d(2)]) == {d(1): stored_job(sql="SELECT 'é'")}
 
 
 def test_a_large_window_is_a_few_statements(world: World) -> None:
     tasks: list[Task] = [task(n) for n in range(3000)]
     with world.begin() as tx:
         before = world.store.statements
-        assert tx.enqueue("main", DAILY, tasks) == 3000
-        assert len(tx.demands("main", DAILY)) == 3000
-        assert tx.drop_demands("main", DAILY) == 3000
+        assert tx.queue.enqueue("main", DAILY, tasks) == 3000
+        assert len(tx.queue.demands("main", DAILY)) == 3000
+        assert tx.queue.drop_demands("main", DAILY) == 3000
         assert world.store.statements - before < 12
-        assert tx.tasks([t.key for t in tasks]) == {}
+        assert tx.queue.tasks([t.key for t in tasks]) == {}
 
 
 # --- fairness
@@ -450,11 +452,11 @@ def test_a_large_window_is_a_few_statements(world: World) -> None:
 
 def test_a_claim_leaves_out_dataflows(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1, dataset=DAILY)])
-        tx.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
+        tx.queue.enqueue("main", DAILY, [task(1, dataset=DAILY)])
+        tx.queue.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
         left_out = ["flights", "other"]
         made = [
-            tx.claim(f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out)
+            tx.queue.claim(f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out)
             for i in range(2)
         ]
         assert [set(found.tasks) if found else None for found in made] == [{d(2)}, None]
@@ -463,23 +465,23 @@ def test_a_claim_leaves_out_dataflows(world: World) -> None:
 
 def test_tasks_may_stand_further_back_in_the_queue(world: World) -> None:
     with world.begin() as tx:
-        tx.enqueue("main", DAILY, [task(1)], after_s=60.0)
-        tx.enqueue("main", DAILY, [task(2)])
+        tx.queue.enqueue("main", DAILY, [task(1)], after_s=60.0)
+        tx.queue.enqueue("main", DAILY, [task(2)])
         assert [set(claimed(tx, f"a{i}", n=1).tasks) for i in range(2)] == [{d(2)}, {d(1)}]
 
 
 def test_how_long_due_tasks_have_waited(world: World) -> None:
     with world.begin() as tx:
-        assert tx.waiting_since(["transform", "list"]) is None
-        tx.put_job(d(0), stored_job())
-        tx.enqueue("main", DAILY, [task(1), replace(task(2), not_before=tx.now() + 60.0)])
+        assert tx.queue.waiting_since(["transform", "list"]) is None
+        tx.queue.put_job(d(0), stored_job())
+        tx.queue.enqueue("main", DAILY, [task(1), replace(task(2), not_before=tx.now() + 60.0)])
     with world.begin() as tx:
-        since = tx.waiting_since(["transform"])
+        since = tx.queue.waiting_since(["transform"])
         assert since is not None
         assert since <= tx.now()
-        assert tx.waiting_since(["list"]) is None
+        assert tx.queue.waiting_since(["list"]) is None
         claimed(tx, n=2)
-        assert tx.waiting_since(["transform"]) is None, "one runs, and the other is not due"
-        tx.release([d(1)], attempt="a1", not_before=since + 0.5, error=None, burn=False)
+        assert tx.queue.waiting_since(["transform"]) is None, "one runs, and the other is not due"
+        tx.queue.release([d(1)], attempt="a1", not_before=since + 0.5, error=None, burn=False)
     with world.begin() as tx:
-        assert tx.waiting_since(["transform"]) in (None, since + 0.5), "from when it is due again"
+        assert tx.queue.waiting_since(["transform"]) in (None, since + 0.5), "from when it is due again"

@@ -34,8 +34,8 @@ def entries(numbers: Iterable[int]) -> list[tree.Entry]:
 
 
 def commit(tx: Tx, dataset: str, numbers: Iterable[int], **other: object) -> bytes:
-    root = tree.build(tx, entries(numbers))
-    tx.commit_state(replace(state(1, dataset), root=root, **other), 0)  # type: ignore[arg-type]
+    root = tree.build(tx.nodes, entries(numbers))
+    tx.states.commit(replace(state(1, dataset), root=root, **other), 0)  # type: ignore[arg-type]
     return root
 
 
@@ -44,21 +44,23 @@ def lake(world: World) -> MemoryLake:
     """Two datasets with fragments in common, one with partial results, one that is half built, and a branch."""
     found = MemoryLake()
     with world.begin() as tx:
-        tx.put_traces([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
+        tx.traces.put([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
         commit(tx, "flights.daily", range(PARTITIONS - 100))
         commit(tx, "flights.other", range(PARTITIONS - 50, PARTITIONS))
-        parts = tree.build(tx, entries(range(600, 650)))
+        parts = tree.build(tx.nodes, entries(range(600, 650)))
         used = {
             name: Consumed("flights.daily", root, d(1))
             for name, root in (("in", d(9)), ("in/parts", parts), ("in/parted", d(9)))
         }
         commit(tx, "flights.sums", [690], inputs=used)
-        tx.put_building(PartialState("main", "flights.half", d(1), {}, tree.build(tx, entries([1, 2])), None, {}))
-        tx.put_build_trace(d(1), tree.build(tx, entries(range(PARTITIONS - 100))), SCHEMA)
-        tx.put_build_trace(d(2), tree.build(tx, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
-        tx.create_branch(branch())
-        for state in tx.states("main").values():
-            tx.commit_state(replace(state, branch="dev", seq=state.seq + 1), state.seq)
+        tx.states.put_building(
+            PartialState("main", "flights.half", d(1), {}, tree.build(tx.nodes, entries([1, 2])), None, {})
+        )
+        tx.traces.put_build(d(1), tree.build(tx.nodes, entries(range(PARTITIONS - 100))), SCHEMA)
+        tx.traces.put_build(d(2), tree.build(tx.nodes, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
+        tx.branches.create(branch())
+        for state in tx.states.newest("main").values():
+            tx.states.commit(replace(state, branch="dev", seq=state.seq + 1), state.seq)
     found.objects.update({file["path"]: b"12345" for n in range(PARTITIONS) for file in made(n).files})
     return found
 
@@ -70,7 +72,7 @@ def lose(lake: MemoryLake, *numbers: int) -> None:
 
 def heads(world: World, branch: str = "main") -> dict[str, State]:
     with world.read() as tx:
-        return tx.states(branch)
+        return tx.states.newest(branch)
 
 
 def test_nothing_is_lost(world: World, lake: MemoryLake) -> None:
@@ -92,10 +94,10 @@ def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(world: World
         )
         assert after == was
     with world.read() as tx:
-        assert tx.traces([d(1), d(2), d(300)]).keys() == {d(2)}  # the others are computed again
-        assert tx.remembered([d(1), d(2)], [])[0].keys() == {d(2)}
-        assert tx.unfinished("main")[0] == {}
-        assert tx.unfinished("dev")[0] == {}
+        assert tx.traces.hits([d(1), d(2), d(300)]).keys() == {d(2)}  # the others are computed again
+        assert tx.traces.remembered([d(1), d(2)], [])[0].keys() == {d(2)}
+        assert tx.states.unfinished("main")[0] == {}
+        assert tx.states.unfinished("dev")[0] == {}
 
 
 def test_repeating_it_changes_nothing(world: World, lake: MemoryLake) -> None:
@@ -108,7 +110,7 @@ def test_repeating_it_changes_nothing(world: World, lake: MemoryLake) -> None:
 
 def test_one_that_was_stopped_is_finished_by_the_next(world: World, lake: MemoryLake) -> None:
     with world.begin() as tx:
-        tx.condemn([d(300)])
+        tx.traces.condemn([d(300)])
     found = repair(world.store, world.namespace, lake)
     assert found == Repaired(0, ("dev/flights.daily", "main/flights.daily"), complete=True)
 
@@ -129,10 +131,10 @@ def test_what_comes_again_is_stored_under_its_new_files(world: World, lake: Memo
     repair(world.store, world.namespace, lake)
     again = replace(made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats={}),))
     with world.begin() as tx:
-        tx.put_traces([trace(300, 300)], [again])
+        tx.traces.put([trace(300, 300)], [again])
     with world.read() as tx:
-        assert tx.fragments([d(300)])[d(300)].files == again.files
-        assert tx.traces([d(300)]).keys() == {d(300)}
+        assert tx.traces.fragments([d(300)])[d(300)].files == again.files
+        assert tx.traces.hits([d(300)]).keys() == {d(300)}
 
 
 def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
@@ -144,7 +146,7 @@ def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
     def overtaken(tx: Tx, seen: State) -> bool:
         """Somebody commits just before the first mark is written."""
         monkeypatch.setattr(repairing, "_commit_lost", commit_lost)
-        tx.commit_state(replace(seen, seq=seen.seq + 1), seen.seq)
+        tx.states.commit(replace(seen, seq=seen.seq + 1), seen.seq)
         return commit_lost(tx, seen)
 
     monkeypatch.setattr(repairing, "_commit_lost", overtaken)
@@ -159,4 +161,4 @@ def test_so_many_at_a_time(world: World, lake: MemoryLake, monkeypatch: pytest.M
     assert repair(world.store, world.namespace, lake).complete is False
     assert repair(world.store, world.namespace, lake).fragments == 10
     with world.read() as tx:
-        assert tx.traces([d(n) for n in range(41)]).keys() == {d(40)}
+        assert tx.traces.hits([d(n) for n in range(41)]).keys() == {d(40)}

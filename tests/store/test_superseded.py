@@ -92,7 +92,7 @@ def test_a_table_that_is_behind_keeps_its_packs(place: Place) -> None:
     new = packed(place)
     broken_up(place)
     with place.store.begin(place.namespace) as tx:
-        tx.put_publication(replace(publication(1), dataset=DATASET, root=new.root))
+        tx.projections.put_publication(replace(publication(1), dataset=DATASET, root=new.root))
     assert gc(place).superseded == 0
 
 
@@ -101,7 +101,7 @@ def test_what_a_table_shows_may_not_be_known(place: Place) -> None:
     packed(place)
     broken_up(place)
     with place.store.begin(place.namespace) as tx:
-        tx.put_publication(replace(publication(1), dataset=DATASET, root=d(77)))
+        tx.projections.put_publication(replace(publication(1), dataset=DATASET, root=d(77)))
     assert gc(place).superseded == 0
 
 
@@ -109,8 +109,8 @@ def test_queued_work_keeps_its_packs(place: Place) -> None:
     new = packed(place)
     broken_up(place)
     with place.store.begin(place.namespace) as tx:
-        tx.put_job(d(5), stored_job(shared={"x": new.root.hex()}))
-        tx.enqueue("main", "shop.total", [task(1, job=d(5))])
+        tx.queue.put_job(d(5), stored_job(shared={"x": new.root.hex()}))
+        tx.queue.enqueue("main", "shop.total", [task(1, job=d(5))])
     assert gc(place).superseded == 0
     assert pack_files(place, new) <= files(place)
 
@@ -237,10 +237,10 @@ def test_killed_in_the_middle_and_done_by_the_next_one(tmp_path: Path) -> None:
         assert killed.returncode == -signal.SIGKILL
     assert files(place).isdisjoint(made)
     with place.store.read() as tx:
-        assert len(tx.leftovers(now + DAY, 99)) == len(made) / 4  # nobody has noted it yet
+        assert len(tx.upkeep.leftovers(now + DAY, 99)) == len(made) / 4  # nobody has noted it yet
     assert gc(place, 5 * HOUR).folders == len(made) / 4
     with place.store.read() as tx:
-        assert (place.rows(tx.states("main")[DATASET]), tx.leftovers(now + DAY, 99)) == (rows, ())
+        assert (place.rows(tx.states.newest("main")[DATASET]), tx.upkeep.leftovers(now + DAY, 99)) == (rows, ())
     assert place.fsck() == set()
     place.store.close()
 
@@ -250,17 +250,20 @@ def test_killed_in_the_middle_and_done_by_the_next_one(tmp_path: Path) -> None:
 
 def test_origins_and_leftovers(world: World) -> None:
     with world.begin() as tx:
-        tx.put_origins([Origin(d(n), d(10), d(20), 1.5) for n in range(3)])
-        tx.put_origins([Origin(d(1), d(11), d(21), 2.5)])
-        tx.put_leftovers([PendingDeletion(f"a/b{n}/é", f"t{n}", 10.0 - n) for n in range(3)])
-        tx.put_leftovers([PendingDeletion("a/b0/é", "t9", 11.0)])
+        tx.upkeep.put_origins([Origin(d(n), d(10), d(20), 1.5) for n in range(3)])
+        tx.upkeep.put_origins([Origin(d(1), d(11), d(21), 2.5)])
+        tx.upkeep.put_leftovers([PendingDeletion(f"a/b{n}/é", f"t{n}", 10.0 - n) for n in range(3)])
+        tx.upkeep.put_leftovers([PendingDeletion("a/b0/é", "t9", 11.0)])
     with world.begin() as tx:
-        assert {o.pack: o.leaf for o in tx.origins()} == {d(0): d(10), d(1): d(11), d(2): d(10)}
-        assert tx.leftovers(9.0, 9) == (PendingDeletion("a/b2/é", "t2", 8.0), PendingDeletion("a/b1/é", "t1", 9.0))
-        assert [one.attempt for one in tx.leftovers(99.0, 2)] == ["t2", "t1"]
-        assert tx.referenced_attempts(["t0", "t1", "t9"]) == {"t1", "t9"}
-        tx.drop_packs([d(0), d(7)])
-        tx.drop_leftovers(["a/b1/é", "nothing"])
+        assert {o.pack: o.leaf for o in tx.upkeep.origins()} == {d(0): d(10), d(1): d(11), d(2): d(10)}
+        assert tx.upkeep.leftovers(9.0, 9) == (
+            PendingDeletion("a/b2/é", "t2", 8.0),
+            PendingDeletion("a/b1/é", "t1", 9.0),
+        )
+        assert [one.attempt for one in tx.upkeep.leftovers(99.0, 2)] == ["t2", "t1"]
+        assert tx.traces.referenced_attempts(["t0", "t1", "t9"]) == {"t1", "t9"}
+        tx.upkeep.drop_packs([d(0), d(7)])
+        tx.upkeep.drop_leftovers(["a/b1/é", "nothing"])
     with world.read() as tx:
-        assert {o.pack for o in tx.origins()} == {d(1), d(2)}
-        assert [one.attempt for one in tx.leftovers(99.0, 9)] == ["t2", "t9"]
+        assert {o.pack for o in tx.upkeep.origins()} == {d(1), d(2)}
+        assert [one.attempt for one in tx.upkeep.leftovers(99.0, 9)] == ["t2", "t9"]

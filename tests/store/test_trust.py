@@ -8,17 +8,22 @@ from tests.store.examples import token, trust_rule
 
 def test_rules_are_kept_as_they_were_put(world: World) -> None:
     with world.begin() as tx:
-        tx.put_trust_rule(trust_rule("b"))
-        tx.put_trust_rule(trust_rule("a"))
-        tx.put_trust_rule(trust_rule("b", id="another", use="login", audience=""))
+        tx.access.put_trust_rule(trust_rule("b"))
+        tx.access.put_trust_rule(trust_rule("a"))
+        tx.access.put_trust_rule(trust_rule("b", id="another", use="login", audience=""))
     with world.read() as tx:
-        assert tx.trust_rules() == (trust_rule("a"), trust_rule("b", id="another", use="login", audience=""))
-        assert [tx.has_trust_rule(id) for id in ("id of a", "id of b", "another", "a")] == [True, False, True, False]
+        assert tx.access.trust_rules() == (trust_rule("a"), trust_rule("b", id="another", use="login", audience=""))
+        assert [tx.access.has_trust_rule(id) for id in ("id of a", "id of b", "another", "a")] == [
+            True,
+            False,
+            True,
+            False,
+        ]
     with world.begin() as tx:
-        tx.drop_trust_rule(trust_rule("a"))
+        tx.access.drop_trust_rule(trust_rule("a"))
     with world.read() as tx:
-        assert [rule.name for rule in tx.trust_rules()] == ["b"]
-        assert not tx.has_trust_rule("id of a")
+        assert [rule.name for rule in tx.access.trust_rules()] == ["b"]
+        assert not tx.access.has_trust_rule("id of a")
 
 
 def test_tokens_of_one_kind_of_parent_go_after_their_end(world: World) -> None:
@@ -32,7 +37,7 @@ def test_tokens_of_one_kind_of_parent_go_after_their_end(world: World) -> None:
     }
     with world.begin() as tx:
         for one in children.values():
-            tx.put_token(one)
-        tx.drop_children("trust:", 10.0)
+            tx.access.put_token(one)
+        tx.access.drop_children("trust:", 10.0)
     with world.read() as tx:
-        assert {one.id for one in tx.tokens()} == set(children) - {"over", "of another rule"}
+        assert {one.id for one in tx.access.tokens()} == set(children) - {"over", "of another rule"}

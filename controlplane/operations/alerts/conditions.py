@@ -46,7 +46,7 @@ def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, s
     sources = [node for node in listed_ones if not node.output]
     if not sources:
         return {}
-    declared = {name: revision.at for name, revision in facts.tx.revisions(facts.branch).items()}
+    declared = {name: revision.at for name, revision in facts.tx.blueprints.revisions(facts.branch).items()}
     listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
     return {
         (name, "late"): f"its listing is {dataset_lateness['behind_s']:.0f} s behind"

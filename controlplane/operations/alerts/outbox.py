@@ -25,9 +25,9 @@ from dataplane.contract.results import TaskError
 
 def record(tx: Tx, branch: str, news: News) -> None:
     """Record the result of an alerting step, in one transaction with the messages about it."""
-    tx.put_alerts(news.kept)
-    tx.drop_alerts(news.forgotten)
-    waiting = {(m.channel, m.dataflow): m for m in tx.messages(branch) if alerts.is_open(m)}
+    tx.alerts.put(news.kept)
+    tx.alerts.drop(news.forgotten)
+    waiting = {(m.channel, m.dataflow): m for m in tx.alerts.messages(branch) if alerts.is_open(m)}
     changed: list[Message] = []
     for (channel, flow), items in news.told.items():
         message = waiting.get((channel, flow))
@@ -35,14 +35,14 @@ def record(tx: Tx, branch: str, news: News) -> None:
             due = tx.now() + alerts.GATHER_S
             message = Message(uuid.uuid4().hex, branch, flow, channel=channel, items=(), due=due)
         changed.append(alerts.gathered(message, items))
-    tx.put_messages(changed)
+    tx.alerts.put_messages(changed)
 
 
 def step(tx: Tx, branch: str, channels_of: Mapping[str, Channels]) -> bool:
     """Send due messages and process the answers to earlier ones. True if anything changed."""
-    messages = tx.messages(branch)
+    messages = tx.alerts.messages(branch)
     keys = [message.task for message in messages if message.task is not None]
-    answers, tasks = tx.memos(keys), tx.tasks(keys)
+    answers, tasks = tx.traces.memos(keys), tx.queue.tasks(keys)
     changed = False
     for message in messages:
         if message.channel not in channels_of.get(message.dataflow, {}):
@@ -72,7 +72,7 @@ def _send(tx: Tx, message: Message, channels_of: Mapping[str, Channels]) -> None
     key = digest("notify/1", message=message.id, tries=message.tries)
     channel = channels_of[message.dataflow][message.channel]
     sending.ask(tx, message.branch, key, channel, alerts.content(message, tx.now()))
-    tx.put_messages([replace(message, task=key)])
+    tx.alerts.put_messages([replace(message, task=key)])
 
 
 def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
@@ -80,20 +80,20 @@ def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
     sending.forget(tx, message.branch, message.dataflow, message.task)
     if error is None:
         _tell(tx, message, "notify.sent", {"items": len(message.items)})
-        tx.drop_messages([message.id])
+        tx.alerts.drop_messages([message.id])
         return
     later = replace(alerts.again(message, tx.now()), error=error)
     _tell(tx, message, "notify.failed", {"tries": later.tries, "message": error["message"]})
-    tx.put_messages([later])
+    tx.alerts.put_messages([later])
 
 
 def _drop(tx: Tx, message: Message) -> None:
     """The channel no longer exists, or is another one."""
     if message.task is not None:
         sending.forget(tx, message.branch, message.dataflow, message.task)
-    tx.drop_messages([message.id])
+    tx.alerts.drop_messages([message.id])
 
 
 def _tell(tx: Tx, message: Message, kind: str, body: Mapping[str, object]) -> None:
     content = {"dataflow": message.dataflow, "id": message.id, **body}
-    tx.put_events([Event(kind, "", 1, content, branch=message.branch)])
+    tx.events.put([Event(kind, "", 1, content, branch=message.branch)])

@@ -20,8 +20,8 @@ def ask(tx: Tx, branch: str, key: bytes, channel: Channel, message: AlertMessage
     job = _job(channel, message)
     dataset = f"{message['dataflow'] or 'headgate'}.notify"
     task = Task(key, "notify", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=PRIORITY)
-    tx.put_job(task.job, job)
-    tx.enqueue(branch, demand(message["dataflow"], key), [task])
+    tx.queue.put_job(task.job, job)
+    tx.queue.enqueue(branch, demand(message["dataflow"], key), [task])
 
 
 def _job(channel: Channel, message: AlertMessage) -> NotifyJob:
@@ -31,8 +31,8 @@ def _job(channel: Channel, message: AlertMessage) -> NotifyJob:
 
 def forget(tx: Tx, branch: str, dataflow: str, key: bytes) -> None:
     """Drop the demand and the answer, which have no reader left."""
-    tx.drop_demands(branch, demand(dataflow, key))
-    tx.forget_memos([key])
+    tx.queue.drop_demands(branch, demand(dataflow, key))
+    tx.traces.forget_memos([key])
 
 
 def demand(dataflow: str, key: bytes) -> str:

@@ -62,7 +62,7 @@ def _message(branch: str, flow: str, key: bytes, now: float) -> AlertMessage:
 def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
     """By key, of those that were answered."""
     with ctx.store.read(ctx.namespace) as tx:
-        memos = tx.memos([trial.key for trial in trials])
+        memos = tx.traces.memos([trial.key for trial in trials])
     return {key: sending.answer_in(memo) for key, memo in memos.items()}
 
 

@@ -33,10 +33,10 @@ class Watch:
             return False
         with self._ctx.store.begin(self._ctx.namespace) as tx:
             outbox.record(tx, self._branch, news)
-            tx.put_events(events)
+            tx.events.put(events)
             changed = outbox.step(tx, self._branch, flows)
-            self._open_alerts = tx.alerts(self._branch)
-            messages, now = tx.messages(self._branch), tx.now()
+            self._open_alerts = tx.alerts.all(self._branch)
+            messages, now = tx.alerts.messages(self._branch), tx.now()
         self._is_sending = bool(messages)
         self.is_under_way = any(outbox.is_under_way(message, now) for message in messages)
         return changed
@@ -49,7 +49,7 @@ class Watch:
             decisions = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
             limits = freshness.expecting(nodes, mine)
             if self._open_alerts is None:
-                self._open_alerts = tx.alerts(self._branch)
+                self._open_alerts = tx.alerts.all(self._branch)
             if not self._open_alerts and not decisions and not limits:
                 return News(), flows, []
             ages_by_dataset = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)

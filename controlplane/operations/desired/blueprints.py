@@ -160,7 +160,7 @@ def apply(
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
-        if tx.revisions(branch) != edit.live:  # a concurrent apply came first
+        if tx.blueprints.revisions(branch) != edit.live:  # a concurrent apply came first
             edit = edit_of(ctx, tx, branch, read_drafts, sources)
         commit(ctx, tx, edit, expected, action)
     with ctx.looking(branch, edit.flows) as (full_plan, facts):
@@ -268,7 +268,7 @@ def edit_of(
     `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
     is not stored, and compiled several times, so new components get the same uids each time.
     """
-    live = tx.revisions(branch)
+    live = tx.blueprints.revisions(branch)
     permits.check(ctx, branch, read_drafts, _looked_at(read_drafts, sources), live)
     if any(d.problems for d in read_drafts):
         _refuse(live, _looked_at(read_drafts, sources), read_drafts, ctx.namespace)
@@ -342,12 +342,12 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     for dataset, node in before.nodes.items():
         now = after.nodes.get(dataset)
         if now is None:
-            tx.drop_demands(branch, listings.demand_of(dataset))
-            tx.drop_demands(branch, packs.name_of(dataset))
+            tx.queue.drop_demands(branch, listings.demand_of(dataset))
+            tx.queue.drop_demands(branch, packs.name_of(dataset))
         if now is None or (now.component.paused and not node.component.paused):
-            tx.drop_demands(branch, dataset)
+            tx.queue.drop_demands(branch, dataset)
             ended.append(dataset)
-    tx.drop_begun(branch, ended)
+    tx.states.drop_begun(branch, ended)
 
 
 def _check_expected(edit: Edit, expected: int) -> None:
@@ -384,12 +384,12 @@ def _next(
     uids = identities.assigned(
         [component.name for component in components],
         before.uids if before else {},
-        tx.known_uids(branch, draft.dataflow),
+        tx.blueprints.uids(branch, draft.dataflow),
         renames=_renames(before, source),
         brought=brought,
         new=_foreseen(branch, draft.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
     )
-    number = tx.last_number(branch, draft.dataflow) + 1
+    number = tx.blueprints.last_number(branch, draft.dataflow) + 1
     return _revision(
         draft.dataflow,
         source,
@@ -417,7 +417,7 @@ def _store(
         raise StaleRevision(revision.dataflow, expected, number)
     if before is revision:
         return
-    tx.put_revision(revision, number)
+    tx.blueprints.put(revision, number)
     _audit(
         ctx,
         tx,
@@ -428,7 +428,7 @@ def _store(
         after=revision.number,
     )
     body = {"revision": revision.number, "actor": ctx.actor}
-    tx.put_events([Event("blueprint.applied", revision.dataflow, 1, body, branch=revision.branch)])
+    tx.events.put([Event("blueprint.applied", revision.dataflow, 1, body, branch=revision.branch)])
 
 
 def _audit(ctx: Context, tx: Tx, branch: str, action: str, target: str, before: int | None, after: int | None) -> None:
@@ -437,7 +437,7 @@ def _audit(ctx: Context, tx: Tx, branch: str, action: str, target: str, before: 
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
     with ctx.store.read(ctx.namespace) as tx:
-        return [_summary(r) for _, r in sorted(tx.revisions(branch).items())]
+        return [_summary(r) for _, r in sorted(tx.blueprints.revisions(branch).items())]
 
 
 def _summary(revision: Revision) -> DataflowEntry:
@@ -454,7 +454,7 @@ def _summary(revision: Revision) -> DataflowEntry:
 def dataflow(ctx: Context, branch: str, name: str) -> DataflowAnswer:
     """One declared dataflow with its text. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        revision = tx.revisions(branch, [name]).get(name)
+        revision = tx.blueprints.revisions(branch, [name]).get(name)
     if revision is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
     return shown(revision)
@@ -497,7 +497,7 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
-        live = tx.revisions(branch)
+        live = tx.blueprints.revisions(branch)
         if name not in live:
             raise NotFound(f"there is no dataflow {name} in branch {branch}")
         if expected is not None and live[name].number != expected:
@@ -505,8 +505,8 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
         _require_unread(live, name, ctx.namespace)
         if branch == MAIN:
             feeds.require_kept(tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file})
-        tx.delete_dataflow(branch, name)
+        tx.blueprints.delete_dataflow(branch, name)
         _audit(ctx, tx, branch, action="delete", target=name, before=live[name].number, after=None)
-        tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
+        tx.events.put([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
     ctx.wake()
     return {"deleted": name, "revision": live[name].number}

@@ -50,9 +50,9 @@ def create(
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
         branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned, publish=publish)
-        tx.create_branch(branch)
+        tx.branches.create(branch)
         if source != MAIN:
-            branch = tx.branches()[name]  # one of a pinned branch is pinned
+            branch = tx.branches.all()[name]  # one of a pinned branch is pinned
         settings = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
         settings |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, settings)
@@ -67,11 +67,11 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
     """The places that copies are redirected to. Raises BadRedirect, also where a place belongs to another copy."""
     if not requested:
         return {}
-    there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
+    there = compile_live(tx.blueprints.revisions(branch.source).values(), ctx.namespace)
     targets = redirects.named(there, requested)
     made = replace(branch, redirects=targets, at=inf)  # all others are older
     main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
-    for component, reason in redirects.taken(moved, main, made, tx.branches().values()).items():
+    for component, reason in redirects.taken(moved, main, made, tx.branches.all().values()).items():
         raise BadRedirect(component, reason)
     return targets
 
@@ -79,18 +79,18 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
 def listing(ctx: Context) -> BranchesAnswer:
     """All beside main, in order of their names."""
     with ctx.store.read(ctx.namespace) as tx:
-        return {"items": [_shown(ctx, tx, branch) for _, branch in sorted(tx.branches().items())], "next": None}
+        return {"items": [_shown(ctx, tx, branch) for _, branch in sorted(tx.branches.all().items())], "next": None}
 
 
 def names(ctx: Context) -> list[str]:
     """The names of all branches, main first."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [MAIN, *sorted(tx.branches())]
+        return [MAIN, *sorted(tx.branches.all())]
 
 
 def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
     """Those with states of their own in a branch; all others are shared with main. None of main, which has all."""
-    return None if name == MAIN else tx.own_datasets(name)
+    return None if name == MAIN else tx.branches.own_datasets(name)
 
 
 def branch_named(ctx: Context, name: str) -> BranchAnswer:
@@ -104,7 +104,7 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
     with ctx.store.begin(ctx.namespace) as tx:
         before = _main(tx) if name == MAIN else _one(tx, name)
         after = replace(before, protected=protected)
-        tx.put_branch(after)
+        tx.branches.put(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
         return _shown(ctx, tx, after)
 
@@ -115,20 +115,20 @@ def update(ctx: Context, name: str) -> BranchAnswer:
         branch = _one(tx, name)
         if not branch.pinned:
             raise BranchFollows(name)
-        tx.pin_now(name)
+        tx.branches.pin(name)
         shared = _merged(tx, name)
-        tx.share_dataflows(name, shared)
+        tx.branches.share_dataflows(name, shared)
         lengthen(tx, name)
         _note(ctx, tx, "branch.update", name, None, {"shared_again": shared})
-        answer = _shown(ctx, tx, tx.branches()[name])
+        answer = _shown(ctx, tx, tx.branches.all()[name])
     ctx.wake()
     return answer
 
 
 def _merged(tx: Tx, name: str) -> list[str]:
     """Dataflows of a branch that main has just so."""
-    flows = tx.own_dataflows(name)
-    own, mains = tx.revisions(name, flows), tx.mains_revisions(name, flows)
+    flows = tx.branches.own_dataflows(name)
+    own, mains = tx.blueprints.revisions(name, flows), tx.blueprints.mains_revisions(name, flows)
     return sorted(flow for flow in flows if _text(own.get(flow)) == _text(mains.get(flow)))
 
 
@@ -151,7 +151,7 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
     ctx = Context(store, namespace, actor="loop")
     with store.begin(namespace) as tx:
         now = tx.now()
-        over = sorted(name for name, branch in tx.branches().items() if branch.expires and branch.expires <= now)
+        over = sorted(name for name, branch in tx.branches.all().items() if branch.expires and branch.expires <= now)
         for name in over:
             _drop(ctx, tx, name, "branch.expire")
     return over
@@ -161,7 +161,7 @@ def require_editable(ctx: Context, tx: Tx, name: str) -> None:
     """Require that the branch exists and may be edited, and extend its lifetime to that of a new branch. Raises
     NotFound, and BranchProtected."""
     require_there(tx, name)
-    if tx.is_protected(name):
+    if tx.branches.is_protected(name):
         _override(ctx, tx, name)
     lengthen(tx, name)
 
@@ -180,7 +180,7 @@ def lengthen(tx: Tx, name: str) -> None:
     branch = _one(tx, name)
     longer = tx.now() + KEPT_DAYS * DAY_S
     if branch.expires is not None and branch.expires < longer:
-        tx.put_branch(replace(branch, expires=longer))
+        tx.branches.put(replace(branch, expires=longer))
 
 
 def require_there(tx: Tx, *names: str) -> None:
@@ -192,13 +192,13 @@ def require_there(tx: Tx, *names: str) -> None:
 
 def _main(tx: Tx) -> Branch:
     """Main as a branch without an author."""
-    return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.is_protected(MAIN))
+    return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.branches.is_protected(MAIN))
 
 
 def _one(tx: Tx, name: str) -> Branch:
     if name == MAIN:
         raise MainStays
-    branch = tx.branches().get(name)
+    branch = tx.branches.all().get(name)
     if branch is None:
         raise no_branch(name)
     return branch
@@ -210,14 +210,14 @@ def no_branch(name: str) -> NotFound:
 
 
 def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
-    tx.drop_branch(name)
+    tx.branches.drop(name)
     _note(ctx, tx, action, name, name, None)
 
 
 def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
-    flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
-    datasets = (name for name in tx.own_datasets(branch.name) if ctx.sees(name))
+    flows = tx.blueprints.revisions(MAIN) if is_main else tx.branches.own_dataflows(branch.name)
+    datasets = (name for name in tx.branches.own_datasets(branch.name) if ctx.sees(name))
     answer = _branch_answer(
         branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets)
     )
@@ -245,4 +245,4 @@ def _branch_answer(branch: Branch, flows: Iterable[str] = (), datasets: int = 0)
 
 def _note(ctx: Context, tx: Tx, action: str, name: str, before: object, after: object) -> None:
     note_change(ctx, tx, action, name, before=before, after=after)  # of no branch: it outlives this one
-    tx.put_events([Event(action, name, 1, {"actor": ctx.actor}, branch=NO_BRANCH)])
+    tx.events.put([Event(action, name, 1, {"actor": ctx.actor}, branch=NO_BRANCH)])

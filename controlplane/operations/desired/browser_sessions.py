@@ -45,9 +45,9 @@ def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
     """Store a new session and drop expired ones, so that the table holds only sessions in use. Returns the session's
     text."""
     text, now = namespaces.text_in(token.namespace, secrets.token_urlsafe(32)), tx.now()
-    tx.drop_browser_sessions(now)
+    tx.access.drop_browser_sessions(now)
     ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)
-    tx.put_browser_session(BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends))
+    tx.access.put_browser_session(BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends))
     return text
 
 
@@ -55,7 +55,7 @@ def follow(store: Store, text: str) -> Token | None:
     """Use a link up: the token that a session may begin with; None where it is over or was used before."""
     with store.begin(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "link")
-        return token if token is not None and tx.drop_browser_session(_hash(text)) else None
+        return token if token is not None and tx.access.drop_browser_session(_hash(text)) else None
 
 
 def token_of_link(store: Store, text: str) -> Token | None:
@@ -68,7 +68,7 @@ def authenticate(store: Store, text: str) -> Token | None:
     """The live token of the session that this text opens, or None."""
     with store.read(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "session")
-        session = tx.browser_session(_hash(text))
+        session = tx.access.browser_session(_hash(text))
         is_due = session is not None and tx.now() - session.seen > SEEN_AGAIN_S
     if token is not None and is_due:
         _note_seen(store, text)
@@ -78,35 +78,35 @@ def authenticate(store: Store, text: str) -> Token | None:
 def _note_seen(store: Store, text: str) -> None:
     """It may have been ended since."""
     with store.begin(namespaces.of_text(text)) as tx:
-        if (session := tx.browser_session(_hash(text))) is not None:
-            tx.put_browser_session(replace(session, seen=tx.now()))
+        if (session := tx.access.browser_session(_hash(text))) is not None:
+            tx.access.put_browser_session(replace(session, seen=tx.now()))
 
 
 def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
-    session, now = tx.browser_session(_hash(text)), tx.now()
+    session, now = tx.access.browser_session(_hash(text)), tx.now()
     if session is None or session.kind != kind or session.ends <= now or session.seen + IDLE_S <= now:
         return None
-    return tokens.live(tx, tx.token_by_id(session.token))
+    return tokens.live(tx, tx.access.token_by_id(session.token))
 
 
 def end(store: Store, text: str) -> None:
     """End a session now; nothing happens if it is over. A token from a sign-in at an issuer belongs to this session
     alone, and ends with it."""
     with store.begin(namespaces.of_text(text)) as tx:
-        session = tx.browser_session(_hash(text))
-        token = tx.token_by_id(session.token) if session is not None else None
+        session = tx.access.browser_session(_hash(text))
+        token = tx.access.token_by_id(session.token) if session is not None else None
         if token is not None and token.parent.startswith(tokens.LOGIN):
-            tx.put_token(replace(token, revoked=True))
-        tx.drop_browser_session(_hash(text))
+            tx.access.put_token(replace(token, revoked=True))
+        tx.access.drop_browser_session(_hash(text))
 
 
 def use_up(store: Store, text: str, longest_s: float, *, namespace: str = "default") -> bool:
     """Whether this text, which opens nothing, is used for the first time. It is remembered for so long."""
     with store.begin(namespace) as tx:
-        if tx.browser_session(_hash(text)) is not None:
+        if tx.access.browser_session(_hash(text)) is not None:
             return False
         now = tx.now()
-        tx.put_browser_session(BrowserSession(_hash(text), "", "used", at=now, seen=now, ends=now + longest_s))
+        tx.access.put_browser_session(BrowserSession(_hash(text), "", "used", at=now, seen=now, ends=now + longest_s))
         return True
 
 

@@ -30,8 +30,8 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
             task = Task(
                 key, "connect", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=1000
             )
-            tx.put_job(task.job, job)
-            tx.enqueue(BRANCH, _demand(dataset), [task])
+            tx.queue.put_job(task.job, job)
+            tx.queue.enqueue(BRANCH, _demand(dataset), [task])
             keys[dataset] = key
     ctx.wake()
     return keys
@@ -40,7 +40,7 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
 def answers(ctx: Context, keys: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
     """By component, of those that have been answered."""
     with ctx.store.read(ctx.namespace) as tx:
-        memos = tx.memos(keys.values())
+        memos = tx.traces.memos(keys.values())
     return {dataset: connection_in(memos[key]) for dataset, key in keys.items() if key in memos}
 
 
@@ -48,8 +48,8 @@ def forget(ctx: Context, keys: Mapping[str, bytes]) -> None:
     """Drop the demands and the answers, which have no reader left."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset, key in keys.items():
-            tx.drop_demands(BRANCH, _demand(dataset))
-            tx.forget_memos([key])
+            tx.queue.drop_demands(BRANCH, _demand(dataset))
+            tx.traces.forget_memos([key])
 
 
 def _demand(dataset: str) -> str:

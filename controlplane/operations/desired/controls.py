@@ -58,7 +58,7 @@ def ask_refresh(
         refreshed = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:
-            tx.force(branch, forced)
+            tx.blueprints.force(branch, forced)
         how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
         _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()
@@ -88,7 +88,7 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         chosen = targeted(nodes, target)
         everything = {*chosen, *nodes.graph.upstream(chosen)}
         retried = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
-        count = tx.retry(branch, retried)
+        count = tx.queue.retry(branch, retried)
         is_listed = among is None and not is_pinned(tx, branch)
         reads = listings.sources(nodes, everything) if is_listed else []
         failed = [n for n in reads if _failed_listing(tx, n)]
@@ -109,7 +109,7 @@ def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> 
         if partition and not partition_tasks:
             _require_partition(tx, branch, name, partition)
         demanding = {name} if isinstance(node, Sink) else {name, node.maker}
-        count = tx.retry(branch, demanding, [task.key for task in partition_tasks])
+        count = tx.queue.retry(branch, demanding, [task.key for task in partition_tasks])
         _note(ctx, tx, branch, "retry", dataset, {"tasks": count, "partition": partition})
     ctx.wake()
     return {"target": dataset, "partition": partition, "retried": count, "listings": 0}
@@ -117,8 +117,8 @@ def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> 
 
 def _require_partition(tx: Tx, branch: str, dataset: str, partition: str) -> None:
     """Raise NotFound for a partition that is neither committed nor requested."""
-    state = tx.state_of(branch, dataset)
-    if state is None or partition not in tree.lookup(tx, state.root, [partition]):
+    state = tx.states.find(branch, dataset)
+    if state is None or partition not in tree.lookup(tx.nodes, state.root, [partition]):
         raise NotFound(
             f"{dataset} has no partition {partition[:200]!r} in branch {branch}, and no task for one of this name"
             " (one task, named by the first of them, makes all partitions of equal rows)"
@@ -134,11 +134,11 @@ def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:
 
 
 def _failed(tx: Tx, branch: str, dataset: str) -> frozenset[bytes]:
-    return frozenset(key for key, task in tx.demands(branch, dataset).items() if task.state == "failed")
+    return frozenset(key for key, task in tx.queue.demands(branch, dataset).items() if task.state == "failed")
 
 
 def _failed_listing(tx: Tx, node: Source) -> bool:
-    listing = tx.listings([node.listing]).get(node.listing)
+    listing = tx.listings.get([node.listing]).get(node.listing)
     return listing is not None and listing.error is not None
 
 
@@ -147,11 +147,11 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = {*targeted(nodes, target), *(d for d in nodes.order if target in paused_by(d))}
-        before = sorted(tx.paused(branch))
-        tx.set_paused(branch, target, True)
+        before = sorted(tx.blueprints.paused(branch))
+        tx.blueprints.set_paused(branch, target, True)
         for dataset in sorted(chosen):
-            tx.drop_demands(branch, dataset)
-        tx.drop_begun(branch, chosen)
+            tx.queue.drop_demands(branch, dataset)
+        tx.states.drop_begun(branch, chosen)
         _note(ctx, tx, branch, "pause", target, {"before": before})
     ctx.wake()
     return {"target": target, "paused": True}
@@ -162,10 +162,10 @@ def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
     that remain paused, and by what: a pause of the dataflow, or `paused: true` in the blueprint."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
-        chosen, before = targeted(nodes, target), tx.paused(branch)
+        chosen, before = targeted(nodes, target), tx.blueprints.paused(branch)
         lifted = {name for name in before if target in (name, name.partition(".")[0])}
         for name in sorted(lifted):
-            tx.set_paused(branch, name, False)
+            tx.blueprints.set_paused(branch, name, False)
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
         meant = [d for d in nodes.order if paused_by(d) & {target, *chosen}]
         ended = holds.end(tx, branch, nodes, meant, ctx.namespace)
@@ -190,4 +190,4 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
 
 def _note(ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]) -> None:
     note_change(ctx, tx, action, target or "*", after=after, branch=branch)
-    tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])
+    tx.events.put([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])

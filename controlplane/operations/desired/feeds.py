@@ -40,13 +40,13 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
     if not FEED_NAME.fullmatch(name):
         raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
     with ctx.store.begin(ctx.namespace) as tx:
-        if tx.feed(name) is not None:
+        if tx.feeds.get(name) is not None:
             raise NameTaken(f"there is a feed {name}; choose another name, or delete that one first")
         _require_declared(tx, dataset)
         state = state_of(tx, MAIN, dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, dataset)
         feed = Feed(name, dataset, contract, ctx.actor, tx.now())
-        tx.put_feed(feed)
+        tx.feeds.put(feed)
         note_change(ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)})
     return show(ctx, name)
 
@@ -65,10 +65,10 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
                 "types; bring these back, or offer the dataset as another feed, and end this one once nobody reads it"
             )
         if contract != feed.columns:
-            tx.put_feed(replace(feed, columns=contract))
+            tx.feeds.put(replace(feed, columns=contract))
             before, after = _columns(feed.columns), _columns(contract)
             note_change(ctx, tx, "feed.change", name, before={"columns": before}, after={"columns": after})
-        grants = tx.feed_grants(name)
+        grants = tx.feeds.grants(name)
     _wake(ctx, grants)
     return show(ctx, name)
 
@@ -76,7 +76,7 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
 def _require_declared(tx: Tx, dataset: str) -> None:
     """Rows of a deleted dataflow are kept for a while, without upkeep: they are no dataset to offer."""
     flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
-    revision = tx.revisions(MAIN, [flow]).get(flow)
+    revision = tx.blueprints.revisions(MAIN, [flow]).get(flow)
     if revision is None or name not in revision.uids:
         raise NotFound(f"main has no dataset {dataset}")
 
@@ -95,12 +95,12 @@ def _contract(text: str, schema: Schema, dataset: str) -> Schema:
 def delete(ctx: Context, name: str) -> None:
     """Delete a feed without readers. Raises NotFound, FeedInUse."""
     with ctx.store.read(ctx.namespace) as tx:
-        grants = tx.feed_grants(_feed_named(tx, name).name)
+        grants = tx.feeds.grants(_feed_named(tx, name).name)
     _require_unread(ctx, name, grants)
     with ctx.store.begin(ctx.namespace) as tx:
         feed = _feed_named(tx, name)
-        granted = [_grant_entry(feed_grant) for feed_grant in tx.feed_grants(name)]
-        tx.drop_feed(name)
+        granted = [_grant_entry(feed_grant) for feed_grant in tx.feeds.grants(name)]
+        tx.feeds.drop(name)
         note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
     _wake(ctx, grants)
 
@@ -130,7 +130,7 @@ def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> Feed
         _feed_named(tx, name)
         _check_grant(namespace, dataflows)
         feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
-        tx.put_feed_grant(feed_grant)
+        tx.feeds.put_grant(feed_grant)
         note_change(ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows})
     _wake(ctx, [feed_grant])
     return show(ctx, name)
@@ -141,12 +141,12 @@ def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None
     NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         _feed_named(tx, name)
-        feed_grants = [feed_grant for feed_grant in tx.feed_grants(name) if feed_grant.namespace == namespace]
+        feed_grants = [feed_grant for feed_grant in tx.feeds.grants(name) if feed_grant.namespace == namespace]
         feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
         if not feed_grants:
             raise NotFound(f"feed {name} is not granted so; `headgate feed show {name}` has its grants")
         for feed_grant in feed_grants:
-            tx.drop_feed_grant(feed_grant)
+            tx.feeds.drop_grant(feed_grant)
             note_change(
                 ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": feed_grant.dataflows}
             )
@@ -164,7 +164,7 @@ def _check_grant(namespace: str, dataflows: str) -> None:
 def listing(ctx: Context) -> list[FeedEntry]:
     """All feeds of the namespace, by name."""
     with ctx.store.read(ctx.namespace) as tx:
-        offers, granted = [offer(tx, feed) for feed in tx.feeds()], tx.feed_grants()
+        offers, granted = [offer(tx, feed) for feed in tx.feeds.all()], tx.feeds.grants()
     grants = {
         feed_offer.feed.name: [grant for grant in granted if grant.feed == feed_offer.feed.name]
         for feed_offer in offers
@@ -179,7 +179,7 @@ def listing(ctx: Context) -> list[FeedEntry]:
 def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        offered, grants = offer(tx, _feed_named(tx, name)), tx.feed_grants(name)
+        offered, grants = offer(tx, _feed_named(tx, name)), tx.feeds.grants(name)
     return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
 
 
@@ -188,9 +188,9 @@ def offered(ctx: Context) -> list[OfferedFeed]:
     feeds: list[OfferedFeed] = []
     for namespace in names(ctx.store):
         with ctx.store.read(namespace) as tx:
-            mine = [feed_grant for feed_grant in tx.feed_grants() if feed_grant.namespace == ctx.namespace]
+            mine = [feed_grant for feed_grant in tx.feeds.grants() if feed_grant.namespace == ctx.namespace]
             for name in sorted({feed_grant.feed for feed_grant in mine}):
-                feed = tx.feed(name)
+                feed = tx.feeds.get(name)
                 if feed is not None:
                     patterns = [feed_grant.dataflows for feed_grant in mine if feed_grant.feed == name]
                     feeds.append(_offered(namespace, offer(tx, feed), patterns))
@@ -203,7 +203,7 @@ def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Map
     removed = set(before) - set(after)
     if not removed:
         return
-    problems = [_offered_by(feed, files) for feed in tx.feeds() if feed.dataset in removed]
+    problems = [_offered_by(feed, files) for feed in tx.feeds.all() if feed.dataset in removed]
     if problems:
         raise InvalidBlueprint(tuple(problems))
 
@@ -218,7 +218,7 @@ def _offered_by(feed: Feed, files: Mapping[str, str]) -> Problem:
 
 
 def _feed_named(tx: Tx, name: str) -> Feed:
-    feed = tx.feed(name)
+    feed = tx.feeds.get(name)
     if feed is None:
         raise NotFound(f"there is no feed {name[:100]}; `headgate feed list` has them")
     return feed

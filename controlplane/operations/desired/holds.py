@@ -23,21 +23,23 @@ class Ended(NamedTuple):
 
 def end(tx: Tx, branch: str, nodes: Desired, chosen: Collection[str], namespace: str) -> Ended:
     """Let these datasets of a branch go on. `nodes`: all that it has."""
-    released = sorted(tx.holds(branch).keys() & set(chosen))
-    tx.drop_holds(branch, released)
+    released = sorted(tx.states.holds(branch).keys() & set(chosen))
+    tx.states.drop_holds(branch, released)
     if branch == MAIN or is_pinned(tx, branch):
         return Ended(released, [])
-    of_main = tx.holds(MAIN).keys() & set(chosen)
+    of_main = tx.states.holds(MAIN).keys() & set(chosen)
     return Ended(released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else [])
 
 
 def _own(tx: Tx, branch: str, nodes: Desired, namespace: str) -> frozenset[str]:
     """What main's holds do not reach."""
     main = desired(tx, MAIN, namespace=namespace)
-    return ownership.own(nodes, main, tx.forces(branch), tx.mains_forces(branch), tx.holds(branch))
+    return ownership.own(
+        nodes, main, tx.blueprints.forces(branch), tx.blueprints.mains_forces(branch), tx.states.holds(branch)
+    )
 
 
 def end_edited(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     """End the holds of components that were edited. An edit upstream does not end a hold."""
-    held = tx.holds(branch)
-    tx.drop_holds(branch, sorted(held.keys() - edited.holding_still(held, before, after).keys()))
+    held = tx.states.holds(branch)
+    tx.states.drop_holds(branch, sorted(held.keys() - edited.holding_still(held, before, after).keys()))

@@ -76,7 +76,7 @@ def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
             at=now,
             expires=now + min(ttl_s, LONGEST_S),
         )
-        tx.put_link(link)
+        tx.links.put(link)
         note_change(ctx, tx, "link.create", link.id, after=_audited(link))
     return link
 
@@ -95,12 +95,12 @@ def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tup
     not, and LinkEnded, but only for the right signature."""
     namespace = namespaces.of_text(sent_signature)
     with store.read(namespace) as tx:
-        link = tx.link(id)
+        link = tx.links.get(id)
         expected = "" if link is None else signature(installation, namespace, link)
         is_right = hmac.compare_digest(expected.encode(), sent_signature.encode("utf-8", "replace"))
         if link is None or not is_right:
             raise WrongSignature("this is no link of this installation, or not all of its address")
-        maker, ended = tokens.live(tx, tx.token_by_id(link.maker)), _ended(tx, link)
+        maker, ended = tokens.live(tx, tx.access.token_by_id(link.maker)), _ended(tx, link)
     if ended or maker is None:
         raise LinkEnded(f"this link {ended}; ask who gave it to you for another one")
     return link, maker
@@ -117,7 +117,7 @@ def _ended(tx: Tx, link: Link) -> str:
         return "was revoked"
     if link.expires <= tx.now():
         return f"ended at {instant(link.expires)}"
-    maker = tokens.live(tx, tx.token_by_id(link.maker))
+    maker = tokens.live(tx, tx.access.token_by_id(link.maker))
     if maker is None:
         return "ended with the token that made it"
     return "" if may_read(maker, link) else "reads what its maker may not read any more"
@@ -131,10 +131,10 @@ def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
 def revoke(ctx: Context, caller: Token, id: str) -> None:
     """End a link now. Raises NotFound, also for another user's link unless the caller administers."""
     with ctx.store.begin(ctx.namespace) as tx:
-        link = tx.link(id)
+        link = tx.links.get(id)
         if link is None or not _is_shown(link, caller):
             raise NotFound(f"there is no link {id}; `headgate link list` has them")
-        tx.put_link(replace(link, revoked=True))
+        tx.links.put(replace(link, revoked=True))
         before, after = ({"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True))
         note_change(ctx, tx, "link.revoke", link.id, before=before, after=after)
 
@@ -142,7 +142,7 @@ def revoke(ctx: Context, caller: Token, id: str) -> None:
 def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
     """The caller's links, or all for an administrator, without their addresses."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [entry_of(link, _ended(tx, link)) for link in tx.links() if _is_shown(link, caller)]
+        return [entry_of(link, _ended(tx, link)) for link in tx.links.all() if _is_shown(link, caller)]
 
 
 def _is_shown(link: Link, caller: Token) -> bool:

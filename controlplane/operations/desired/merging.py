@@ -69,10 +69,10 @@ def merge_branch(
         _hold(tx, source, into)
         if _texts(tx, source, into) != texts:  # a concurrent edit of one of them
             brought, edit = _edit(ctx, tx, source, into, take or {})
-        forces = tx.forces(into)
+        forces = tx.blueprints.forces(into)
         _bring_pins(tx, source, into, edit)
         _bring_forces(tx, source, into, edit)
-        if when_ready or tx.is_protected(into):
+        if when_ready or tx.branches.is_protected(into):
             readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
     with ctx.looking(into, edit.flows) as planned:
@@ -86,14 +86,19 @@ def _hold(tx: Tx, *names: str) -> None:
     for name in sorted(names):
         try:
             if name != MAIN:
-                tx.hold_branch(name)
+                tx.branches.hold(name)
         except NotFound:
             raise BranchEnded(name) from None
 
 
 def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
     """All that a merge follows from."""
-    return tx.revisions(into), tx.revisions(source), tx.own_dataflows(source), tx.own_dataflows(into)
+    return (
+        tx.blueprints.revisions(into),
+        tx.blueprints.revisions(source),
+        tx.branches.own_dataflows(source),
+        tx.branches.own_dataflows(into),
+    )
 
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
@@ -106,9 +111,9 @@ def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]
 
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
     """Raises MergeConflict."""
-    ours, theirs = tx.revisions(into), tx.revisions(source)
+    ours, theirs = tx.blueprints.revisions(into), tx.blueprints.revisions(source)
     merged = _Brought([], [], [], {}, [])
-    for flow in sorted(tx.own_dataflows(source)):
+    for flow in sorted(tx.branches.own_dataflows(source)):
         base = _base(tx, source, into, flow)
         mine, other = ours.get(flow), theirs.get(flow)
         if mine is not None and other is not None:
@@ -122,17 +127,17 @@ def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Broug
 
 def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
     """The newest text that both come from; None if they have none in common."""
-    fork = tx.own_dataflows(source)[flow]
-    last = tx.last_number(into, flow)
-    mains_last = last if into == MAIN else tx.own_dataflows(into).get(flow, last)
+    fork = tx.branches.own_dataflows(source)[flow]
+    last = tx.blueprints.last_number(into, flow)
+    mains_last = last if into == MAIN else tx.branches.own_dataflows(into).get(flow, last)
     if into != MAIN or is_pinned(tx, source):  # after a merge both have the same, and the source's fork stays
         since = fork if into == MAIN else mains_last
-        mine = [tx.revision(into, flow, n) for n in range(since + 1, last + 1)]
-        for number in range(tx.last_number(source, flow), fork, -1):
-            other = tx.revision(source, flow, number)
+        mine = [tx.blueprints.revision(into, flow, n) for n in range(since + 1, last + 1)]
+        for number in range(tx.blueprints.last_number(source, flow), fork, -1):
+            other = tx.blueprints.revision(source, flow, number)
             if other is not None and any(revision is not None and _says_same(revision, other) for revision in mine):
                 return other
-    return tx.revision(MAIN, flow, min(fork, mains_last))  # a pinned branch may have an older one of main's
+    return tx.blueprints.revision(MAIN, flow, min(fork, mains_last))  # a pinned branch may have an older one of main's
 
 
 def _says_same(revision: Revision, other: Revision) -> bool:
@@ -186,21 +191,21 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
     branches.lengthen(tx, into)
     blueprints.commit(ctx, tx, edit, None)
     for flow in brought.ended:
-        tx.delete_dataflow(into, flow)
-    flows = sorted(tx.own_dataflows(source))
+        tx.blueprints.delete_dataflow(into, flow)
+    flows = sorted(tx.branches.own_dataflows(source))
     if into != MAIN:
         _share_texts(ctx, tx, source, into, flows)
     elif not is_pinned(tx, source):  # main as that sees it has none of the edits
-        tx.share_dataflows(source, flows)
+        tx.branches.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
     note_change(ctx, tx, "branch.merge", into, before=before, after=after, branch=into)
-    tx.put_events([Event("branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into)])
+    tx.events.put([Event("branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into)])
 
 
 def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str]) -> None:
     """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
     beside its other texts."""
-    merged = tx.revisions(into, flows)
+    merged = tx.blueprints.revisions(into, flows)
     sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
     uids = {flow: revision.uids for flow, revision in merged.items()}
     try:
@@ -215,16 +220,16 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
     reads = [
         d for d, node in edit.proposed.nodes.items() if isinstance(node, ReadNode) and d.split(".")[0] in edit.flows
     ]
-    theirs, ours = tx.pinned_schemas(source, reads), tx.pinned_schemas(into, reads)
+    theirs, ours = tx.states.pinned_schemas(source, reads), tx.states.pinned_schemas(into, reads)
     for dataset, pin in theirs.items():
         if dataset not in ours or ours[dataset].settings != pin.settings:
-            tx.pin_schema(into, dataset, pin)
+            tx.states.pin_schema(into, dataset, pin)
 
 
 def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
     """Copy forced recomputations, so that the results that the branch recomputed are taken over."""
-    forced = tx.forces(source)
-    tx.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
+    forced = tx.blueprints.forces(source)
+    tx.blueprints.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
 
 
 def _answer(

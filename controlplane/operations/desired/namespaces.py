@@ -26,7 +26,7 @@ from controlplane.ports.store import Store, Tx
 def names(store: Store) -> list[str]:
     """All there are, `default` first."""
     with store.read() as tx:
-        return [DEFAULT, *(namespace.name for namespace in tx.namespaces() if namespace.ended is None)]
+        return [DEFAULT, *(namespace.name for namespace in tx.namespaces.all() if namespace.ended is None)]
 
 
 def create(ctx: Context, name: str) -> NamespaceEntry:
@@ -44,7 +44,7 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
         if namespace is not None or name == DEFAULT:
             raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
         made = Namespace(name, ctx.actor, tx.now())
-        tx.put_namespace(made)
+        tx.namespaces.put(made)
         note_change(ctx, tx, "namespace.create", name, after={"name": name})
     ctx.wake()  # the loop begins to serve it
     return _entry(ctx.store, made)
@@ -54,7 +54,7 @@ def listing(ctx: Context) -> list[NamespaceEntry]:
     """All of them for administrators of the installation, `default` first. Raises NotAdministered."""
     _require(ctx)
     with ctx.store.read() as tx:
-        current = [namespace for namespace in tx.namespaces() if namespace.ended is None]
+        current = [namespace for namespace in tx.namespaces.all() if namespace.ended is None]
     return [_entry(ctx.store, namespace) for namespace in (Namespace(DEFAULT, "", 0.0), *current)]
 
 
@@ -73,13 +73,13 @@ def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
         raise NamespaceInUse("default is the namespace of the installation itself, and stays")
     with ctx.store.begin() as tx:
         namespace = _current_namespace(tx, name)
-        if tx.is_in_use(name):
+        if tx.namespaces.is_in_use(name):
             raise NamespaceInUse(
                 f"namespace {name} is in use: delete its dataflows and branches with a token of it (headgate delete, "
                 "headgate branch delete), and try again once no work is under way"
             )
-        tx.empty_namespace(name)
-        tx.put_namespace(replace(namespace, ended=tx.now()))
+        tx.namespaces.empty(name)
+        tx.namespaces.put(replace(namespace, ended=tx.now()))
         note_change(ctx, tx, "namespace.delete", name, before={"name": name})
     lake.delete_prefix(name)
     ctx.wake()
@@ -117,7 +117,7 @@ def _require(ctx: Context) -> None:
 
 
 def _find(tx: Tx, name: str) -> Namespace | None:
-    return next((namespace for namespace in tx.namespaces() if namespace.name == name), None)
+    return next((namespace for namespace in tx.namespaces.all() if namespace.name == name), None)
 
 
 def _current_namespace(tx: Tx, name: str) -> Namespace:
@@ -133,8 +133,8 @@ def _entry(store: Store, namespace: Namespace) -> NamespaceEntry:
             "name": namespace.name,
             "by": namespace.actor,
             "at": namespace.at,
-            "dataflows": len(tx.revisions(MAIN)),
-            "branches": len(tx.branches()),
-            "tasks": sum(tx.backlog().values()),
-            "drivers": len(tx.drivers()),
+            "dataflows": len(tx.blueprints.revisions(MAIN)),
+            "branches": len(tx.branches.all()),
+            "tasks": sum(tx.queue.backlog().values()),
+            "drivers": len(tx.drivers.running()),
         }

@@ -26,7 +26,7 @@ def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Des
     own = [n for n in pinned if n.dataset.partition(".")[0] == revision.dataflow]
     earlier_pins = _pins(before) if own else {}
     for node in own:
-        had = (s.logic for s in tx.history(revision.branch, node.dataset, STATES))
+        had = (s.logic for s in tx.states.history(revision.branch, node.dataset, STATES))
         if earlier_pins.get(node.component.name) != node.component.pin and node.logic not in had:
             place, pin = node.component.place, node.component.pin
             message = f"{node.component.name} has never had the logic {pin[:12]}..."

@@ -52,7 +52,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         _require_seen(ctx, ref, names[ref.name], flow)
     edited = _renamed(query, names)
     with ctx.store.read(ctx.namespace) as tx:
-        stored = tx.revisions(branch, [flow]).get(flow)
+        stored = tx.blueprints.revisions(branch, [flow]).get(flow)
     proposed = new_dataflow(flow, name, edited) if stored is None else with_transform(stored.text, name, edited)
     if proposed is None:
         hint = f"add it by hand:\n{sql_component(name, edited)}"

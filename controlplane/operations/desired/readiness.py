@@ -33,7 +33,7 @@ def require(tx: Tx, namespace: str, source: str, edit: Edit, forces: Mapping[str
     `forces`: of the target, before it had those of the source. Write components are written afterwards, and do not
     count."""
     into, after = edit.branch, edit.proposed
-    changed = ownership.decided(after, ownership.own(after, edit.before, tx.forces(into), forces))
+    changed = ownership.decided(after, ownership.own(after, edit.before, tx.blueprints.forces(into), forces))
     if not changed:
         return
     flows = sorted({dataset.partition(".")[0] for dataset in changed})

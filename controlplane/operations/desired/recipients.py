@@ -60,7 +60,7 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
             at=now,
             expires=now + ttl_s,
         )
-        tx.put_token(token)
+        tx.access.put_token(token)
         after = {"name": name, "shares": list(names), "expires": token.expires}
         note_change(ctx, tx, "recipient.create", token.id, after=after)
     return text, token
@@ -70,7 +70,7 @@ def revoke(ctx: Context, recipient: str) -> None:
     """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
         token = _meant(tx, recipient)
-        tx.put_token(replace(token, revoked=True))
+        tx.access.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
         note_change(ctx, tx, "recipient.revoke", token.id, before=before, after=after)
 
@@ -113,20 +113,20 @@ def s3_key(store: Store, access_key: str) -> S3Key | None:
     """What the live recipient with this id reads of the S3 view now, or None."""
     namespace = namespaces.of_id(access_key)
     with store.read(namespace) as tx:
-        token = tokens.live(tx, tx.token_by_id(access_key)) if access_key.isalnum() else None
+        token = tokens.live(tx, tx.access.token_by_id(access_key)) if access_key.isalnum() else None
         if token is None or not _is_recipient(token):
             return None
-        tables = [table for share in _shares(tx, token) for table in tx.shared_tables(share.id)]
+        tables = [table for share in _shares(tx, token) for table in tx.shares.tables(share.id)]
     read = tuple(Scope(table.branch, *table.dataset.split(".", 1)) for table in tables)
     return S3Key(token.id, token.subject, read, namespace)
 
 
 def _shares(tx: Tx, token: Token) -> tuple[Share, ...]:
-    return tuple(share for share in tx.shares() if f"{shares.SCOPE}{share.id}" in token.scopes)
+    return tuple(share for share in tx.shares.all() if f"{shares.SCOPE}{share.id}" in token.scopes)
 
 
 def _recipients(tx: Tx) -> list[Token]:
-    return [token for token in tx.tokens() if _is_recipient(token)]
+    return [token for token in tx.access.tokens() if _is_recipient(token)]
 
 
 def _is_recipient(token: Token) -> bool:

@@ -13,10 +13,10 @@ def carry(tx: Tx, before: Revision | None, after: Revision) -> None:
     if not names:
         return
     moved = {f"{after.dataflow}.{old}": f"{after.dataflow}.{new}" for new, old in names.items()}
-    forces = tx.forces(after.branch)
-    tx.bring_forces(after.branch, {new: forces[old] for old, new in moved.items() if old in forces})
-    for old, pin in tx.pinned_schemas(after.branch, list(moved)).items():
-        tx.pin_schema(after.branch, moved[old], pin)
-    for old in sorted(tx.paused(after.branch) & moved.keys()):
-        tx.set_paused(after.branch, moved[old], True)
-        tx.set_paused(after.branch, old, False)
+    forces = tx.blueprints.forces(after.branch)
+    tx.blueprints.bring_forces(after.branch, {new: forces[old] for old, new in moved.items() if old in forces})
+    for old, pin in tx.states.pinned_schemas(after.branch, list(moved)).items():
+        tx.states.pin_schema(after.branch, moved[old], pin)
+    for old in sorted(tx.blueprints.paused(after.branch) & moved.keys()):
+        tx.blueprints.set_paused(after.branch, moved[old], True)
+        tx.blueprints.set_paused(after.branch, old, False)

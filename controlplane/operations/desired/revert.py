@@ -29,10 +29,10 @@ def revert(
 def revision_of(tx: Tx, branch: str, dataflow: str, number: int) -> Revision:
     """One revision, of a dataflow that may be deleted. Up to its fork, the revisions of a branch are those of main.
     Raises NotFound."""
-    revision = tx.revision(branch, dataflow, number)
-    last = tx.last_number(branch, dataflow)
-    if revision is None and branch != MAIN and number <= tx.own_dataflows(branch).get(dataflow, last):
-        revision = tx.revision(MAIN, dataflow, number)
+    revision = tx.blueprints.revision(branch, dataflow, number)
+    last = tx.blueprints.last_number(branch, dataflow)
+    if revision is None and branch != MAIN and number <= tx.branches.own_dataflows(branch).get(dataflow, last):
+        revision = tx.blueprints.revision(MAIN, dataflow, number)
     if revision is not None:
         return revision
     if not last:

@@ -24,9 +24,9 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
     """A new role. Raises BadScope, and NameTaken where there is one of this name."""
     with ctx.store.begin(ctx.namespace) as tx:
         made = _checked(ctx, tx, name, permissions, within)
-        if tx.role(name) is not None:
+        if tx.access.role(name) is not None:
             raise NameTaken(f"there is a role {name}; change it, or choose another name")
-        tx.put_role(made)
+        tx.access.put_role(made)
         note_change(ctx, tx, "role.create", name, after=_audit_entry(made))
         return _entry(tx, made)
 
@@ -38,7 +38,7 @@ def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within
         before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)
         _require_fitting(tx, made)
-        tx.put_role(made)
+        tx.access.put_role(made)
         note_change(ctx, tx, "role.change", name, before=_audit_entry(before), after=_audit_entry(made))
         return _entry(tx, made)
 
@@ -49,14 +49,14 @@ def delete(ctx: Context, name: str) -> None:
         role = _role_named(tx, name)
         if users := _users(tx, name):
             raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
-        tx.drop_role(name)
+        tx.access.drop_role(name)
         note_change(ctx, tx, "role.delete", name, before=_audit_entry(role))
 
 
 def listing(ctx: Context) -> list[RoleEntry]:
     """Those that are built in, then the namespace's own by name."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [*map(_built_in, ROLES), *(_entry(tx, role) for role in tx.roles())]
+        return [*map(_built_in, ROLES), *(_entry(tx, role) for role in tx.access.roles())]
 
 
 def show(ctx: Context, name: str) -> RoleEntry:
@@ -68,7 +68,7 @@ def show(ctx: Context, name: str) -> RoleEntry:
 def _role_named(tx: Tx, name: str) -> NamedRole:
     if name in ROLES:
         raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
-    role = tx.role(name)
+    role = tx.access.role(name)
     if role is None:
         raise NotFound(f"there is no role {name[:100]}; `headgate role list` has them")
     return role
@@ -83,7 +83,7 @@ def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission],
 
 def _require_fitting(tx: Tx, role: NamedRole) -> None:
     """Require that holders of the role keep their other scopes and names valid under the new role."""
-    named = {**{other.name: other for other in tx.roles()}, role.name: role}
+    named = {**{other.name: other for other in tx.access.roles()}, role.name: role}
     unfit: list[str] = []
     for user, roles, within in _holders(tx, role.name):
         try:
@@ -103,10 +103,10 @@ def _users(tx: Tx, name: str) -> list[str]:
 
 def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], Narrowing]]:
     """In words each live token and rule of trust that has the role; all its roles, and within which names."""
-    for token in tx.tokens():
+    for token in tx.access.tokens():
         if name in token.scopes and tokens.live(tx, token) is not None:
             yield f"token {token.id} {token.name}", token.scopes, token.within
-    for rule in tx.trust_rules():
+    for rule in tx.access.trust_rules():
         if name in rule.roles:
             yield f"rule of trust {rule.name}", rule.roles, rule.within
 

@@ -62,7 +62,7 @@ def rollback(
 
 def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
     with ctx.store.begin(ctx.namespace) as tx:
-        tx.collections()  # first: no collection begins before the old roots have a new state
+        tx.upkeep.collections()  # first: no collection begins before the old roots have a new state
         branches.require_editable(ctx, tx, wish.branch)
         nodes = desired(tx, wish.branch, namespace=ctx.namespace)
         chosen = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
@@ -94,9 +94,9 @@ def _require_stored(tx: Tx, state: State) -> None:
     """Raises NotReadable."""
     lacking = 0
     try:
-        fragments = (entry.fragment for entry in tree.scan(tx, state.root))
+        fragments = (entry.fragment for entry in tree.scan(tx.nodes, state.root))
         while some := list(islice(fragments, FRAGMENTS_A_TIME)):
-            stored = tx.stored(some)
+            stored = tx.traces.stored(some)
             lacking += sum(id not in stored or stored[id].status != "stored" for id in some)
     except CorruptNode as e:
         raise NotReadable(state.dataset, state.generation, str(e)) from e
@@ -109,7 +109,7 @@ def _require_stored(tx: Tx, state: State) -> None:
 
 def _write(ctx: Context, tx: Tx, wish: _Wish, states: Mapping[str, State]) -> list[RollbackEntry]:
     """A state and a hold of each. Raises StaleState."""
-    newest = tx.states(wish.branch, states)
+    newest = tx.states.newest(wish.branch, states)
     return [_write_one(ctx, tx, wish, newest[name], old) for name, old in states.items()]
 
 
@@ -124,7 +124,7 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
         cause="rollback",
         at=tx.now(),
     )
-    tx.commit_state(state, newest.seq)
+    tx.states.commit(state, newest.seq)
     hold = Hold(
         branch=wish.branch,
         dataset=old.dataset,
@@ -134,10 +134,10 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
         at=state.at,
         reason=wish.reason,
     )
-    tx.put_hold(hold)
+    tx.states.put_hold(hold)
     _keep_checks(tx, old, state)
     body = committed_body(state)
-    tx.put_events([Event(COMMITTED, state.dataset, state.partitions, body, branch=wish.branch)])
+    tx.events.put([Event(COMMITTED, state.dataset, state.partitions, body, branch=wish.branch)])
     return {
         "dataset": state.dataset,
         "generation": state.generation,
@@ -150,25 +150,25 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
 
 def _original(tx: Tx, branch: str, old: State) -> int:
     """The generation that a rollback went back to, as far as it is recorded."""
-    hold = tx.holds(branch).get(old.dataset)
+    hold = tx.states.holds(branch).get(old.dataset)
     return hold.generation if hold is not None and hold.seq == old.seq else old.generation
 
 
 def _keep_checks(tx: Tx, old: State, state: State) -> None:
     """Copy the check results of the old generation: the rows are the same."""
     before = record_key(old.branch, old.dataset, old.generation)
-    memos = tx.memos([before])
+    memos = tx.traces.memos([before])
     if before in memos:
-        tx.put_memo(record_key(state.branch, state.dataset, state.generation), memos[before])
+        tx.traces.put_memo(record_key(state.branch, state.dataset, state.generation), memos[before])
 
 
 def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
     """Drop all demands of the datasets, and unfinished runs downstream that read their rows."""
     names = list(datasets)
     for name in names:
-        tx.drop_demands(branch, name)
-        tx.drop_building(branch, name)
-    tx.drop_begun(branch, [*names, *nodes.graph.downstream(names)])
+        tx.queue.drop_demands(branch, name)
+        tx.states.drop_building(branch, name)
+    tx.states.drop_begun(branch, [*names, *nodes.graph.downstream(names)])
 
 
 def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *, force: bool) -> None:
@@ -180,4 +180,4 @@ def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *
         "force": force,
     }
     note_change(ctx, tx, "rollback", wish.target, before=before, after=after, branch=wish.branch)
-    tx.put_events([Event("operator.rollback", wish.target, 1, {"actor": ctx.actor}, branch=wish.branch)])
+    tx.events.put([Event("operator.rollback", wish.target, 1, {"actor": ctx.actor}, branch=wish.branch)])

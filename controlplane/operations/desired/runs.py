@@ -19,7 +19,7 @@ def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_delete
     `blueprints.apply`, and then nothing was stored.
     """
     with ctx.store.read(ctx.namespace) as tx:
-        since = tx.last_event()
+        since = tx.events.last()
     revisions = blueprints.apply(ctx, branch, sources)["revisions"]
     for flow in revisions:
         controls.refresh(ctx, branch, flow, accept_deletes=accept_deletes)
@@ -33,4 +33,4 @@ def note(ctx: Context, branch: str, begun: RunBegun) -> None:
     flows = list(begun["revisions"])
     with ctx.store.begin(ctx.namespace) as tx:
         note_change(ctx, tx, "run", ", ".join(flows), after={"dataflows": flows}, branch=branch)
-        tx.put_events([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])
+        tx.events.put([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])

@@ -61,7 +61,7 @@ def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None 
             expires=expires,
             parent=parent,
         )
-        tx.put_token(key)
+        tx.access.put_token(key)
         after = {"name": name, "read": read_scopes(key), "expires": expires}
         note_change(ctx, tx, "s3-key.create", key.id, after=after)
     return key
@@ -85,10 +85,10 @@ def find(store: Store, access_key: str) -> S3Key | None:
         return None
     namespace = namespaces.of_id(access_key)
     with store.read(namespace) as tx:
-        key, now = tokens.live(tx, tx.token_by_id(access_key)), tx.now()
+        key, now = tokens.live(tx, tx.access.token_by_id(access_key)), tx.now()
         if key is None or not _is_s3(key):
             return None
-        parent = tokens.live(tx, tx.token_by_id(key.parent)) if key.parent else None
+        parent = tokens.live(tx, tx.access.token_by_id(key.parent)) if key.parent else None
     tokens.note_use(store, namespace, key, now)
     principal = EVERYTHING if parent is None else parent.principal
     return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace, principal)
@@ -99,7 +99,7 @@ def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
     Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
         token = _meant(tx, key, parent)
-        tx.put_token(replace(token, revoked=True))
+        tx.access.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
         note_change(ctx, tx, "s3-key.revoke", token.id, before=before, after=after)
 
@@ -138,7 +138,7 @@ def _meant(tx: Tx, text: str, parent: str | None) -> Token:
 
 
 def _keys(tx: Tx, parent: str | None) -> list[Token]:
-    return [token for token in tx.tokens() if _is_s3(token) and parent in (None, token.parent)]
+    return [token for token in tx.access.tokens() if _is_s3(token) and parent in (None, token.parent)]
 
 
 def _is_s3(token: Token) -> bool:

@@ -23,11 +23,11 @@ def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> lis
     """Release the inferred schemas of the chosen datasets, and return the names of these. Raises NothingPinned where
     none has one."""
     sources = [name for name in chosen if _is_inferred(nodes, name)]
-    pins = tx.pinned_schemas(branch, sources)
+    pins = tx.states.pinned_schemas(branch, sources)
     for dataset, pin in sorted(pins.items()):
-        tx.pin_schema(branch, dataset, pin._replace(settings=TAKEN_BACK))
-        tx.drop_building(branch, dataset)
-    tx.drop_begun(branch, sorted(pins))
+        tx.states.pin_schema(branch, dataset, pin._replace(settings=TAKEN_BACK))
+        tx.states.drop_building(branch, dataset)
+    tx.states.drop_begun(branch, sorted(pins))
     if not pins:
         message = "none of these datasets has an inferred schema: only read components without `schema:` have one"
         raise NothingPinned(f"{message}, once they have been read")
@@ -42,7 +42,7 @@ def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: 
         if _is_earlier(nodes.nodes[dataset]):
             names.setdefault(flow, []).append(name)
     if names:
-        live = tx.revisions(branch)
+        live = tx.blueprints.revisions(branch)
         raised = [_raised(ctx, tx, branch, live[flow], some) for flow, some in sorted(names.items())]
         blueprints.commit(ctx, tx, blueprints.edit_over(ctx, branch, live, raised), None, "refresh")
     return bool(names)
@@ -57,7 +57,7 @@ def _is_earlier(node: Node) -> bool:
 
 def _raised(ctx: Context, tx: Tx, branch: str, live: Revision, names: Iterable[str]) -> Revision:
     uids = {**live.uids, **{name: in_edition(live.uids.get(name, name), NEWEST_EDITION) for name in names}}
-    number = tx.last_number(branch, live.dataflow) + 1
+    number = tx.blueprints.last_number(branch, live.dataflow) + 1
     next_one = replace(live, branch=branch, number=number, uids=uids, at=tx.now())
     return replace(next_one, actor=ctx.actor, request_id=ctx.request_id)
 

@@ -21,10 +21,10 @@ def create(ctx: Context, name: str) -> ShareEntry:
     """A share without datasets. Raises NameTaken, BadScope."""
     _check(name, "share")
     with ctx.store.begin(ctx.namespace) as tx:
-        if any(share.name == name for share in tx.shares()):
+        if any(share.name == name for share in tx.shares.all()):
             raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
         share = Share(name, uuid.uuid4().hex, ctx.actor, tx.now())
-        tx.put_share(share)
+        tx.shares.put(share)
         note_change(ctx, tx, "share.create", share.name, after={"name": name})
         return _shown(tx, share)
 
@@ -33,8 +33,8 @@ def delete(ctx: Context, name: str) -> None:
     """Delete a share: its recipients read nothing from now on. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         share = share_named(tx, name)
-        before = [_entry(table) for table in tx.shared_tables(share.id)]
-        tx.drop_share(share)
+        before = [_entry(table) for table in tx.shares.tables(share.id)]
+        tx.shares.drop(share)
         note_change(ctx, tx, "share.delete", share.name, before={"name": name, "tables": before})
 
 
@@ -52,7 +52,7 @@ def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, 
         if before is not None and (before.branch, before.dataset) != (branch, dataset):
             conflict = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
             raise NameTaken(f"{conflict}; remove that one first, or choose another name")
-        tx.put_shared_table(added)
+        tx.shares.put_table(added)
         note_change(ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added))
         return _shown(tx, share)
 
@@ -64,7 +64,7 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
         shared = _find(tx, share, table)
         if shared is None:
             raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
-        tx.drop_shared_table(shared)
+        tx.shares.drop_table(shared)
         note_change(ctx, tx, "share.remove", share.name, before=_entry(shared))
         return _shown(tx, share)
 
@@ -72,7 +72,7 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
 def listing(ctx: Context) -> list[ShareEntry]:
     """All shares, by name."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [_shown(tx, share) for share in tx.shares()]
+        return [_shown(tx, share) for share in tx.shares.all()]
 
 
 def show(ctx: Context, name: str) -> ShareEntry:
@@ -83,7 +83,7 @@ def show(ctx: Context, name: str) -> ShareEntry:
 
 def share_named(tx: Tx, name: str) -> Share:
     """Raises NotFound."""
-    for share in tx.shares():
+    for share in tx.shares.all():
         if share.name == name:
             return share
     raise NotFound(f"there is no share {name[:100]}; `headgate share list` has them")
@@ -91,12 +91,12 @@ def share_named(tx: Tx, name: str) -> Share:
 
 def readers(tx: Tx, share: Share) -> list[Token]:
     """The live tokens of recipients that read it."""
-    every = (tokens.live(tx, token) for token in tx.tokens() if f"{SCOPE}{share.id}" in token.scopes)
+    every = (tokens.live(tx, token) for token in tx.access.tokens() if f"{SCOPE}{share.id}" in token.scopes)
     return [token for token in every if token is not None]
 
 
 def _find(tx: Tx, share: Share, table: str) -> SharedTable | None:
-    tables = (shared for shared in tx.shared_tables(share.id) if f"{shared.schema}.{shared.name}" == table)
+    tables = (shared for shared in tx.shares.tables(share.id) if f"{shared.schema}.{shared.name}" == table)
     return next(tables, None)
 
 
@@ -110,7 +110,7 @@ def _shown(tx: Tx, share: Share) -> ShareEntry:
         "name": share.name,
         "by": share.actor,
         "at": share.at,
-        "tables": [_entry(table) for table in tx.shared_tables(share.id)],
+        "tables": [_entry(table) for table in tx.shares.tables(share.id)],
         "recipients": sorted(token.name for token in readers(tx, share)),
     }
 

@@ -47,7 +47,7 @@ def create(
     """
     text = new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
-        rights.check(scopes, within, {role.name: role for role in tx.roles()})
+        rights.check(scopes, within, {role.name: role for role in tx.access.roles()})
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
         token = Token(
@@ -60,9 +60,11 @@ def create(
             expires=expires,
             within=within,
         )
-        if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
+        if is_unique and (
+            name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.access.tokens())
+        ):
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
-        tx.put_token(token)
+        tx.access.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires, **patterns(within)}
         note_change(ctx, tx, "token.create", token.id, after=after)
     return text, token
@@ -75,9 +77,9 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
     Its id follows from the text, so that processes that start at the same time make one.
     """
     with ctx.store.begin(ctx.namespace) as tx:
-        if tx.token(_hash(text)) is None:
+        if tx.access.token(_hash(text)) is None:
             id, now = _hash(text).hex()[:12], tx.now()
-            tx.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
+            tx.access.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
             after = {"scopes": list(scopes)}
             note_change(ctx, tx, "token.admit", id, after=after)
 
@@ -107,7 +109,7 @@ def authenticate(store: Store, text: str) -> Token | None:
         return None
     namespace = namespace_of(text)
     with store.read(namespace) as tx:
-        token, now = live(tx, tx.token(_hash(text))), tx.now()
+        token, now = live(tx, tx.access.token(_hash(text))), tx.now()
     if token is None:
         return None
     if "driver" not in token.scopes:  # of drivers the store knows when they were last seen
@@ -119,7 +121,7 @@ def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
     """A database that refuses writes blocks no reader."""
     if token.used is None or now - token.used >= USE_NOTED_S:
         with suppress(OSError), store.begin(namespace) as tx:
-            tx.touch_token(token.id, now)
+            tx.access.touch_token(token.id, now)
 
 
 def is_live(store: Store, token: str) -> bool:
@@ -130,11 +132,11 @@ def is_live(store: Store, token: str) -> bool:
 def standing(store: Store, token: str) -> Principal | None:
     """What the token with this id may do now, or for an S3 key the token that made it; None where it has ended."""
     with store.read(namespaces.of_id(token)) as tx:
-        live_token = live(tx, tx.token_by_id(token))
+        live_token = live(tx, tx.access.token_by_id(token))
         maker = (
             None
             if live_token is None
-            else live(tx, tx.token_by_id(live_token.parent))
+            else live(tx, tx.access.token_by_id(live_token.parent))
             if live_token.parent
             else live_token
         )
@@ -150,14 +152,14 @@ def live(tx: Tx, token: Token | None) -> Token | None:
 
 def with_roles(tx: Tx, token: Token) -> Token:
     """With those roles of its namespace that it has, as they are now."""
-    named_roles = (tx.role(scope) for scope in token.scopes if rights.is_role_name(scope))
+    named_roles = (tx.access.role(scope) for scope in token.scopes if rights.is_role_name(scope))
     return replace(token, roles=tuple(role for role in named_roles if role is not None))
 
 
 def _has_maker(tx: Tx, token: Token) -> bool:
     if token.parent.startswith((LOGIN, TRUST)):
-        return tx.has_trust_rule(token.parent.partition(":")[2])
-    return not token.parent or live(tx, tx.token_by_id(token.parent)) is not None
+        return tx.access.has_trust_rule(token.parent.partition(":")[2])
+    return not token.parent or live(tx, tx.access.token_by_id(token.parent)) is not None
 
 
 def _is_live(token: Token, now: float) -> bool:
@@ -173,14 +175,14 @@ def revoke(ctx: Context, token: str) -> None:
 
 
 def _revoke(ctx: Context, tx: Tx, token: Token) -> None:
-    tx.put_token(replace(token, revoked=True))
+    tx.access.put_token(replace(token, revoked=True))
     before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
     note_change(ctx, tx, "token.revoke", token.id, before=before, after=after)
 
 
 def _meant(tx: Tx, token: str) -> list[Token]:
     """By its id, also if it is revoked; by a name only people's, and live ones."""
-    every = tx.tokens()
+    every = tx.access.tokens()
     for candidate in every:
         if candidate.id == token:
             return [candidate]
@@ -205,16 +207,16 @@ def _is_of_people(token: Token) -> bool:
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
     """Revoke the tokens of drivers that have ended: the rest of such a driver claims nothing more."""
-    for token in tx.tokens():
+    for token in tx.access.tokens():
         if "driver" in token.scopes and token.subject in drivers and not token.revoked:
-            tx.put_token(replace(token, revoked=True))
+            tx.access.put_token(replace(token, revoked=True))
 
 
 def drain_drivers(tx: Tx, drivers: Container[str]) -> None:
     """They finish their attempts, and get no new ones."""
-    for token in tx.tokens():
+    for token in tx.access.tokens():
         if "driver" in token.scopes and token.subject in drivers and not is_draining(token):
-            tx.put_token(replace(token, scopes=(*token.scopes, _DRAIN)))
+            tx.access.put_token(replace(token, scopes=(*token.scopes, _DRAIN)))
 
 
 def is_draining(token: Token) -> bool:
@@ -245,6 +247,6 @@ def listing(ctx: Context) -> list[TokenEntry]:
                 "within": shown(t.within),
                 "used": t.used,
             }
-            for t in tx.tokens()
+            for t in tx.access.tokens()
             if _is_of_people(t)
         ]

@@ -57,11 +57,11 @@ def create(
         at=0.0,
     )
     with ctx.store.begin(ctx.namespace) as tx:
-        trust.check(rule, {role.name: role for role in tx.roles()})
-        if any(other.name == name for other in tx.trust_rules()):
+        trust.check(rule, {role.name: role for role in tx.access.roles()})
+        if any(other.name == name for other in tx.access.trust_rules()):
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
-        tx.put_trust_rule(made)
+        tx.access.put_trust_rule(made)
         note_change(ctx, tx, "trust.create", made.id, after=_audit_entry(made))
         return _shown(tx, made)
 
@@ -69,18 +69,18 @@ def create(
 def listing(ctx: Context) -> list[TrustEntry]:
     """All rules, by name."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [_shown(tx, rule) for rule in tx.trust_rules()]
+        return [_shown(tx, rule) for rule in tx.access.trust_rules()]
 
 
 def delete(ctx: Context, name: str) -> None:
     """End a rule, and with it all tokens and sessions that it opened. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        rule = next((rule for rule in tx.trust_rules() if rule.name == name), None)
+        rule = next((rule for rule in tx.access.trust_rules() if rule.name == name), None)
         if rule is None:
             raise NotFound(f"there is no rule {name}; `headgate trust list` has them")
-        tx.drop_trust_rule(rule)
+        tx.access.drop_trust_rule(rule)
         for token in _opened(tx, rule):
-            tx.put_token(replace(token, revoked=True))
+            tx.access.put_token(replace(token, revoked=True))
         note_change(ctx, tx, "trust.delete", rule.id, before=_audit_entry(rule))
 
 
@@ -94,7 +94,7 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
     if len(named.audiences) > 1:
         raise NotTrusted("this identity token is for several audiences, each of which could show it here")
     with ctx.store.read(ctx.namespace) as tx:
-        of_issuer = [rule for rule in tx.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
+        of_issuer = [rule for rule in tx.access.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
     audiences = sorted({rule.audience for rule in of_issuer} & named.audiences)
     if not of_issuer:
         raise NotTrusted(f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one")
@@ -130,13 +130,13 @@ def _open(
     text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
-        rules = (rule for rule in tx.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
-        named = {role.name: role for role in tx.roles()}
+        rules = (rule for rule in tx.access.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
+        named = {role.name: role for role in tx.access.roles()}
         rule = trust.best((rule for rule in rules if rule.audience in audiences), claims, named)
         if rule is None:
             place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
             raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
-        tx.drop_children(PARENT[use], now - KEPT_S)
+        tx.access.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),
             sha256(text.encode()).digest(),
@@ -150,7 +150,7 @@ def _open(
         )
         if reason := why_not(tokens.with_roles(tx, token)):
             raise NotTrusted(f"{name} {reason}")
-        tx.put_token(token)
+        tx.access.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
         named_ctx = replace(ctx, actor=name)
         note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
@@ -162,7 +162,7 @@ def _opened(tx: Tx, rule: TrustRule) -> list[Token]:
     parent, now = PARENT[rule.use] + rule.id, tx.now()
     return [
         token
-        for token in tx.tokens()
+        for token in tx.access.tokens()
         if token.parent == parent and not token.revoked and (token.expires is None or token.expires > now)
     ]
 

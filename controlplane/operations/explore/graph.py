@@ -154,7 +154,7 @@ def _distances(
         near_names = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
         return {name: near[name] for name in order if name in near_names}
     own = [name for name in order if _flow(name) == dataflow]
-    if dataflow is not None and not own and not facts.tx.revisions(facts.branch, [dataflow]):
+    if dataflow is not None and not own and not facts.tx.blueprints.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
     beside = {other for name in own for other in (*above.get(name, ()), *below.get(name, ()))}
     shown = beside | set(own)

@@ -34,7 +34,7 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
     """One partition in one generation, the newest by default. Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
-        nodes = NodeCache(CACHE_BYTES).over(tx)
+        nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
         entry = tree.lookup(nodes, state.root, [key]).get(key)
         if entry is None:
             raise NotFound(f"dataset {name} has no partition {key!r} in generation {state.generation}")
@@ -42,8 +42,8 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
         code = present
         if name in present.nodes:
             code = part_views.code_of(tx, ctx.namespace, branch, present, state, notes)
-        fragment = tx.fragments([entry.fragment]).get(entry.fragment)
-        attempt = None if fragment is None else tx.find_past_attempts([fragment.attempt]).get(fragment.attempt)
+        fragment = tx.traces.fragments([entry.fragment]).get(entry.fragment)
+        attempt = None if fragment is None else tx.past_attempts.find([fragment.attempt]).get(fragment.attempt)
         return {
             "dataset": name,
             "partition": key,
@@ -118,6 +118,6 @@ def _readers(
         for node in (code.nodes[other] for other in code.order)
         if isinstance(node, Transform) and any(slot.dataset == name for slot in node.slots)
     ]
-    states = tx.states(branch, reading[:SHOWN_READERS])
+    states = tx.states.newest(branch, reading[:SHOWN_READERS])
     for parts in parts_of.readers(code, nodes, states, name, entry):
         yield part_views.partitions(nodes, parts)

@@ -54,7 +54,7 @@ def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: P
         shown, following = page.of(keys)
         state = facts.state(name)
         there = {} if state is None else tree.lookup(facts.nodes, state.root, shown)
-        fragments = facts.tx.fragments([entry.fragment for entry in there.values()])
+        fragments = facts.tx.traces.fragments([entry.fragment for entry in there.values()])
         items = [_entry(key, there.get(key), fragments) for key in shown]
     for item in items:
         item["work"] = work
@@ -62,7 +62,7 @@ def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: P
 
 
 def _failed(facts: StoreSnapshot, name: str, start: str) -> list[str]:
-    tasks = facts.tx.demands(facts.branch, name).values()
+    tasks = facts.tx.queue.demands(facts.branch, name).values()
     return sorted({task.partition for task in tasks if task.state == "failed" and task.partition >= start})
 
 
@@ -72,11 +72,11 @@ def changed_in(ctx: Context, branch: str, name: str, generation: int, page: Page
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, Generation(generation))
         before = before_generation(tx, branch, state)
-        changes = tree.diff(tx, before, state.root, start=page.start)
+        changes = tree.diff(tx.nodes, before, state.root, start=page.start)
         fitting = list(islice(_beginning(changes, page.prefix), page.limit + 1))
         shown = fitting[: page.limit]
         entries = {change.key: change.after or change.before for change in shown}
-        fragments = tx.fragments([entry.fragment for entry in entries.values() if entry is not None])
+        fragments = tx.traces.fragments([entry.fragment for entry in entries.values() if entry is not None])
         items = [_entry(change.key, entries[change.key], fragments) for change in shown]
     for item, change in zip(items, shown, strict=True):
         item["change"] = kind_of(change)

@@ -57,7 +57,7 @@ class PastStates:
         alike = [name for name in latest if len(self.states[name]) == count][: room // depth]
         if not alike:
             return False
-        recent = self.tx.recent_states(self.branch, alike, depth)
+        recent = self.tx.states.recent(self.branch, alike, depth)
         for name in alike:
             self.states[name] = recent[name]
             if len(recent[name]) < depth:

@@ -31,7 +31,7 @@ def ranges(
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
-        nodes = Counted(tx)
+        nodes = Counted(tx.nodes)
         root = None if other is None else other.root
         key_ranges = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
     return {

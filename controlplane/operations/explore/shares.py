@@ -42,7 +42,7 @@ class Shares:
         settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")
         halves = [half.root for name in names if (half := facts.building(name)) is not None]
         behind = [copy.root for name in names if name not in settled and (copy := facts.target(name)) is not None]
-        counts = facts.tx.demand_counts(facts.branch)
+        counts = facts.tx.queue.demand_counts(facts.branch)
         return cls(facts, settled, counts, _totals(facts, [*halves, *behind]))
 
     def totals(self, name: str) -> Totals:

@@ -84,7 +84,7 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
         if before is not None and not any(run.id == before for run in all_runs):
             raise no_wave(branch, before)
         page = _page(all_runs, before)
-        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         of_run = counts(ctx, facts, past.states, page[:limit])
         items = [_wave(run, world, past, audit, of_run(run)) for run in page[:limit]]
     return {"dataflow": dataflow, "items": items, "next": page[limit - 1].id if len(page) > limit else None}
@@ -95,7 +95,7 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
     flow = id.partition(".")[0]
     with ctx.looking(branch) as (_, facts):
         tx = facts.tx
-        if not tx.revisions(branch, [flow]):
+        if not tx.blueprints.revisions(branch, [flow]):
             raise no_wave(branch, id)
         world = _downstream(_world(ctx, facts, flow), facts)
         past = world.past()
@@ -103,8 +103,8 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         run = next((run for run in all_runs if run.id == id), None)
         if run is None:
             raise no_wave(branch, id)
-        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
-        counting = Counting(Counted(tx))
+        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
+        counting = Counting(Counted(tx.nodes))
         steps = [_commit(state, past, counting) for state in _states(run, past)]
         beside = _beside(run, world)
         untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
@@ -120,7 +120,7 @@ def no_wave(branch: str, id: str) -> NotFound:
 
 
 def _world(ctx: Context, facts: StoreSnapshot, dataflow: str | None) -> _World:
-    if dataflow is not None and not facts.tx.revisions(facts.branch, [dataflow]):
+    if dataflow is not None and not facts.tx.blueprints.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
     nodes = facts.desired
     made = (name for name in nodes.order if not isinstance(nodes.nodes[name], Sink))

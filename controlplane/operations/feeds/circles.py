@@ -43,7 +43,7 @@ def _above(store: Store, place: Place) -> tuple[set[Place], dict[str, Place]]:
     behind: dict[str, Place] = {}
     for address in read:
         with store.read(address.namespace) as tx:
-            feed = tx.feed(address.name)
+            feed = tx.feeds.get(address.name)
         if feed is not None:
             behind[str(address)] = (address.namespace, feed.dataset)
     return {(namespace, name) for name in names}, behind

@@ -43,7 +43,7 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
     when nothing has moved costs two small reads."""
     assert node.feed is not None
     with store.read(node.feed.namespace) as theirs, store.read(namespace) as ours:
-        listing = ours.listings([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
+        listing = ours.listings.get([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
         try:
             offered = _looked_up(store, theirs, namespace, branch, node, listing)
         except FeedNotGranted as e:
@@ -53,7 +53,7 @@ def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: S
             again = {
                 fragment.id: fragment
                 for some in _pieces(lost, FRAGMENTS)
-                for fragment in theirs.fragments(some).values()
+                for fragment in theirs.traces.fragments(some).values()
             }
             step: _Fragments | _Update | None = _again(ours, namespace, node, listing, again)
         else:
@@ -107,18 +107,18 @@ def _step(
             return None
         return _Update(before, replace(before, error=offered.error))
     state, old = offered.state, before.root or tree.EMPTY_ROOT
-    changes = list(tree.diff(_Both(theirs, ours), old, state.root))
+    changes = list(tree.diff(_Both(theirs.nodes, ours.nodes), old, state.root))
     missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
     if missing:
-        few = (fragment for some in _pieces(missing, FRAGMENTS) for fragment in theirs.fragments(some).values())
-        return _Fragments(namespace, node.dataset, tuple(few), theirs.profiles(missing))
-    old_digests = set(tree.reachable(ours, old)) if old != tree.EMPTY_ROOT else set()
-    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs, state.root, old_digests))
-    nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.get_nodes(some).items()}
+        few = (fragment for some in _pieces(missing, FRAGMENTS) for fragment in theirs.traces.fragments(some).values())
+        return _Fragments(namespace, node.dataset, tuple(few), theirs.traces.profiles(missing))
+    old_digests = set(tree.reachable(ours.nodes, old)) if old != tree.EMPTY_ROOT else set()
+    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs.nodes, state.root, old_digests))
+    nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.nodes.get_nodes(some).items()}
     parts = tuple(_partitions(theirs, node, changes, state))
     removed_keys = tuple(change.key for change in changes if change.after is None)
     size = before.size_bytes + sum(part.objects[0]["size"] for part in parts) - _size_of_old(ours, changes)
-    totals = tree.totals(_Both(theirs, ours), state.root)
+    totals = tree.totals(_Both(theirs.nodes, ours.nodes), state.root)
     listing = replace(
         before, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=offered.error, held=None
     )
@@ -128,7 +128,7 @@ def _step(
 def _is_known(ours: Tx, listing: Listing, key: bytes, state: State) -> bool:
     if listing.root != state.root:
         return False
-    return ours.memos([key]).get(key) == {"schema": state.schema}
+    return ours.traces.memos([key]).get(key) == {"schema": state.schema}
 
 
 def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
@@ -136,7 +136,7 @@ def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
     fragment_ids = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
     missing: list[bytes] = []
     for some in _pieces(fragment_ids, FRAGMENTS):
-        there = {id for id, stored in ours.stored(some).items() if stored.status == "stored"}
+        there = {id for id, stored in ours.traces.stored(some).items() if stored.status == "stored"}
         missing += (id for id in some if id not in there)
         if len(missing) >= STEP:
             break
@@ -145,14 +145,14 @@ def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
 
 def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[bytes]:
     """Fragments taken over earlier that a repair has given up, as their files were lost."""
-    state = ours.states(branch, [node.dataset]).get(node.dataset)
+    state = ours.states.newest(branch, [node.dataset]).get(node.dataset)
     if state is None or state.logic != LOST or listing.root is None:
         return []
-    fragment_ids = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours, listing.root)))
+    fragment_ids = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours.nodes, listing.root)))
     return [
         id
         for some in _pieces(fragment_ids, FRAGMENTS)
-        for id, stored in ours.stored(some).items()
+        for id, stored in ours.traces.stored(some).items()
         if stored.status != "stored"
     ]
 
@@ -162,13 +162,13 @@ def _again(
 ) -> _Fragments | None:
     """The given-up fragments, to be taken over once more. None where the producer lost them, too."""
     sound = tuple(fragment for fragment in theirs.values() if fragment.status == "stored")
-    return _Fragments(namespace, node.dataset, sound, ours.profiles(theirs), again=listing) if sound else None
+    return _Fragments(namespace, node.dataset, sound, ours.traces.profiles(theirs), again=listing) if sound else None
 
 
 def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
     entries = (change.after for change in changes if change.after is not None)
     for some in _pieces(list(entries), FRAGMENTS):
-        files = theirs.stored_files(entry.fragment for entry in some)
+        files = theirs.traces.stored_files(entry.fragment for entry in some)
         for entry in some:
             yield _partition(node, entry, sum(file.size for file in files[entry.fragment]), state)
 
@@ -195,7 +195,7 @@ def _size_of_old(ours: Tx, changes: Iterable[EntryChange]) -> int:
     old = [change.before.fragment for change in changes if change.before is not None]
     total = 0
     for some in _pieces(old, FRAGMENTS):
-        files = ours.stored_files(some)
+        files = ours.traces.stored_files(some)
         total += sum(file.size for id in some for file in files.get(id, ()))
     return total
 
@@ -223,8 +223,8 @@ class _Fragments:
                         lake.delete_prefix(after["path"])
                     lake.link(before["path"], after["path"])
             with store.begin(namespace) as tx:
-                tx.put_traces([], own)
-                tx.put_profiles(
+                tx.traces.put([], own)
+                tx.traces.put_profiles(
                     {
                         own_fragment.id: self.profiles[own_fragment.id]
                         for own_fragment in own
@@ -232,7 +232,7 @@ class _Fragments:
                     }
                 )
                 if self.again is not None:
-                    tx.put_listing(self.again)
+                    tx.listings.put(self.again)
         return 1
 
     def _own(self, fragment: Fragment) -> Fragment:
@@ -268,15 +268,15 @@ class _Update:
     def taken_in(self, store: Store, namespace: str) -> int:
         """Unless another one was faster."""
         with store.begin(namespace) as tx:
-            tx.collections()  # none begins before this transaction ends: what the trees share is still there
-            now = tx.listings([self.before.id]).get(self.before.id)
+            tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
+            now = tx.listings.get([self.before.id]).get(self.before.id)
             if (now.root if now else None) != self.before.root:
                 return 1
             for some in _pieces(list(self.nodes.items()), NODES):
-                tx.put_nodes(dict(some))
-            tx.put_source_partitions(self.after.id, self.parts, self.gone)
-            tx.put_memos(self.memos)
-            tx.put_listing(replace(self.after, at=tx.now()))
+                tx.nodes.put_nodes(dict(some))
+            tx.listings.put_partitions(self.after.id, self.parts, self.gone)
+            tx.traces.put_memos(self.memos)
+            tx.listings.put(replace(self.after, at=tx.now()))
         return 1
 
 
@@ -284,8 +284,8 @@ class _Update:
 class _Both:
     """Tree nodes of two namespaces: equal digests are equal nodes."""
 
-    theirs: Tx
-    ours: Tx
+    theirs: tree.NodeStore
+    ours: tree.NodeStore
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         node_bytes = dict(self.theirs.get_nodes(digests))

@@ -40,8 +40,8 @@ class Offer:
 def granted(tx: Tx, address: FeedAddress, reader: str, dataflow: str) -> Feed:
     """The feed, if a dataflow of the namespace `reader` may read it. `tx`: of the namespace that offers. Raises
     FeedNotGranted, in the same words whether there is a feed of this name or not."""
-    feed = tx.feed(address.name)
-    if feed is None or not is_granted(tx.feed_grants(address.name), reader, dataflow):
+    feed = tx.feeds.get(address.name)
+    if feed is None or not is_granted(tx.feeds.grants(address.name), reader, dataflow):
         raise FeedNotGranted(
             f"there is no feed {address} for dataflow {dataflow}: the name may be wrong, or the feed is not granted; "
             f"an administrator of {address.namespace} grants it with `headgate feed grant {address.name}`"
@@ -55,7 +55,7 @@ def is_granted(grants: Iterable[FeedGrant], reader: str, dataflow: str) -> bool:
 
 def offer(tx: Tx, feed: Feed) -> Offer:
     """`tx`: of the namespace that offers it."""
-    newest = tx.states(MAIN, [feed.dataset]).get(feed.dataset)
+    newest = tx.states.newest(MAIN, [feed.dataset]).get(feed.dataset)
     if newest is None:
         return Offer(feed, None, None)
     broken = breaches(feed.columns, newest.schema)
@@ -69,7 +69,7 @@ def _before(tx: Tx, newest: State) -> Iterator[State]:
     """Kept states before this one, newest first."""
     last = newest.seq
     for _ in range(MOST // PAGE):
-        page = tx.history(MAIN, newest.dataset, PAGE, last)
+        page = tx.states.history(MAIN, newest.dataset, PAGE, last)
         yield from page
         if len(page) < PAGE:
             return

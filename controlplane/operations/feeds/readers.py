@@ -51,7 +51,7 @@ def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:
     with store.read(namespace) as tx:
         mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values()))
         yield from ((Reader(namespace, MAIN, name), feed) for name, feed in mains)
-        for branch in tx.branches():
+        for branch in tx.branches.all():
             own = set(_reading(desired(tx, branch, namespace=namespace).nodes.values())) - mains
             yield from ((Reader(namespace, branch, name), feed) for name, feed in own)
 

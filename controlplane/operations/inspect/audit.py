@@ -19,7 +19,7 @@ def changes(
     """Changes of the desired state in a branch or installation-wide (all with None), the last ones first: actor, time,
     before and after."""
     with ctx.store.read(ctx.namespace) as tx:
-        entries = tx.changes(branch, limit, since=since, until=until)
+        entries = tx.audit.changes(branch, limit, since=since, until=until)
     return {"items": [_change(change) for change in entries], "next": None}
 
 
@@ -28,7 +28,7 @@ def reads(
 ) -> ReadsAnswer:
     """Reads of data in a branch, or in all with None, the last ones first."""
     with ctx.store.read(ctx.namespace) as tx:
-        entries = tx.reads(branch, limit, since=since, until=until)
+        entries = tx.audit.reads(branch, limit, since=since, until=until)
     return {"items": [_read(read) for read in entries], "next": None}
 
 
@@ -36,7 +36,7 @@ def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[s
     """The actor reads rows. Raises OSError where it cannot be noted: then nothing is to be read."""
     with ctx.store.begin(ctx.namespace) as tx:
         read = Read(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
-        tx.put_reads([read])
+        tx.audit.put_reads([read])
 
 
 def _change(change: Change) -> AuditEntry:

@@ -34,10 +34,12 @@ def difference(
         has_moved = branch_before != other and (
             is_pinned(tx, branch_before) or is_pinned(tx, other)
         )  # on one side alone, also in main
-        edited = {flow for branch in (branch_before, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
+        edited = {
+            flow for branch in (branch_before, other) if branch != MAIN for flow in tx.branches.own_dataflows(branch)
+        }
         if has_moved:
             edited |= _moved_texts(tx, branch_before, other)
-        before, now = tx.revisions(branch_before, edited), tx.revisions(other, edited)
+        before, now = tx.blueprints.revisions(branch_before, edited), tx.blueprints.revisions(other, edited)
         texts = [
             component for flow in sorted(edited) for component in _components(flow, before.get(flow), now.get(flow))
         ]
@@ -50,7 +52,7 @@ def difference(
         names = sorted(name for name in visible & (components.keys() | own) if after is None or name > after)
         page = names[:limit]
         shown = [name for name in page if name in own and name in declared]
-        states, others = tx.states(branch_before, shown), tx.states(other, shown)
+        states, others = tx.states.newest(branch_before, shown), tx.states.newest(other, shown)
         return {
             "one": branch_before,
             "other": other,
@@ -74,12 +76,12 @@ def _name(component: ComponentDifference) -> str:
 
 
 def _own(tx: Tx, branch: str) -> frozenset[str]:
-    return frozenset() if branch == MAIN else tx.own_datasets(branch)
+    return frozenset() if branch == MAIN else tx.branches.own_datasets(branch)
 
 
 def _moved_texts(tx: Tx, branch: str, other: str) -> set[str]:
     """Dataflows that are other in main than in a branch that was pinned before, though no branch edited them."""
-    before, now = tx.revisions(branch), tx.revisions(other)
+    before, now = tx.blueprints.revisions(branch), tx.blueprints.revisions(other)
     return {flow for flow in before.keys() | now.keys() if _text(before.get(flow)) != _text(now.get(flow))}
 
 
@@ -88,7 +90,7 @@ def _text(revision: Revision | None) -> str | None:
 
 
 def _moved_data(tx: Tx, branch: str, other: str) -> frozenset[str]:
-    before, now = tx.states(branch), tx.states(other)
+    before, now = tx.states.newest(branch), tx.states.newest(other)
     return frozenset(name for name in before.keys() | now.keys() if _root(before.get(name)) != _root(now.get(name)))
 
 

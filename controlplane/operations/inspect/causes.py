@@ -50,7 +50,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
         decision = decisions[target]
         node, state = facts.desired.nodes[target], facts.state(target)
-        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         states = partial(kept_states, tx, branch)
         explaining = Explaining(
             facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
@@ -63,7 +63,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         is_work = top is not None and top.is_pending
         if partition is not None and not is_work and state is not None:
             _require_partition(tx, state, partition, task)
-        held = held_up(facts.desired, decisions, audit, target, tx.paused(branch))
+        held = held_up(facts.desired, decisions, audit, target, tx.blueprints.paused(branch))
         since = top.at if top and top.at and not is_work else None
         stopped = stops(explaining, target, since) if since else ()
         answer: WhyAnswer = {
@@ -107,7 +107,7 @@ def why_past(
         if partition is not None:
             _require_partition(tx, state, partition, None)
         states = partial(kept_states, tx, branch)
-        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         explaining = Explaining(facts, facts.desired, {}, states=states, audit=audit, now=state.at, shows_all=shows_all)
         until = dropwhile(lambda s: s.seq > state.seq, states(target))
         step = last_step(facts.nodes, until, partition)
@@ -148,10 +148,10 @@ def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str 
     """What the last commit of the dataset took, or the attempt that made a partition of it."""
     if partition is None:
         return work.of_last_commits(tx, branch, [target])[target]
-    entry = tree.lookup(tx, state.root, [partition]).get(partition) if state else None
-    fragments = tx.fragments([entry.fragment]) if entry else {}
-    attempts = tx.find_past_attempts([fragment.attempt for fragment in fragments.values()])
-    return work.summary(list(attempts.values()), tx.past_costs(branch, [target]).get(target))
+    entry = tree.lookup(tx.nodes, state.root, [partition]).get(partition) if state else None
+    fragments = tx.traces.fragments([entry.fragment]) if entry else {}
+    attempts = tx.past_attempts.find([fragment.attempt for fragment in fragments.values()])
+    return work.summary(list(attempts.values()), tx.past_attempts.costs(branch, [target]).get(target))
 
 
 def _sentence(top: CauseNode | None, decision: Decision) -> str:
@@ -213,11 +213,13 @@ def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:
     """Why waiting tasks have no drivers, and why the last drivers ended."""
     if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []
-    return [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)]
+    return [
+        views.driver(d) for d in (*tx.drivers.running(), *tx.drivers.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)
+    ]
 
 
 def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) -> None:
-    if task is None and partition not in tree.lookup(tx, state.root, [partition]):
+    if task is None and partition not in tree.lookup(tx.nodes, state.root, [partition]):
         raise NotFound(f"dataset {state.dataset} has no partition {partition!r}")
 
 
@@ -225,7 +227,7 @@ def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Tas
     """The most telling demanded task: the partition's, or the first that failed."""
     match decision.step:
         case Compute() | Learn() | RunChecks() | Sync():
-            demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
+            demanded = sorted(tx.queue.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
         case _:
             return None
     chosen = [t for t in demanded if partition is None or t.partition == partition]

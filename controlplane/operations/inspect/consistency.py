@@ -43,7 +43,7 @@ def generations(
 
 def _datasets(ctx: Context, tx: Tx, branch: str, dataflow: str) -> list[str]:
     """In the order in which they are computed."""
-    if dataflow not in tx.revisions(branch, [dataflow]):
+    if dataflow not in tx.blueprints.revisions(branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
     nodes = desired(tx, branch, namespace=ctx.namespace)
     is_of = f"{dataflow}."

@@ -73,7 +73,7 @@ def of_branches(
     Raises NotFound where neither has the dataset, and NotCompared where rows cannot be compared.
     """
     with ctx.store.read(ctx.namespace) as tx:
-        before, after = (tx.states(branch, [dataset]).get(dataset) for branch in (first_branch, other))
+        before, after = (tx.states.newest(branch, [dataset]).get(dataset) for branch in (first_branch, other))
         if before is None and after is None:
             raise NotFound(f"dataset {dataset} has no committed data in {first_branch} or in {other}")
         sides = _Sides(first_branch, other, *comparable(tx, first_branch, other, before, after))
@@ -117,14 +117,14 @@ def _cut(state: State) -> tuple[tuple[str, bytes], ...]:
 
 def _recent(tx: Tx, branch: str, newest: State) -> Iterator[State]:
     """States that a branch sees and that the same code made, newest first."""
-    states = tx.history(branch, newest.dataset, RECENT)
+    states = tx.states.history(branch, newest.dataset, RECENT)
     return (state for state in states if state.lineage == newest.lineage)
 
 
 def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[PartitionChange]:
     """Partitions that differ, in order of their keys."""
     before, after = (tree.EMPTY_ROOT if state is None else state.root for state in (state_before, other))
-    return [] if before == after else partition_changes(tree.diff(tx, before, after))
+    return [] if before == after else partition_changes(tree.diff(tx.nodes, before, after))
 
 
 def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDifference, ComparedFiles | None]:

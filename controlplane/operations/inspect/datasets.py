@@ -75,7 +75,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
 
 def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> Iterator[State]:
     """All states that are kept of a dataset, newest first; those below the number `before`."""
-    while some := tx.history(branch, name, STATES_A_TIME, before):
+    while some := tx.states.history(branch, name, STATES_A_TIME, before):
         yield from some
         before = some[-1].seq
 
@@ -95,12 +95,12 @@ def partitions(
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         entries = []
-        for entry in tree.scan(tx, state.root, start=after or "", prefix=prefix):
+        for entry in tree.scan(tx.nodes, state.root, start=after or "", prefix=prefix):
             if entry.key != after:
                 entries.append(entry)
             if len(entries) > limit:
                 break
-        fragments = tx.fragments([e.fragment for e in entries])
+        fragments = tx.traces.fragments([e.fragment for e in entries])
         items: list[PartitionEntry] = [
             {
                 "partition": e.key,
@@ -164,7 +164,7 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
     """States, newest first, with all of one generation among them; and whether they are all that there are."""
     states: list[State] = []
     while not states or states[0].generation == states[-1].generation:
-        some = tx.history(branch, name, window, before)
+        some = tx.states.history(branch, name, window, before)
         states += some
         if len(some) < window:
             return states, True
@@ -179,7 +179,7 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         state = facts.state(name) if point is None else state_of(tx, branch, name, point)
         key = _record_key(branch, name, state)
-        memos = tx.memos([key])
+        memos = tx.traces.memos([key])
     answer = _checks(decision, state, memos.get(key))
     return answer if point is None else {**answer, "rejected": []}
 
@@ -191,7 +191,7 @@ def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
         visible = [d for d in plan.decisions if ctx.sees(d.dataset)]
         states = {d.dataset: facts.state(d.dataset) for d in visible}
         keys = {name: _record_key(branch, name, state) for name, state in states.items()}
-        memos = facts.tx.memos(keys.values())
+        memos = facts.tx.traces.memos(keys.values())
     decisions = sorted(visible, key=lambda d: d.dataset)
     every = [_checks(d, states[d.dataset], memos.get(keys[d.dataset])) for d in decisions]
     return [answer for answer in every if answer["items"] or answer["rejected"]]

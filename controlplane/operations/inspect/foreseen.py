@@ -59,9 +59,9 @@ class _Look:
     def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, wish: Wish, names: Sequence[str]) -> _Look:
         members = {member for name in names for member in _members(facts, name)}
         chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in members))
-        tasks = facts.tx.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
-        costs = facts.tx.past_costs(facts.branch, sorted(members)) if wish == "compute-again" else {}
-        paused = facts.tx.paused(facts.branch)
+        tasks = facts.tx.queue.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
+        costs = facts.tx.past_attempts.costs(facts.branch, sorted(members)) if wish == "compute-again" else {}
+        paused = facts.tx.blueprints.paused(facts.branch)
         return cls(
             facts, wish, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
         )
@@ -151,7 +151,7 @@ def _members(facts: StoreSnapshot, name: str) -> list[str]:
     try:
         return targeted(facts.desired, name)
     except NotFound:
-        if facts.tx.revisions(facts.branch, [name]):
+        if facts.tx.blueprints.revisions(facts.branch, [name]):
             return []  # a dataflow that does not compile
         raise
 

@@ -36,7 +36,7 @@ class Changes:
     def times(self, tx: Tx, branch: str, states: Mapping[str, State]) -> dict[str, float]:
         """By dataset; `states` are the newest ones."""
         unknown = [name for name, state in states.items() if self.known.get(name, (0, 0.0))[0] != state.seq]
-        recent = tx.recent_states(branch, unknown, STATES_FIRST) if unknown else {}
+        recent = tx.states.recent(branch, unknown, STATES_FIRST) if unknown else {}
         for name in unknown:
             line = recent.get(name) or (states[name],)
             self.known[name] = (states[name].seq, _changed_at(tx, branch, line))
@@ -53,7 +53,7 @@ def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
                 first = state
             elif first.cause != "rollback":
                 return first.at
-        states = tx.history(branch, first.dataset, STATES_MORE, states[-1].seq)
+        states = tx.states.history(branch, first.dataset, STATES_MORE, states[-1].seq)
     return first.at
 
 
@@ -79,7 +79,7 @@ def of_datasets(
     committed, now = {name: states[name] for name in limits if name in states}, tx.now()
     times = changes.times(tx, branch, committed)
     empty = {name.partition(".")[0] for name in limits if name not in committed}
-    declared = {flow: revision.at for flow, revision in tx.revisions(branch, empty).items()} if empty else {}
+    declared = {flow: revision.at for flow, revision in tx.blueprints.revisions(branch, empty).items()} if empty else {}
     return {
         name: _freshness(limit, times[name], now) if name in times else _empty(limit, declared, name, now)
         for name, limit in limits.items()

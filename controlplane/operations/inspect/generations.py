@@ -39,9 +39,9 @@ class Earlier:
         cls, tx: Tx, counting: Counting, branch: str, name: str, states: Sequence[State], *, is_all: bool
     ) -> Earlier:
         """`states`: of a page. `is_all`: no earlier ones are kept."""
-        older = () if is_all or not states else tx.history(branch, name, SEARCHED_STATES, states[-1].seq)
+        older = () if is_all or not states else tx.states.history(branch, name, SEARCHED_STATES, states[-1].seq)
         flow = name.partition(".")[0]
-        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch, [flow]))
+        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch, [flow]))
         return cls([*states, *older], counting, audit)
 
     def account_of(self, state: State) -> Account:

@@ -23,7 +23,7 @@ def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
     """For answers to the actor about main and these branches, as far as they are there."""
     who = ctx.principal
     with ctx.store.read(ctx.namespace) as tx:
-        there = sorted(tx.branches())
+        there = sorted(tx.branches.all())
         names = _names(tx, {MAIN, *(branch for branch in branches if branch in there)}, ctx.namespace)
     flows = {name.partition(".")[0] for name in names}
     unseen = frozenset(flow for flow in flows if not may_see_part(who, flow))
@@ -40,7 +40,7 @@ def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
     """The names of dataflows and of their components."""
     hidden_names = set[str]()
     for branch in branches:
-        hidden_names |= {*tx.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
+        hidden_names |= {*tx.blueprints.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
     return hidden_names
 
 

@@ -21,9 +21,9 @@ def of_sources(
     sources = list(nodes)
     if not sources:
         return {}
-    listings, paused, now = tx.listings(n.listing for n in sources), tx.paused(branch), tx.now()
+    listings, paused, now = tx.listings.get(n.listing for n in sources), tx.blueprints.paused(branch), tx.now()
     is_listed = not is_pinned(tx, branch)
-    began = {a.dataset: a.at for a in tx.attempts().values() if a.kind == "list"}
+    began = {a.dataset: a.at for a in tx.queue.attempts().values() if a.kind == "list"}
     by_dataset: dict[str, ListingLateness] = {}
     for node in sources:
         is_expected = is_listed and not node.output and not is_paused(node, paused)

@@ -71,7 +71,7 @@ def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStor
         present = desired(tx, branch, namespace=ctx.namespace)
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
-        nodes = NodeCache(CACHE_BYTES).over(tx)
+        nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
         return _Telling(ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
 
 
@@ -82,9 +82,9 @@ def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) ->
     sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
     return StoredFacts(
         tx,
-        tx.states(branch, sorted(names)),
-        tx.pinned_schemas(branch, [node.dataset for node in sources]),
-        tx.listings(node.listing for node in sources),
+        tx.states.newest(branch, sorted(names)),
+        tx.states.pinned_schemas(branch, [node.dataset for node in sources]),
+        tx.listings.get(node.listing for node in sources),
     )
 
 
@@ -134,7 +134,7 @@ class _Telling:
         request = self.request
         if request.point is not None:
             return state_of(self.tx, self.branch, request.dataset, request.point)
-        state = self.tx.states(self.branch, [request.dataset]).get(request.dataset)
+        state = self.tx.states.newest(self.branch, [request.dataset]).get(request.dataset)
         if state is None and request.partition is not None:
             raise NotFound(f"dataset {request.dataset} has no committed data yet")
         return state
@@ -213,7 +213,7 @@ class _Telling:
         keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
         while page := list(islice(searched, _PAGE)):
-            there = self.tx.partitions_of({node.listing: page})[node.listing]
+            there = self.tx.listings.partitions_of({node.listing: page})[node.listing]
             holding = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
             if holding:
                 return frozenset(holding)
@@ -232,11 +232,11 @@ class _Telling:
 
     def _provenance(self, state: State) -> Provenance:
         tx, flow = self.tx, state.dataset.partition(".")[0]
-        audit = Audit(tx.changes(self.branch, CHANGES_READ), tx.revisions(self.branch))
+        audit = Audit(tx.audit.changes(self.branch, CHANGES_READ), tx.blueprints.revisions(self.branch))
         attempt, versions = None, None
         if self.request.partition is not None:
             entry = tree.lookup(self.nodes, state.root, [self.request.partition]).get(self.request.partition)
-            fragment = tx.fragments([entry.fragment]).get(entry.fragment) if entry else None
+            fragment = tx.traces.fragments([entry.fragment]).get(entry.fragment) if entry else None
             if fragment is not None:
                 attempt = fragment.attempt
                 versions = self._versions(attempt, [f["path"] for f in fragment.files])

@@ -82,13 +82,15 @@ def plan(
         if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
             plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
         answer = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
-        answer["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or (), looked=looked)
+        answer["basis"] = plan_basis.of_plan(
+            plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
+        )
         return answer
 
 
 def _visible_flows(ctx: Context, branch: str) -> list[str]:
     with ctx.store.read(ctx.namespace) as tx:
-        return [name for name in sorted(tx.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
+        return [name for name in sorted(tx.blueprints.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
 
 
 def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
@@ -102,7 +104,7 @@ def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, targe
 
 def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
     """Raises NotFound for a dataflow that is not declared."""
-    declared = tx.revisions(branch, flows) if flows else {}
+    declared = tx.blueprints.revisions(branch, flows) if flows else {}
     if missing := sorted({*(flows or ())} - {*declared}):
         raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
@@ -114,7 +116,7 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         tx = facts.tx
         chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
         chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in chosen_names))
-        revisions = tx.revisions(branch)
+        revisions = tx.blueprints.revisions(branch)
         listed, own = _listed(tx, facts, chosen, revisions), branches.own_datasets(tx, branch)
         there = [name for name in sorted(revisions) if may_see_part(ctx.principal, name)]
         by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in there}
@@ -131,8 +133,8 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         ]
         if long:
             _add_times(tx, branch, flows)
-        running = tx.drivers()
-        drivers = [views.driver(d) for d in (*running, *tx.ends(ENDS_SHOWN))]
+        running = tx.drivers.running()
+        drivers = [views.driver(d) for d in (*running, *tx.drivers.ends(ENDS_SHOWN))]
         lease = standstill.scheduler(ctx)
         leader = views.leader(lease, tx.now())
         still = standstill.of(tx, lease, running)
@@ -261,7 +263,7 @@ def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Map
 def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
     """Feeds by their offered dataset. Branches offer nothing."""
     feeds: dict[str, list[Feed]] = {}
-    for feed in facts.tx.feeds() if facts.branch == MAIN else ():
+    for feed in facts.tx.feeds.all() if facts.branch == MAIN else ():
         feeds.setdefault(feed.dataset, []).append(feed)
     return feeds
 
@@ -283,7 +285,7 @@ def summary(
         mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(branch, since_event, mine), decisions),
+            "tasks": _counts(tx.events.count(branch, since_event, mine), decisions),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
@@ -339,13 +341,13 @@ def _with_table(decision: Decision, state: State | None, tables: SeenTables) -> 
 def newest_event(ctx: Context) -> int:
     """The id of the newest event of all branches; 0 if there is none."""
     with ctx.store.read(ctx.namespace) as tx:
-        return tx.last_event()
+        return tx.events.last()
 
 
 def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
     """Events of a branch and of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [_event(e) for e in tx.events(branch, after, limit)]
+        return [_event(e) for e in tx.events.newer(branch, after, limit)]
 
 
 def _event(event: Event) -> EventRecord:

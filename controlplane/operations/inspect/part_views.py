@@ -40,7 +40,7 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
     else:
         then = tree.lookup(nodes, root, sorted(keys)[:SHOWN_KEYS])
         count = len(keys)
-    now = tx.partitions_of({node.listing: list(then)})[node.listing]
+    now = tx.listings.partitions_of({node.listing: list(then)})[node.listing]
     same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
     uris = [o["uri"] for key in same for o in now[key].objects]
     return {
@@ -57,10 +57,10 @@ def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired |
     """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is no longer
     known."""
     flow = state.dataset.partition(".")[0]
-    then = tx.revision(state.branch, flow, state.revision)
+    then = tx.blueprints.revision(state.branch, flow, state.revision)
     if then is None:
         return None
-    earlier = compile_live({**tx.revisions(branch), flow: then}.values(), namespace)
+    earlier = compile_live({**tx.blueprints.revisions(branch), flow: then}.values(), namespace)
     return earlier if state.dataset in earlier.nodes else None
 
 

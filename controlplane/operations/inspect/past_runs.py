@@ -113,7 +113,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     tx, branch = facts.tx, facts.branch
     datasets = set(targeted(facts.desired, target))
     names = reach(facts.desired, datasets) if target else None
-    states = tx.recent_states(branch, names, STATES_SHOWN)
+    states = tx.states.recent(branch, names, STATES_SHOWN)
     commits = runs.commits_of(states, wishes(tx, branch)) + list(_under_way(plan, facts, states, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
@@ -144,7 +144,7 @@ def _visible_part(ctx: Context, run: Run) -> Run:
 
 def wishes(tx: Tx, branch: str) -> list[float]:
     """Times at which operators requested a forced recomputation."""
-    changes = (c for c in tx.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
+    changes = (c for c in tx.audit.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
     return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
 
 
@@ -246,14 +246,14 @@ def _past(
     before = {(newer.dataset, newer.seq): older.at for newer, older in pairs}
     earliest = min((before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits), default=0.0)
     attempts: dict[str, list[PastAttempt]] = {}
-    for attempt in tx.past_attempts(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
+    for attempt in tx.past_attempts.newest(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
         attempts.setdefault(attempt.dataset, []).append(attempt)
     return Past(
         states={(s.dataset, s.seq): s for states in past_states.values() for s in states},
         before=before,
         attempts={name: work.own(theirs) for name, theirs in attempts.items()},
         adopted=_adopted(tx, branch, earliest, past_states),
-        costs={} if decisions is None else tx.past_costs(branch, names),
+        costs={} if decisions is None else tx.past_attempts.costs(branch, names),
         decisions={d.dataset: d for d in as_known(ctx, tx, facts, decisions or ())},
         copies=copies,
         now=tx.now(),
@@ -266,10 +266,10 @@ def _adopted(
     """Adopted partitions, by the commit that they entered with: the next commit that has an event. The event of a
     commit is written in its own transaction, a moment after the time of its plan."""
     commit_times: dict[str, list[float]] = {}
-    for event in tx.events_of(branch, "dataset.committed", since):
+    for event in tx.events.of_kind(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
     adopted: dict[tuple[str, int], int] = {}
-    for event in tx.events_of(branch, "partitions.adopted", since):
+    for event in tx.events.of_kind(branch, "partitions.adopted", since):
         at = next((at for at in commit_times.get(event.dataset, ()) if at >= event.at), math.inf)
         states = past_states.get(event.dataset, ())
         committed = next((state.seq for state in states if state.at <= at), 0)

@@ -23,7 +23,7 @@ def text(ctx: Context, branch: str, dataflow: str, number: int) -> DataflowAnswe
 def revisions(ctx: Context, branch: str, dataflow: str, limit: int) -> list[RevisionEntry]:
     """The last revisions, newest first. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        last = tx.last_number(branch, dataflow)
+        last = tx.blueprints.last_number(branch, dataflow)
         if not last:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
         numbers = range(last, max(0, last - limit), -1)

@@ -24,8 +24,8 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[s
     inferred = [node for node in nodes if node.declared is None and not node.output]
     if not inferred:
         return {}
-    pins = tx.pinned_schemas(branch, [node.dataset for node in inferred])
-    listings = tx.listings(node.listing for node in inferred)
+    pins = tx.states.pinned_schemas(branch, [node.dataset for node in inferred])
+    listings = tx.listings.get(node.listing for node in inferred)
     by_source: dict[str, list[str]] = {}
     for node in inferred:
         pin, listing = pins.get(node.dataset), listings.get(node.listing)
@@ -50,7 +50,7 @@ def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
 
 def _widened(tx: Tx, pin: Pin, listing: Listing) -> Iterable[str]:
     keys = sorted({key for widening in pin.widened for key, _ in widening.causes})
-    present = tx.source_partitions(listing.id, keys) if keys else {}
+    present = tx.listings.partitions(listing.id, keys) if keys else {}
     for widening in pin.widened:
         if not any(_is_there(key, source, present) for key, source in widening.causes):
             cause = f"because of {_named(widening)}, which {_verb(widening)} gone"

@@ -93,7 +93,7 @@ def history(
         look = Look(tx)
         profiled: list[tuple[State, Profile]] = []
         states = _generations(tx, branch, name)[:GENERATIONS]
-        look.stored_profiles = tx.profiles(state.root for state in states)
+        look.stored_profiles = tx.traces.profiles(state.root for state in states)
         for state in states:
             try:
                 profiled.append((state, look.at(state.root, state.rows)))
@@ -175,14 +175,14 @@ class Look:
         if root in self.new:
             return self.new[root]
         if root not in self.stored_profiles:
-            self.stored_profiles |= self.tx.profiles([root])
+            self.stored_profiles |= self.tx.traces.profiles([root])
         if root in self.stored_profiles:
             return unpacked(self.stored_profiles[root], rows)
-        ref, node = load_root(self.tx, root)
+        ref, node = load_root(self.tx.nodes, root)
         return self._of(ref, node, rows)
 
     def at_key(self, state: State, key: str) -> Profile:
-        entry = tree.lookup(self.tx, state.root, [key]).get(key)
+        entry = tree.lookup(self.tx.nodes, state.root, [key]).get(key)
         if entry is None:
             raise NotFound(f"dataset {state.dataset} has no partition {key!r} in generation {state.generation}")
         return self._fragments([entry])
@@ -198,7 +198,7 @@ class Look:
             return self._cached(node, self._fragments(list(node.columns.entries())))
         refs = list(all_children(ref, node))
         counts = [node.row_totals(i).content.rows for i in range(len(refs))]
-        stored = self.tx.profiles(child.digest for child in refs)
+        stored = self.tx.traces.profiles(child.digest for child in refs)
         parts: list[Profile] = []
         is_whole = True
         for below, count in zip(refs, counts, strict=True):
@@ -210,7 +210,7 @@ class Look:
                 self.is_partial, is_whole = True, False
                 parts.append(unknown(count))
             else:
-                [loaded] = load(self.tx, [below])
+                [loaded] = load(self.tx.nodes, [below])
                 parts.append(self._of(below, loaded, count))
                 is_whole &= below.digest in self.new
         combined = merged(parts)
@@ -222,8 +222,8 @@ class Look:
 
     def _fragments(self, entries: Sequence[tree.Entry]) -> Profile:
         ids = [entry.fragment for entry in entries]
-        stored = self.tx.profiles(ids)
-        others = self.tx.fragments(id for id in ids if id not in stored)
+        stored = self.tx.traces.profiles(ids)
+        others = self.tx.traces.fragments(id for id in ids if id not in stored)
         return merged(
             unpacked(stored[e.fragment], e.content.rows)
             if e.fragment in stored
@@ -237,7 +237,7 @@ def _keep(ctx: Context, look: Look) -> None:
     again."""
     if look.new:
         with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
-            tx.put_profiles({digest: packed(content) for digest, content in look.new.items()})
+            tx.traces.put_profiles({digest: packed(content) for digest, content in look.new.items()})
 
 
 # --- fragments without a profile ------------------------------------------------------------------

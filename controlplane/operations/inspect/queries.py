@@ -374,9 +374,9 @@ def _not_found(
 ) -> HeadgateError:
     """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
     names."""
-    if branch != "main" and branch not in tx.branches():
+    if branch != "main" and branch not in tx.branches.all():
         return _refused(request, reference, str(error))
-    if tx.state_of(branch, dataset) is not None:
+    if tx.states.find(branch, dataset) is not None:
         return _refused(request, reference, str(error))
     return _unknown(ctx, tx, branch, request, reference, dataset)
 
@@ -385,7 +385,7 @@ def _unknown(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
 ) -> QueryRefused:
     """The error for a missing table, and for one that must not be read: both look alike."""
-    readable = [name for name in tx.states(branch) if may(ctx.principal, "data", dataset=name)]
+    readable = [name for name in tx.states.newest(branch) if may(ctx.principal, "data", dataset=name)]
     near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
     hint = (
         f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(readable)[:5]) or 'no data'}"

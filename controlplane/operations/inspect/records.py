@@ -84,7 +84,7 @@ def records(
         condition = None if wish.where is None else where.parse(wish.where, state.schema)
         root, entries = state.root, list[Entry]()
         if wish.partition is not None:
-            entries = list(tree.lookup(tx, state.root, [wish.partition]).values())
+            entries = list(tree.lookup(tx.nodes, state.root, [wish.partition]).values())
             if not entries:
                 raise NotFound(f"dataset {name} has no partition {wish.partition!r}")
             root = entries[0].fragment
@@ -92,7 +92,7 @@ def records(
         if is_known(content):
             return Unchanged(state.generation, content)
         if wish.partition is None:
-            entries = list(tree.scan(tx, state.root))
+            entries = list(tree.scan(tx.nodes, state.root))
         rows = sum(entry.content.rows for entry in entries)
         matching = _matching_entries(ctx, tx, branch, state, condition, entries)
         files, offset = _part(_files(tx, matching, condition, state.schema), condition, wish)
@@ -114,7 +114,7 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)
         entries, row_count = list[Entry](), 0
-        for entry in islice(tree.scan(tx, state.root), FIRST_PARTITIONS):
+        for entry in islice(tree.scan(tx.nodes, state.root), FIRST_PARTITIONS):
             if row_count >= rows:
                 break
             if entry.content.rows:

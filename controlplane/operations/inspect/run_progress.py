@@ -17,12 +17,12 @@ def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None 
     """Work done for these dataflows and their upstream after an event, and their present state; for all if none is
     named. `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
     with ctx.store.read(ctx.namespace) as tx:
-        newest = tx.last_event()
+        newest = tx.events.last()
         start = newest if since is None else since
-        under_way = sum(tx.backlog().values())
+        under_way = sum(tx.queue.backlog().values())
         began = _began(tx, branch, start)
         now = tx.now()
-        spark = [driver for driver in tx.drivers() if driver.kind == "driver"]
+        spark = [driver for driver in tx.drivers.running() if driver.kind == "driver"]
     summary = overview.summary(ctx, branch, flows, start, is_shared=True)
     return {
         **summary,
@@ -40,5 +40,5 @@ def is_moving(things: Iterable[DatasetStatus | TargetStatus]) -> bool:
 
 def _began(tx: Tx, branch: str, since: int) -> float | None:
     """The time of the first event after `since`; None if there is none."""
-    first = tx.events(branch, since, 1)
+    first = tx.events.newer(branch, since, 1)
     return first[0].at if first else None

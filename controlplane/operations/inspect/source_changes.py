@@ -49,7 +49,7 @@ def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, st
     """How sources that were just listed differ from their listings before."""
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
     with ctx.store.read(ctx.namespace) as tx:
-        return _source_changes(tx, tx, requests.nodes, roots, unseen)
+        return _source_changes(tx, tx.nodes, requests.nodes, roots, unseen)
 
 
 def as_of(listing: Listing | None) -> str | None:
@@ -78,7 +78,7 @@ def _source_changes(
     looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
     ids = {node.listing for node in sources}
-    listings = {**tx.listings(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
+    listings = {**tx.listings.get(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
     differences = {n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources}
     names = _names(tx, sources, differences, looked)
     return [

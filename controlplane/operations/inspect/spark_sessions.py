@@ -101,7 +101,7 @@ def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> No
     with ctx.store.begin(ctx.namespace) as tx:
         note_change(ctx, tx, "spark-session.open", id, after={"views": list(states)}, branch=branch)
         at = tx.now()
-        tx.put_reads(
+        tx.audit.put_reads(
             [
                 Read(
                     ctx.actor,
@@ -143,7 +143,7 @@ def _states(
     ctx: Context, tx: Tx, branch: str, patterns: Sequence[str], at: Moment | None
 ) -> Iterator[tuple[str, State]]:
     """By the names of their views. Patterns stand for the datasets that had data at the requested time."""
-    newest = tx.states(branch)
+    newest = tx.states.newest(branch)
     readable = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
     names = list(dict.fromkeys(_named(patterns, readable)))
     if len(names) > MOST_VIEWS:

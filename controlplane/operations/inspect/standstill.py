@@ -21,20 +21,20 @@ NOTHING = "Nothing is being computed"
 def scheduler(ctx: Context) -> Lease | None:
     """The lease of the process that plans. All namespaces share the one of `default`."""
     with ctx.store.read(DEFAULT) as tx:
-        return tx.lease(LOOP)
+        return tx.leases.get(LOOP)
 
 
 def of(tx: Tx, lease: Lease | None, drivers: Sequence[Driver]) -> Standstill | None:
     """None while something is computed, or could be at once. `lease`: of the scheduler. `drivers`: have not ended."""
     now = tx.now()
     if lease is None or lease.until <= now:
-        is_run = any(attempt.lease_until > now for attempt in tx.attempts().values())  # by `headgate run`
+        is_run = any(attempt.lease_until > now for attempt in tx.queue.attempts().values())  # by `headgate run`
         return None if is_run else _without_scheduler(lease)
     for missing, kinds in (("driver", DRIVER_KINDS), ("worker", WORKER_KINDS)):
         theirs = [driver for driver in drivers if driver.kind == missing]
         if any(not driver.reason for driver in theirs):
             continue
-        since = tx.waiting_since(sorted(kinds))
+        since = tx.queue.waiting_since(sorted(kinds))
         if since is not None and now - since > PATIENCE_S:
             return _without_driver("driver" if missing == "driver" else "worker", since, theirs)
     return None
@@ -44,7 +44,7 @@ def now(ctx: Context) -> Standstill | None:
     """The same, in a transaction of its own."""
     lease = scheduler(ctx)
     with ctx.store.read(ctx.namespace) as tx:
-        return of(tx, lease, tx.drivers())
+        return of(tx, lease, tx.drivers.running())
 
 
 def _without_scheduler(lease: Lease | None) -> Standstill:

@@ -24,9 +24,9 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
     """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of the next page."""
     with ctx.store.read(ctx.namespace) as tx:
         node = _node(ctx, tx, branch, dataset)
-        demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
+        demanded = sorted(tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
         page = demanded[after : after + limit]
-        running = tx.attempts([t.attempt for t in page if t.attempt is not None and t.state == "running"])
+        running = tx.queue.attempts([t.attempt for t in page if t.attempt is not None and t.state == "running"])
     end = after + len(page)
     items = [_task(t, node, running.get(t.attempt or "")) for t in page]
     return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
@@ -36,7 +36,7 @@ def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
     """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an unpartitioned one:
     all of its tasks belong to it, whichever partition of an input one reads."""
     names = {node.dataset} if isinstance(node, Sink) else {node.dataset, node.maker}
-    demanded = (task for name in names for task in tx.demands(branch, name).values())
+    demanded = (task for name in names for task in tx.queue.demands(branch, name).values())
     return [task for task in demanded if partition in ("", task.partition)]
 
 
@@ -58,15 +58,15 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
     """Attempts at a dataset that are over, the last ones first. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         _node(ctx, tx, branch, dataset)
-        attempts = tx.past_attempts(branch, [dataset], limit=limit)
+        attempts = tx.past_attempts.newest(branch, [dataset], limit=limit)
     return {"items": list(map(work.entry, attempts)), "next": None}
 
 
 def attempt(ctx: Context, id: str) -> AttemptAnswer:
     """One attempt, whether it runs or is over. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        live = tx.attempts([id]).get(id)
-        past = tx.find_past_attempts([id]).get(id)
+        live = tx.queue.attempts([id]).get(id)
+        past = tx.past_attempts.find([id]).get(id)
     if past is not None:
         return {**_attempt(past, past.started_at, past.tasks), "ended": work.entry(past)}
     if live is not None:
@@ -128,7 +128,7 @@ def log_of_dataset(
     """The newest attempt at a dataset, one that runs or else the last, and the last lines of its driver."""
     with ctx.store.read(ctx.namespace) as tx:
         _node(ctx, tx, branch, dataset)
-        running = [a for a in tx.attempts().values() if a.dataset == dataset]
+        running = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
         newest = max(running, key=lambda a: (a.at, a.id), default=None)
         attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)
     return attempt, redacted(of(driver, lines))
@@ -136,18 +136,18 @@ def log_of_dataset(
 
 def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:
     """The last attempt, and its driver."""
-    newest = tx.past_attempts(branch, [dataset], limit=1)
+    newest = tx.past_attempts.newest(branch, [dataset], limit=1)
     if not newest:
         raise NotFound(f"no attempt at {dataset} is known: nothing was computed for it, or it is too long ago")
     return newest[0].id, newest[0].driver
 
 
 def _driver_of(tx: Tx, attempt: str) -> str:
-    if live := tx.attempts([attempt]).get(attempt):
+    if live := tx.queue.attempts([attempt]).get(attempt):
         return live.driver
-    if past := tx.find_past_attempts([attempt]).get(attempt):
+    if past := tx.past_attempts.find([attempt]).get(attempt):
         return past.driver
-    claim = tx.claim_of(attempt)
+    claim = tx.events.claim_of(attempt)
     if claim is None:
         raise NotFound(f"there is no attempt {attempt}, or it is too long ago")
     if "driver" not in claim.body:

@@ -23,7 +23,7 @@ def state_of(
 ) -> State:
     """The newest state by default. `sees`: which datasets an error may suggest in the place of a missing one. Raises
     NotFound, and GenerationGone where the requested state is no longer kept."""
-    state = tx.state_of(branch, name, point)
+    state = tx.states.find(branch, name, point)
     if state is None:
         raise _missing(tx, branch, name, point, sees)
     if isinstance(point, Moment) and is_before_gap(tx, branch, state, point):
@@ -42,9 +42,9 @@ def _missing(
 ) -> NotFound | GenerationGone:
     """Why there is no such state. Retention takes the oldest states, so a state before the oldest one may have
     existed."""
-    newest, oldest = tx.state_of(branch, name), tx.oldest_state(branch, name)
+    newest, oldest = tx.states.find(branch, name), tx.states.oldest(branch, name)
     if newest is None and oldest is None:
-        names = [f"{flow}.{own}" for flow, revision in tx.revisions(branch).items() for own in revision.uids]
+        names = [f"{flow}.{own}" for flow, revision in tx.blueprints.revisions(branch).items() for own in revision.uids]
         if name.removesuffix(QUARANTINE) not in names:
             return no_dataset(branch, name, filter(sees, names))
     if newest is None or oldest is None or point is None:
@@ -59,7 +59,7 @@ def _missing(
 
 def _generation_gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
     what = f"generation {point} of dataset {name}" if isinstance(point, Generation) else f"dataset {name} at {point}"
-    oldest = tx.oldest_state(branch, name)
+    oldest = tx.states.oldest(branch, name)
     hint = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
     return GenerationGone(f"{what} is not kept any more{hint}")
 
@@ -71,8 +71,8 @@ def is_before_gap(tx: Tx, branch: str, state: State, at: Moment) -> bool:
     main's; and in a branch, behind main's that its own ones went on from."""
     if Moment.of(state.at) == at:
         return False
-    following = tx.history(branch, state.dataset, 1, state.seq + 2)
+    following = tx.states.history(branch, state.dataset, 1, state.seq + 2)
     if following and following[0].seq > state.seq:
         return False
-    newest = tx.state_of(branch, state.dataset)
+    newest = tx.states.find(branch, state.dataset)
     return newest is not None and newest.seq > state.seq

@@ -115,8 +115,8 @@ def of_states(
     if not spans:
         return {state.seq: None for state in shown}
     full_span = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
-    attempts = own(tx.past_attempts(branch, [dataset], ended=full_span))
-    usual = tx.past_costs(branch, [dataset]).get(dataset)
+    attempts = own(tx.past_attempts.newest(branch, [dataset], ended=full_span))
+    usual = tx.past_attempts.costs(branch, [dataset]).get(dataset)
     took = {seq: summary(within(attempts, span), usual) for seq, span in spans.items()}
     return {state.seq: took.get(state.seq) for state in shown}
 
@@ -128,11 +128,11 @@ def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[P
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
     """The work that led to the newest state of each of these datasets, in three statements. For a copy, which has no
     states, its last attempts."""
-    states = tx.recent_states(branch, datasets, 2)
+    states = tx.states.recent(branch, datasets, 2)
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
-    costs = tx.past_costs(branch, datasets)
+    costs = tx.past_attempts.costs(branch, datasets)
     attempts: dict[str, list[PastAttempt]] = {name: [] for name in datasets}
-    for attempt in own(tx.past_attempts(branch, datasets, limit=ATTEMPTS_SHOWN)):
+    for attempt in own(tx.past_attempts.newest(branch, datasets, limit=ATTEMPTS_SHOWN)):
         attempts[attempt.dataset].append(attempt)
     return {name: summary(_last(attempts[name], spans[name]), costs.get(name)) for name in datasets}
 
@@ -152,7 +152,7 @@ def running(tx: Tx, datasets: Iterable[str]) -> dict[str, RunningWork]:
     """What runs of each dataset."""
     names = set(datasets)
     by_dataset: dict[str, list[Attempt]] = {}
-    for attempt in tx.attempts().values():
+    for attempt in tx.queue.attempts().values():
         if attempt.dataset in names and attempt.kind not in UNSEEN:
             by_dataset.setdefault(attempt.dataset, []).append(attempt)
     return {name: _running(theirs, tx.now()) for name, theirs in by_dataset.items()}

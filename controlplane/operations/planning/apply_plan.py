@@ -71,9 +71,9 @@ class PlanExecutor:
             held = self._held(plan, facts)
             decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
             steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts) or _is_held(d)]
-            demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d) or _is_held(d)])
+            demands = facts.tx.queue.demanded(self._branch, [d.dataset for d in steps if _asks(d) or _is_held(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
-            collections = facts.tx.collections() if todo else 0
+            collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.seen)
         changed = self._carry_out(carrying, todo) if todo else 0
         failing = self._held(plan, facts) if self._troubles.units else ()
@@ -129,18 +129,20 @@ class PlanExecutor:
         trouble = self._troubles.failed(of_dataset(dataset), error)
         body = {"message": trouble.message, "failures": trouble.failures}
         with self._store.begin(self._namespace) as tx:
-            tx.put_events([Event("dataset.failing", dataset, 1, body, branch=self._branch)])
+            tx.events.put([Event("dataset.failing", dataset, 1, body, branch=self._branch)])
 
     def _together(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
         facts, demands = carrying.facts, carrying.demands
         changed = 0
         with self._store.begin(self._namespace) as tx:
-            if tx.collections() != carrying.collections:  # what the plan found may be gone: look again
+            if tx.upkeep.collections() != carrying.collections:  # what the plan found may be gone: look again
                 self._planner.forget()
                 return 1
-            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # it may be unwanted by now
+            if any(
+                map(change_marks.is_wish, tx.states.marked(self._branch, carrying.seen)[1])
+            ):  # it may be unwanted by now
                 return 1
-            tx.put_nodes(facts.overlay.staged)
+            tx.nodes.put_nodes(facts.overlay.staged)
             for decision in todo:
                 demanded = demands.get(decision.dataset, {})
                 changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
@@ -263,22 +265,22 @@ def _carry_out(
 ) -> int:
     goes_on = isinstance(decision.step, Compute | Learn | RunChecks) and not decision.gives_up
     if facts.begun(decision.dataset) is not None and not goes_on:
-        tx.drop_begun(facts.branch, [decision.dataset])
+        tx.states.drop_begun(facts.branch, [decision.dataset])
     match decision.step:
         case Keep():
-            tx.drop_demands(facts.branch, decision.dataset)
+            tx.queue.drop_demands(facts.branch, decision.dataset)
             return 1
         case Commit() as step:
             return _commit(tx, step, since_trace) if _has_pin_of(tx, step, facts) else 0
         case RunChecks(notes=notes):
-            tx.put_memos(notes)
+            tx.traces.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
-            tx.put_target(target)
+            tx.projections.put_target(target)
         case Compute(building=building, entered=entered, begun=begun):
             if begun is not None and begun != facts.begun(decision.dataset):
-                tx.put_begun(begun)
+                tx.states.put_begun(begun)
             if building is not None and building != facts.building(decision.dataset):
-                tx.put_building(building)
+                tx.states.put_building(building)
                 _note_adopted(tx, facts.branch, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
     tasks, jobs = _tasks_and_jobs(decision)
     again = tx.now() + AGAIN_S
@@ -296,24 +298,24 @@ def _has_pin_of(tx: Tx, step: Commit, facts: StoreSnapshot) -> bool:
     if step.pin is None:
         return True
     state = step.state
-    return tx.pinned_schemas(state.branch, [state.dataset]).get(state.dataset) == facts.pinned(state.dataset)
+    return tx.states.pinned_schemas(state.branch, [state.dataset]).get(state.dataset) == facts.pinned(state.dataset)
 
 
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     state = step.state
     try:
-        tx.commit_state(state, state.seq - 1)
+        tx.states.commit(state, state.seq - 1)
     except StaleState:
         return 0  # a concurrent commit moved it: the next pass plans from there
     if step.pin is not None:
-        tx.pin_schema(state.branch, state.dataset, step.pin)
+        tx.states.pin_schema(state.branch, state.dataset, step.pin)
     if step.build is not None:
-        tx.put_build_trace(step.build, state.root, state.schema)
-    tx.put_memos(step.notes)
-    tx.drop_demands(state.branch, state.dataset)
-    tx.drop_building(state.branch, state.dataset)
+        tx.traces.put_build(step.build, state.root, state.schema)
+    tx.traces.put_memos(step.notes)
+    tx.queue.drop_demands(state.branch, state.dataset)
+    tx.states.drop_building(state.branch, state.dataset)
     body = committed_body(state)
-    tx.put_events([Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)])
+    tx.events.put([Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)])
     entered = step.entered
     adopted = step.adopted if entered is None else _adopted(tx, entered, state.dataset, since_trace)
     _note_adopted(tx, state.branch, state.dataset, adopted)
@@ -322,12 +324,12 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
 
 def _note_adopted(tx: Tx, branch: str, dataset: str, adopted: int) -> None:
     if adopted:
-        tx.put_events([Event("partitions.adopted", dataset, adopted, branch=branch)])
+        tx.events.put([Event("partitions.adopted", dataset, adopted, branch=branch)])
 
 
 def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: int) -> int:
     """Entering partitions that no task executed for this dataset since the run began."""
-    traces = tx.traces(list(dict.fromkeys(entered.values())))
+    traces = tx.traces.hits(list(dict.fromkeys(entered.values())))
     own = {key for key, t in traces.items() if t.seq > since_trace and t.by == "executed" and t.home == dataset}
     return sum(task not in own for task in entered.values())
 
@@ -338,17 +340,17 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
     match decision.step:
         case Compute():
             is_memo = any(KINDS[t.kind].remembered_as == "memo" for t in tasks)
-            answered = set(tx.memos(keys) if is_memo else tx.traces(keys))
+            answered = set(tx.traces.memos(keys) if is_memo else tx.traces.hits(keys))
         case Learn() | RunChecks():
-            answered = set(tx.memos(keys))
+            answered = set(tx.traces.memos(keys))
         case Sync() | Keep() | Commit():  # what a copy holds is asked of its target
             answered = set()
         case other:
             assert_never(other)
     missing = [t for t in tasks if t.key not in answered]
-    tx.drop_demands(branch, decision.dataset, [t.key for t in missing])
+    tx.queue.drop_demands(branch, decision.dataset, [t.key for t in missing])
     if not missing:
         return 1
     for digest in dict.fromkeys(t.job for t in missing):
-        tx.put_job(digest, jobs[digest])
-    return max(1, tx.enqueue(branch, decision.dataset, missing))
+        tx.queue.put_job(digest, jobs[digest])
+    return max(1, tx.queue.enqueue(branch, decision.dataset, missing))

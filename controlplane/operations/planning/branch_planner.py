@@ -34,16 +34,16 @@ class Snapshot:
 
     @staticmethod
     def of(tx: Tx, branch: str, namespace: str) -> Snapshot:
-        desired = compile_live(tx.mains_revisions(branch).values(), namespace)
+        desired = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)
         reads = [node.dataset for node in desired.nodes.values() if isinstance(node, Source)]
-        facts = Fetched(states=mains_states(tx.states(branch)), pins=tx.pinned_schemas(branch, reads))
-        facts.forces = tx.mains_forces(branch)
+        facts = Fetched(states=mains_states(tx.states.newest(branch)), pins=tx.states.pinned_schemas(branch, reads))
+        facts.forces = tx.blueprints.mains_forces(branch)
         return Snapshot(desired, facts)
 
     def look_again(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
         """Fetch main's states of marked datasets: those of datasets that the branch has given back could not be seen
         before. True if there are such."""
-        states = mains_states(tx.states(branch, datasets))
+        states = mains_states(tx.states.newest(branch, datasets))
         is_new = any(self.known.states.get(dataset) != state for dataset, state in states.items())
         self.known.states.update(states)
         return is_new
@@ -140,7 +140,7 @@ class BranchPlanner(Planner):
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         self.own, self._mains, self._compiled = frozenset(), NOTHING, NOTHING
-        self._left_over = tx.own_datasets(self._branch)
+        self._left_over = tx.branches.own_datasets(self._branch)
         self._snapshot = Snapshot.of(tx, self._branch, self._namespace) if is_pinned(tx, self._branch) else None
         return super()._swept(tx)
 

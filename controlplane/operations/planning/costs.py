@@ -21,7 +21,7 @@ def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, C
     """What a task of each dataset takes, of those that have a past: as much more or less than its past attempts took as
     it has more or fewer rows to read by now than for the newest state."""
     datasets = sorted({item.dataset for item in items if _has_tasks(item)})
-    past_costs = facts.tx.past_costs(facts.branch, datasets) if datasets else {}
+    past_costs = facts.tx.past_attempts.costs(facts.branch, datasets) if datasets else {}
     times = _times_as_many_rows(facts, past_costs)
     return {name: _grown(cost, times.get(name, 1.0)) for name, cost in past_costs.items()}
 

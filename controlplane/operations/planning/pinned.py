@@ -19,7 +19,7 @@ NOT_THERE = "main had no result of it when this branch was pinned: headgate bran
 def is_pinned(tx: Tx, branch: str) -> bool:
     if branch == MAIN:
         return False
-    entry_of_branch = tx.branches().get(branch)
+    entry_of_branch = tx.branches.all().get(branch)
     return entry_of_branch is not None and entry_of_branch.pinned
 
 

@@ -37,11 +37,11 @@ class PlanListings:
 
     def partitions(self, tx: Tx, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         """As `Tx.partitions_of`."""
-        shared = tx.partitions_of(keys)
+        shared = tx.listings.partitions_of(keys)
         looked = {self.own[id].id: some for id, some in keys.items() if id in self.own}
         if not looked:
             return shared
-        own_partitions = tx.partitions_of(looked)
+        own_partitions = tx.listings.partitions_of(looked)
         return {
             id: {**some, **(own_partitions[self.own[id].id] if id in self.own else {})} for id, some in shared.items()
         }
@@ -67,8 +67,8 @@ def of_plan(tx: Tx, plan: str, nodes: Iterable[Source]) -> PlanListings:
     shared_ids = {node.listing for node in nodes} if plan else set()
     if not shared_ids:
         return NO_LISTINGS
-    listings = tx.listings({id_of(plan, id) for id in shared_ids})
-    shared = tx.listings(shared_ids)
+    listings = tx.listings.get({id_of(plan, id) for id in shared_ids})
+    shared = tx.listings.get(shared_ids)
     own = {id: listings[id_of(plan, id)] for id in shared_ids if id_of(plan, id) in listings}
     return PlanListings({id: listing for id, listing in own.items() if _counts(listing, shared.get(id))})
 
@@ -98,30 +98,30 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
         if own.error is None and own.root is not None and "lost" not in (own.held or {})
     }
     if good:
-        tx.collections()  # none begins before this transaction ends: the trees are there
-    shared = tx.listings(good)
+        tx.upkeep.collections()  # none begins before this transaction ends: the trees are there
+    shared = tx.listings.get(good)
     for id, own in good.items():
         _move(tx, id, own, shared.get(id))
-    tx.drop_listings([own.id for own in looked.own.values()])
+    tx.listings.drop([own.id for own in looked.own.values()])
     return frozenset(good)
 
 
 def _move(tx: Tx, id: bytes, own: Listing, shared: Listing | None) -> None:
     base = bytes.fromhex(_base(own)) or tree.EMPTY_ROOT
     assert own.root is not None
-    removed_keys = (change.key for change in tree.diff(tx, base, own.root) if change.after is None)
-    tx.put_source_partitions(id, (), removed_keys)
-    came = (change.key for change in tree.diff(tx, base, own.root) if change.after is not None)
+    removed_keys = (change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is None)
+    tx.listings.put_partitions(id, (), removed_keys)
+    came = (change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is not None)
     while keys := list(islice(came, PARTITIONS_A_TIME)):
-        tx.put_source_partitions(id, tx.source_partitions(own.id, keys).values(), ())
+        tx.listings.put_partitions(id, tx.listings.partitions(own.id, keys).values(), ())
     counters = (shared.requested, shared.served) if shared else (1, 1)
     held: Held | None = {"awaited": True} if shared is not None and shared.is_awaited else None
-    tx.put_listing(replace(own, id=id, requested=counters[0], served=counters[1], held=held))
+    tx.listings.put(replace(own, id=id, requested=counters[0], served=counters[1], held=held))
 
 
 def collect(tx: Tx, now: float) -> int:
     """Drop listings of plans that were not applied within an hour, and the oldest beyond the bounds; how many."""
-    newest_first = sorted(tx.plan_listings(), key=lambda listing: listing.since, reverse=True)
+    newest_first = sorted(tx.listings.of_plans(), key=lambda listing: listing.since, reverse=True)
     count = bytes_kept = 0
     dropped: list[bytes] = []
     for listing in newest_first:
@@ -130,15 +130,15 @@ def collect(tx: Tx, now: float) -> int:
             count, bytes_kept = count + 1, bytes_kept + listing.size_bytes
         else:
             dropped.append(listing.id)
-    tx.drop_listings(dropped)
+    tx.listings.drop(dropped)
     return len(dropped)
 
 
 def partitions_known(tx: Tx, listing: Listing, keys: Sequence[str]) -> Iterator[SourcePartition]:
     """Partitions of a shared listing, or of a plan's listing over the shared one."""
-    by_key = tx.source_partitions(listing.id, keys)
+    by_key = tx.listings.partitions(listing.id, keys)
     if listing.look is not None:
-        by_key = {**tx.source_partitions(bytes.fromhex(listing.look["of"]), keys), **by_key}
+        by_key = {**tx.listings.partitions(bytes.fromhex(listing.look["of"]), keys), **by_key}
     yield from by_key.values()
 
 

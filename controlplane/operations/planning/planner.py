@@ -149,19 +149,22 @@ class Planner:
         self._memory = None  # whatever happens now, nothing half-known is kept
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
-        memory.seen, marked = tx.marked(self._branch, memory.seen)
+        memory.seen, marked = tx.states.marked(self._branch, memory.seen)
         if marked & change_marks.ANEW:  # the facts are those of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         """Everything from nothing."""
-        mark, _ = tx.marked(self._branch, 0)
-        memory = Memory(mark, tx.revisions(self._branch), swept_at=time.monotonic())
+        mark, _ = tx.states.marked(self._branch, 0)
+        memory = Memory(mark, tx.blueprints.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = self._compile(tx, memory)
-        memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
-        memory.known.holds = tx.holds(self._branch)
-        memory.branches = tx.branches() if self.follows_branches else {}
+        memory.known.paused, memory.known.forces = (
+            tx.blueprints.paused(self._branch),
+            tx.blueprints.forces(self._branch),
+        )
+        memory.known.holds = tx.states.holds(self._branch)
+        memory.branches = tx.branches.all() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
         self._fetch(tx, memory, None)
@@ -182,15 +185,15 @@ class Planner:
         desired = memory.desired
         assert desired is not None
         if change_marks.PAUSES in marked:
-            memory.known.paused, before = tx.paused(self._branch), memory.known.paused
+            memory.known.paused, before = tx.blueprints.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
         if change_marks.BRANCHES in marked and self.follows_branches:
-            memory.branches = tx.branches()
+            memory.branches = tx.branches.all()
         if change_marks.HOLDS in marked:
-            memory.known.holds = tx.holds(self._branch)
+            memory.known.holds = tx.states.holds(self._branch)
         if change_marks.FORCED in marked:
-            memory.known.forces = tx.forces(self._branch)
+            memory.known.forces = tx.blueprints.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
             stale |= {n.dataset for n in desired.nodes.values() if isinstance(n, Source) and n.listing in listings}
@@ -204,7 +207,7 @@ class Planner:
             return set()
         for flow in flows:
             memory.revisions.pop(flow, None)
-        memory.revisions.update(tx.revisions(self._branch, flows))
+        memory.revisions.update(tx.blueprints.revisions(self._branch, flows))
         before, memory.desired = memory.desired, self._compile(tx, memory)
         memory.kinds = salts.kinds(memory.desired)
         assert before is not None

@@ -40,10 +40,10 @@ class StoredFacts:
         return self.listings.get(id)
 
     def answers(self, keys: tuple[bytes, ...]) -> Mapping[bytes, Memo]:
-        return self.tx.memos(keys)
+        return self.tx.traces.memos(keys)
 
     def tasks(self, keys: tuple[bytes, ...]) -> Mapping[bytes, Task]:
-        return self.tx.tasks(keys)
+        return self.tx.queue.tasks(keys)
 
 
 def of_edit(
@@ -75,9 +75,9 @@ def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanLis
     names = sorted({node.dataset for node in nodes})
     return StoredFacts(
         tx,
-        tx.states(branch, names),
-        tx.pinned_schemas(branch, sorted({node.dataset for node in sources})),
-        {**tx.listings(node.listing for node in sources), **looked.shown},
+        tx.states.newest(branch, names),
+        tx.states.pinned_schemas(branch, sorted({node.dataset for node in sources})),
+        {**tx.listings.get(node.listing for node in sources), **looked.shown},
     )
 
 
@@ -107,8 +107,8 @@ def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
     """Queue the questions, as tasks that a run would demand as well. Repeating is harmless."""
     with ctx.store.begin(ctx.namespace) as tx:
         for wish in wishes:
-            tx.put_job(wish.task.job, wish.job)
-            tx.enqueue(branch, demand_of(wish.task.dataset), [wish.task])
+            tx.queue.put_job(wish.task.job, wish.job)
+            tx.queue.enqueue(branch, demand_of(wish.task.dataset), [wish.task])
     ctx.wake()
 
 
@@ -117,8 +117,8 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
     dropped it when it stopped waiting."""
     keys = {wish.task.key for wish in wishes}
     with ctx.store.read(ctx.namespace) as tx:
-        left = keys - tx.memos(keys).keys()
-        tasks = tx.tasks(left) if left else {}
+        left = keys - tx.traces.memos(keys).keys()
+        tasks = tx.queue.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
     open_wishes = tuple(wish for wish in wishes if wish.task.key in left - failed)
     if dropped := [wish for wish in open_wishes if wish.task.key not in tasks]:
@@ -130,7 +130,7 @@ def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
     """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the same questions."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset in datasets:
-            tx.drop_demands(branch, demand_of(dataset))
+            tx.queue.drop_demands(branch, demand_of(dataset))
 
 
 def demand_of(dataset: str) -> str:

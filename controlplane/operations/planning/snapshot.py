@@ -60,12 +60,12 @@ class _Revisions:
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
     """All live dataflows of a branch, compiled; but those that do not compile."""
-    return redirected(tx, branch, compile_live(tx.revisions(branch).values(), namespace))
+    return redirected(tx, branch, compile_live(tx.blueprints.revisions(branch).values(), namespace))
 
 
 def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
     """With write components where the branch has them write to."""
-    return nodes if branch == MAIN else redirects.applied(nodes, tx.branches().get(branch))
+    return nodes if branch == MAIN else redirects.applied(nodes, tx.branches.all().get(branch))
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
@@ -198,15 +198,15 @@ class Fetched:
         names = None if everything else [n.dataset for n in nodes]
         sources = [n for n in nodes if isinstance(n, Source)]
         if everything or not all(isinstance(n, Sink) for n in nodes):
-            self._replace(self.states, names, tx.states(branch, names))
-            half_built, begun = tx.unfinished(branch, names)
+            self._replace(self.states, names, tx.states.newest(branch, names))
+            half_built, begun = tx.states.unfinished(branch, names)
             self._replace(self.buildings, names, half_built)
             self._replace(self.begun, names, begun)
         if sources:
-            self.listings.update(tx.listings(n.listing for n in sources))
-            self._replace(self.pins, names, tx.pinned_schemas(branch, [n.dataset for n in sources]))
+            self.listings.update(tx.listings.get(n.listing for n in sources))
+            self._replace(self.pins, names, tx.states.pinned_schemas(branch, [n.dataset for n in sources]))
         if sinks := [n.dataset for n in nodes if isinstance(n, Sink)]:
-            self._replace(self.targets, names, tx.targets(branch, None if everything else sinks))
+            self._replace(self.targets, names, tx.projections.targets(branch, None if everything else sinks))
 
     def drop(self, dataset: str) -> None:
         """Forget all facts about it."""
@@ -235,7 +235,7 @@ class StoreSnapshot:
         self.tx, self.branch, self._fetched, self.looked = tx, branch, fetched, looked
         self.compiled = desired
         self._decided: Desired | None = None
-        self.overlay = Overlay(tx)
+        self.overlay = Overlay(tx.nodes)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
         self.own: frozenset[str] | None = None  # of a branch beside main: what it decides about by itself
@@ -273,10 +273,10 @@ class StoreSnapshot:
         return self._fetched.states.get(dataset)
 
     def history(self, dataset: str, limit: int = RECENT) -> tuple[State, ...]:
-        return self.tx.history(self.branch, dataset, limit)
+        return self.tx.states.history(self.branch, dataset, limit)
 
     def settled(self, states: Sequence[tuple[str, int]]) -> tuple[State, ...]:
-        return self.tx.settled(self.branch, states) if states else ()
+        return self.tx.states.settled(self.branch, states) if states else ()
 
     def building(self, dataset: str) -> PartialState | None:
         return self._fetched.buildings.get(dataset)
@@ -294,18 +294,18 @@ class StoreSnapshot:
         return self._fetched.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:
-        return self.tx.traces(keys) if keys else {}
+        return self.tx.traces.hits(keys) if keys else {}
 
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]:
-        return self.tx.fragments(ids) if ids else {}
+        return self.tx.traces.fragments(ids) if ids else {}
 
     def remembered(
         self, builds: Sequence[bytes], memos: Sequence[bytes]
     ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Memos]:
-        return self.tx.remembered(builds, memos)
+        return self.tx.traces.remembered(builds, memos)
 
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:
-        read_tasks = self.tx.tasks(keys) if keys else {}
+        read_tasks = self.tx.queue.tasks(keys) if keys else {}
         self.known.update(read_tasks)
         return read_tasks
 
@@ -340,7 +340,9 @@ def plan_now(
     changes. `looked`: listings in place of the shared ones."""
     nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
-    fetched = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
+    fetched = Fetched(
+        paused=tx.blueprints.paused(branch), forces=tx.blueprints.forces(branch), holds=tx.states.holds(branch)
+    )
     fetched.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     fetched.listings.update(looked.shown)
     if proposed is not None:
@@ -372,22 +374,22 @@ def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: De
         return
     fetched.forces = edited.renamed_forces(fetched.forces, names)
     fetched.paused = edited.renamed_pauses(fetched.paused, names)
-    fetched.pins.update({names[old]: pin for old, pin in tx.pinned_schemas(branch, list(names)).items()})
+    fetched.pins.update({names[old]: pin for old, pin in tx.states.pinned_schemas(branch, list(names)).items()})
 
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
     """Find the datasets that a branch decides about by itself. For a pinned branch, returns the decisions about all
     others."""
-    nodes, there = facts.compiled, tx.branches()
+    nodes, there = facts.compiled, tx.branches.all()
     main = desired(tx, MAIN, namespace=namespace)
     off = redirects.taken(nodes, main, there.get(branch), there.values())
     frozen: dict[str, Decision] | None = None
     if pinned.is_pinned(tx, branch):
-        main = compile_live(tx.mains_revisions(branch).values(), namespace)
+        main = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)
     fetched = facts.observed
-    own = ownership.own(nodes, main, fetched.forces, tx.mains_forces(branch), fetched.holds)
+    own = ownership.own(nodes, main, fetched.forces, tx.blueprints.mains_forces(branch), fetched.holds)
     if not pinned.is_pinned(tx, branch):
-        fetched.holds = holding(own, fetched.holds, tx.holds(MAIN))
+        fetched.holds = holding(own, fetched.holds, tx.states.holds(MAIN))
     else:
         off |= pinned.off(nodes, own)
         left = fetched.states.keys() - pinned.mains_states(fetched.states).keys() - own

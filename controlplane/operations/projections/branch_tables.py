@@ -28,7 +28,7 @@ def follow(store: Store, namespace: str, state: State, publisher: Publisher, lak
 def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
     """Whether the table may be written: it is known to be there, or nothing of an earlier one is."""
     with store.read(namespace) as tx:
-        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)
         if not _is_wanted(tx, state.branch, state.dataset):
             return False
     if publication is not None and publication.version >= 0:
@@ -36,7 +36,7 @@ def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> 
     with store.begin(namespace) as tx:
         if not _is_wanted(tx, state.branch, state.dataset):
             return False
-        tx.put_publication(publication or unknown_table(state.branch, state.dataset))
+        tx.projections.put_publication(publication or unknown_table(state.branch, state.dataset))
     failpoint("branch-table-noted")
     lake.delete_prefix(table_path(namespace, state.branch, state.dataset))
     return True
@@ -45,11 +45,11 @@ def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> 
 def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
     """Tables that no branch needs: it has ended, or the dataset is main's again."""
     with store.read(namespace) as tx:
-        publications = tx.branch_publications()
+        publications = tx.projections.branch_publications()
         if not publications:
             return ()
-        publishing = [name for name, branch in tx.branches().items() if branch.publish]
-        published = {(name, dataset) for name in publishing for dataset in tx.own_datasets(name)}
+        publishing = [name for name, branch in tx.branches.all().items() if branch.publish]
+        published = {(name, dataset) for name in publishing for dataset in tx.branches.own_datasets(name)}
     return tuple(
         publication for publication in publications if (publication.branch, publication.dataset) not in published
     )
@@ -58,18 +58,18 @@ def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
     """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written again."""
     with store.begin(namespace) as tx:  # its end also proves that no other process leads, and publishes
-        tx.put_publication(unknown_table(left.branch, left.dataset))
+        tx.projections.put_publication(unknown_table(left.branch, left.dataset))
     failpoint("branch-table-forgotten")
     lake.delete_prefix(table_path(namespace, left.branch, left.dataset))
     failpoint("branch-table-deleted")
     with store.begin(namespace) as tx:
-        tx.drop_publication(left.branch, left.dataset)
+        tx.projections.drop_publication(left.branch, left.dataset)
 
 
 def _is_wanted(tx: Tx, branch: str, dataset: str) -> bool:
     """Whether a branch is there that publishes, and the dataset is its own."""
-    branch_row = tx.branches().get(branch)
+    branch_row = tx.branches.all().get(branch)
     if branch_row is None or not branch_row.publish:
         return False
-    state = tx.states(branch, [dataset]).get(dataset)
+    state = tx.states.newest(branch, [dataset]).get(dataset)
     return state is not None and state.branch == branch

@@ -32,8 +32,8 @@ PACKS_A_TIME = 100  # of one dataset
 def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> list[Fragment]:
     """The rows of a dataset in as few fragments as there are: packs in place of their members (only of these leaves,
     where some are named), and every other fragment as often as partitions have it."""
-    by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx, root)]
-    by_id = tx.fragments({e.fragment for _, entries in by_leaf for e in entries})
+    by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx.nodes, root)]
+    by_id = tx.traces.fragments({e.fragment for _, entries in by_leaf for e in entries})
     packs_by_leaf = {d: packs.packs_of(e, by_id) for d, e in by_leaf if leaves is None or d in leaves}
     by_id |= _there(tx, packs_by_leaf.values())
     return [f for d, entries in by_leaf for f in packs.laid_out(entries, packs_by_leaf.get(d, ()), by_id)]
@@ -42,7 +42,7 @@ def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> li
 def are_there(tx: Tx, laid_out: Iterable[Fragment]) -> bool:
     """Whether none of the packs among these fragments was given up meanwhile."""
     ids = {f.id for f in laid_out if Files(f.id, f.attempt, f.files).is_pack}
-    return all(fragment.status == "stored" for fragment in tx.stored(ids).values())
+    return all(fragment.status == "stored" for fragment in tx.traces.stored(ids).values())
 
 
 def files(tx: Tx, root: bytes) -> list[FileEntry]:
@@ -52,13 +52,13 @@ def files(tx: Tx, root: bytes) -> list[FileEntry]:
 
 def breaks_up(tx: Tx, root: bytes, leaves: Container[bytes]) -> bool:
     """Whether packs are there of leaves of this tree that are not among `leaves`."""
-    replaced = [entries for digest, entries in tree.by_leaf(tx, root) if digest not in leaves]
-    members = tx.fragments({e.fragment for entries in replaced for e in entries})
+    replaced = [entries for digest, entries in tree.by_leaf(tx.nodes, root) if digest not in leaves]
+    members = tx.traces.fragments({e.fragment for entries in replaced for e in entries})
     return bool(_there(tx, [packs.packs_of(entries, members) for entries in replaced]))
 
 
 def _there(tx: Tx, pack_groups: Iterable[Iterable[Pack]]) -> dict[bytes, Fragment]:
-    by_id = tx.fragments({pack.id for some in pack_groups for pack in some})
+    by_id = tx.traces.fragments({pack.id for some in pack_groups for pack in some})
     return {id: fragment for id, fragment in by_id.items() if fragment.status == "stored"}
 
 
@@ -90,10 +90,10 @@ def due(tx: Tx, state: State, node: Node) -> Due:
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
     """Packs of stable leaves that are not stored, each once, with its leaf."""
     stable = _stable(tx, state)
-    leaves = (leaf for leaf in tree.by_leaf(tx, state.root) if leaf[0] in stable)
+    leaves = (leaf for leaf in tree.by_leaf(tx.nodes, state.root) if leaf[0] in stable)
     seen_ids: set[bytes] = set()
     while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
-        members = tx.fragments({e.fragment for _, entries in some for e in entries})
+        members = tx.traces.fragments({e.fragment for _, entries in some for e in entries})
         by_id = {pack.id: (leaf, pack) for leaf, entries in some for pack in packs.packs_of(entries, members)}
         missing = by_id.keys() - _there(tx, [[pack for _, pack in by_id.values()]]).keys() - seen_ids
         seen_ids |= missing
@@ -107,11 +107,11 @@ def is_quiet(state: State, now: float) -> bool:
 
 def _stable(tx: Tx, state: State) -> frozenset[bytes]:
     if is_quiet(state, tx.now()):
-        return frozenset(tree.leaf_digests(tx, state.root))
-    before = next((s for s in tx.history(state.branch, state.dataset, 2) if s.seq < state.seq), None)
+        return frozenset(tree.leaf_digests(tx.nodes, state.root))
+    before = next((s for s in tx.states.history(state.branch, state.dataset, 2) if s.seq < state.seq), None)
     if before is None:
         return frozenset()
-    return frozenset(tree.leaf_digests(tx, before.root)) & frozenset(tree.leaf_digests(tx, state.root))
+    return frozenset(tree.leaf_digests(tx.nodes, before.root)) & frozenset(tree.leaf_digests(tx.nodes, state.root))
 
 
 def _order(node: Node, state: State) -> Sequence[str]:
@@ -142,10 +142,10 @@ def _requested(store: Store, namespace: str, due_states: Sequence[tuple[str, Due
     with store.begin(namespace) as tx:
         for branch, due_dataset in due_states:
             for digest, job in due_dataset.jobs.items():
-                tx.put_job(digest, job)
-            tx.drop_demands(branch, packs.name_of(due_dataset.dataset), [task.key for task in due_dataset.tasks])
-            tx.enqueue(branch, packs.name_of(due_dataset.dataset), due_dataset.tasks)
-            tx.put_origins(due_dataset.origins)
+                tx.queue.put_job(digest, job)
+            tx.queue.drop_demands(branch, packs.name_of(due_dataset.dataset), [task.key for task in due_dataset.tasks])
+            tx.queue.enqueue(branch, packs.name_of(due_dataset.dataset), due_dataset.tasks)
+            tx.upkeep.put_origins(due_dataset.origins)
         return frozenset(
             due_dataset.dataset for branch, due_dataset in due_states if _is_open(tx, branch, due_dataset.dataset)
         )
@@ -159,7 +159,9 @@ def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str
 
 def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
     name = packs.name_of(dataset)
-    return any(demand.state in ("queued", "running") for demand in tx.demanded(branch, [name]).get(name, {}).values())
+    return any(
+        demand.state in ("queued", "running") for demand in tx.queue.demanded(branch, [name]).get(name, {}).values()
+    )
 
 
 # --- taking in --------------------------------------------------------------------------------------
@@ -169,10 +171,10 @@ def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[byt
     """Keep packs that were made; returns their ids. Tables that may show them have to be checked again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
     compaction_gc.replaced(tx, made)
-    tx.put_traces([], made)
-    for branch, name in {who for pack in made for who in tx.demanding(pack.id)}:
-        waiting = [key for key, task in tx.demands(branch, name).items() if task.state != "done"]
-        tx.drop_demands(branch, name, waiting)
+    tx.traces.put([], made)
+    for branch, name in {who for pack in made for who in tx.queue.demanding(pack.id)}:
+        waiting = [key for key, task in tx.queue.demands(branch, name).items() if task.state != "done"]
+        tx.queue.drop_demands(branch, name, waiting)
         _unpublish(tx, branch, packs.dataset_of(name))
     return [pack.id for pack in made]
 
@@ -184,9 +186,9 @@ def _made(attempt: Attempt, result: TaskResult) -> Fragment:
 
 def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
     """The table's rows are right, and its files are no more those that they should be."""
-    publication = tx.publications(branch, [dataset]).get(dataset)
+    publication = tx.projections.publications(branch, [dataset]).get(dataset)
     if publication is not None:
-        tx.put_publication(replace(publication, schema=b""))
+        tx.projections.put_publication(replace(publication, schema=b""))
 
 
 # --- giving up --------------------------------------------------------------------------------------
@@ -210,10 +212,10 @@ def forget(tx: Tx, pack_ids: Sequence[bytes]) -> None:
     """Give up these packs."""
     if not pack_ids:
         return
-    tx.condemn(pack_ids)
-    for branch, dataset in ((p.branch, p.name) for p in tx.pointers(["publication"])):
+    tx.traces.condemn(pack_ids)
+    for branch, dataset in ((p.branch, p.name) for p in tx.upkeep.pointers(["publication"])):
         _unpublish(tx, branch, dataset)
 
 
 def _all(tx: Tx) -> Iterator[bytes]:
-    return (of.fragment for of in tx.files() if of.is_pack)
+    return (of.fragment for of in tx.traces.files() if of.is_pack)

@@ -39,7 +39,7 @@ class Unused:
 
 def unused(tx: Tx, used: Set[bytes]) -> Unused:
     """`used`: the digests of all nodes that pointers of this snapshot lead to."""
-    by_pack = {origin.pack: origin for origin in tx.origins() if origin.leaf not in used}
+    by_pack = {origin.pack: origin for origin in tx.upkeep.origins() if origin.leaf not in used}
     roots = _roots(tx) if by_pack else frozenset()
     if not roots <= used:  # what some table shows is not known
         return Unused()
@@ -47,21 +47,21 @@ def unused(tx: Tx, used: Set[bytes]) -> Unused:
 
 
 def _roots(tx: Tx) -> frozenset[bytes]:
-    return frozenset(pointer.root for pointer in tx.pointers(READERS)) - {tree.EMPTY_ROOT}
+    return frozenset(pointer.root for pointer in tx.upkeep.pointers(READERS)) - {tree.EMPTY_ROOT}
 
 
 def _read_by(tx: Tx, roots: Iterable[bytes], origins: Mapping[bytes, Origin]) -> frozenset[bytes]:
     """Those of these packs that are of leaves of these trees."""
     members = {origin.member for origin in origins.values()}
-    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx, root)} if origins else set()
+    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx.nodes, root)} if origins else set()
     return frozenset(pack for leaf in sorted(leaves) for pack in _of_leaf(tx, leaf, members))
 
 
 def _of_leaf(tx: Tx, leaf: bytes, members: Set[bytes]) -> Iterator[bytes]:
-    [(_, entries)] = tree.by_leaf(tx, leaf)
+    [(_, entries)] = tree.by_leaf(tx.nodes, leaf)
     fragments = {entry.fragment for entry in entries}
     if not members.isdisjoint(fragments):
-        yield from (pack.id for pack in packs.packs_of(entries, tx.fragments(fragments)))
+        yield from (pack.id for pack in packs.packs_of(entries, tx.traces.fragments(fragments)))
 
 
 def _but(origins: Mapping[bytes, Origin], needed: Set[bytes]) -> dict[bytes, Origin]:
@@ -73,12 +73,14 @@ def give_up(store: Store, namespace: str, snapshot: Unused, due: float) -> int:
     if not snapshot.packs:
         return 0
     with store.begin(namespace) as tx:
-        tx.begin_collection()
+        tx.upkeep.begin_collection()
         abandoned = _but(snapshot.packs, _read_by(tx, _roots(tx) - snapshot.roots, snapshot.packs))
-        abandoned = _but(abandoned, {o.pack for o in tx.origins() if abandoned.get(o.pack) != o})  # asked for again
-        abandoned = _but(abandoned, {key for key, task in tx.tasks(abandoned).items() if task.state != "done"})
-        tx.put_leftovers([leftover(fragment, due) for fragment in tx.fragments(abandoned).values()])
-        tx.drop_packs(list(abandoned))
+        abandoned = _but(
+            abandoned, {o.pack for o in tx.upkeep.origins() if abandoned.get(o.pack) != o}
+        )  # asked for again
+        abandoned = _but(abandoned, {key for key, task in tx.queue.tasks(abandoned).items() if task.state != "done"})
+        tx.upkeep.put_leftovers([leftover(fragment, due) for fragment in tx.traces.fragments(abandoned).values()])
+        tx.upkeep.drop_packs(list(abandoned))
     failpoint("packs-dropped")
     return len(abandoned)
 
@@ -91,9 +93,9 @@ def leftover(pack: Fragment, due: float) -> PendingDeletion:
 def replaced(tx: Tx, made: Iterable[Fragment]) -> None:
     """Note the files of packs that were given up, and are now made again elsewhere. Before they are stored."""
     new = {pack.id: pack for pack in made}
-    old = [pack for pack in tx.fragments(new).values() if pack.status != "stored"]
+    old = [pack for pack in tx.traces.fragments(new).values() if pack.status != "stored"]
     due = tx.now() + KEPT_S
-    tx.put_leftovers([leftover(pack, due) for pack in old if pack.attempt != new[pack.id].attempt])
+    tx.upkeep.put_leftovers([leftover(pack, due) for pack in old if pack.attempt != new[pack.id].attempt])
 
 
 def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) -> int:
@@ -105,8 +107,8 @@ def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) ->
         failpoint("leftovers-deleted")
         attempts = {left_folder.attempt: left_folder.folder.rpartition("/")[0] for left_folder in some}
         with store.begin(namespace) as tx:
-            tx.drop_leftovers([left_folder.folder for left_folder in some])
-            referenced = tx.referenced_attempts(list(attempts))
+            tx.upkeep.drop_leftovers([left_folder.folder for left_folder in some])
+            referenced = tx.traces.referenced_attempts(list(attempts))
         for attempt in sorted(attempts.keys() - referenced):
             lake.delete_prefix(attempts[attempt])
         total += len(some)
@@ -116,4 +118,4 @@ def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) ->
 
 def _due(store: Store, namespace: str, now: float) -> tuple[PendingDeletion, ...]:
     with store.read(namespace) as tx:
-        return tx.leftovers(now, FOLDERS_A_TIME)
+        return tx.upkeep.leftovers(now, FOLDERS_A_TIME)

@@ -32,7 +32,7 @@ def behind(store: Store, namespace: str, states: Iterable[State]) -> tuple[State
         return ()
     with store.read(namespace) as tx:
         publications = {
-            branch: tx.publications(branch, [s.dataset for s in some]) for branch, some in by_branch.items()
+            branch: tx.projections.publications(branch, [s.dataset for s in some]) for branch, some in by_branch.items()
         }
     return tuple(
         s for some in by_branch.values() for s in some if not is_published(s, publications[s.branch].get(s.dataset))
@@ -53,7 +53,7 @@ def is_published(state: State, publication: Publication | None) -> bool:
 def publish(store: Store, namespace: str, state: State, publisher: Publisher) -> int:
     """Make the dataset's table hold this state; returns the table's version. Repeating it is harmless."""
     with store.read(namespace) as tx:
-        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)
         unpacked = _unpacked(tx, namespace, state, publication)
         table = _table(tx, namespace, state, is_layout=publication is not None and _has_rows_of(publication, state))
     failpoint("before-publish")
@@ -64,11 +64,13 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     failpoint("after-publish")
     with store.begin(namespace) as tx:
         schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""  # else once more
-        tx.put_publication(Publication(state.branch, state.dataset, state.generation, state.root, schema, version))
+        tx.projections.put_publication(
+            Publication(state.branch, state.dataset, state.generation, state.root, schema, version)
+        )
         body = {"generation": state.generation, "version": version}
         for notice in notices:
-            tx.put_events([_event(state, "dataset.log_made_anew", {"message": notice, **body})])
-        tx.put_events([_event(state, "dataset.published", body)])
+            tx.events.put([_event(state, "dataset.log_made_anew", {"message": notice, **body})])
+        tx.events.put([_event(state, "dataset.published", body)])
     for notice in notices:
         log.warning("log made anew", dataset=state.dataset, message=notice)
     return version
@@ -96,7 +98,7 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
         or not _has_columns_of(tx, publication, state)
     ):
         return None
-    leaves = frozenset(tree.leaf_digests(tx, state.root))
+    leaves = frozenset(tree.leaf_digests(tx.nodes, state.root))
     try:
         if publication.schema and not compaction.breaks_up(tx, publication.root, leaves):
             return None
@@ -122,17 +124,17 @@ def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
     columns_id = schema_id(state.schema)
     if publication.schema:
         return publication.schema == columns_id
-    earlier = tx.history(state.branch, state.dataset, RECENT)
+    earlier = tx.states.history(state.branch, state.dataset, RECENT)
     return any(s.generation == publication.generation and schema_id(s.schema) == columns_id for s in earlier)
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:
     """Remember why a table could not follow; it is tried again."""
     with store.begin(namespace) as tx:
-        publication = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)
         empty = unknown_table(state.branch, state.dataset)
-        tx.put_publication(replace(publication or empty, error=message))
-        tx.put_events([_event(state, "dataset.publish_failed", {"message": message})])
+        tx.projections.put_publication(replace(publication or empty, error=message))
+        tx.events.put([_event(state, "dataset.publish_failed", {"message": message})])
 
 
 def _event(state: State, kind: str, body: Mapping[str, object]) -> Event:

@@ -22,11 +22,11 @@ class SeenTables:
     def of_branch(tx: Tx, branch: str, datasets: Iterable[str] | None = None) -> SeenTables:
         """The tables of these datasets, or of all."""
         names = None if datasets is None else list(datasets)
-        branch_row = None if branch == MAIN else tx.branches().get(branch)
+        branch_row = None if branch == MAIN else tx.branches.all().get(branch)
         visible = [MAIN] if branch_row is None or not branch_row.pinned else []
         if branch_row is not None and branch_row.publish:
             visible.append(branch)
-        return SeenTables({of: tx.publications(of, names) for of in visible})
+        return SeenTables({of: tx.projections.publications(of, names) for of in visible})
 
     def are_to_show(self, state: State) -> bool:
         """Whether there is to be a table with just these rows."""

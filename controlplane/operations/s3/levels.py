@@ -23,7 +23,7 @@ def is_above_tables(prefix: str) -> bool:
 def is_there(tx: Tx, ref: Ref) -> bool:
     """A future time is no address: its meaning would move."""
     has_come = ref.time is None or ref.time.end <= tx.now()
-    return has_come and (ref.branch == MAIN or ref.branch in tx.branches())
+    return has_come and (ref.branch == MAIN or ref.branch in tx.branches.all())
 
 
 def names(tx: Tx, reader: Reader, prefix: str) -> list[str]:
@@ -49,7 +49,7 @@ def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[Table]:
 def _refs(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     """Texts of refs, in the order of their folders."""
     named, is_whole, _ = prefix.partition("/")
-    texts = {named} if is_whole else {b for b in (MAIN, *tx.branches()) if b.startswith(named)} | {named}
+    texts = {named} if is_whole else {b for b in (MAIN, *tx.branches.all()) if b.startswith(named)} | {named}
     refs = []
     for text in texts:
         ref = addresses.ref(text)
@@ -72,7 +72,7 @@ def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
     all."""
     if len(below) > LEVELS - 1:
         return [f"{below[0]}.{below[1]}"]
-    datasets = list(tx.states(branch))
+    datasets = list(tx.states.newest(branch))
     if len(below) == LEVELS - 1 and "@" in below[1]:
         datasets.append(f"{below[0]}.{below[1]}")
     return datasets

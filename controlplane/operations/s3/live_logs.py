@@ -69,11 +69,11 @@ class LiveLogs:
         return None
 
     def _log(self, tx: Tx, branch: str, newest: State) -> _Log | None:
-        branch_row = tx.branches().get(branch)
+        branch_row = tx.branches.all().get(branch)
         return (
             None
             if branch_row is None
-            else _Log(self._nodes.over(tx), tx, branch_row, newest, self._made, self._make_checkpoint)
+            else _Log(self._nodes.over(tx.nodes), tx, branch_row, newest, self._made, self._make_checkpoint)
         )
 
 
@@ -175,7 +175,7 @@ class _Log:
     def _parts(self, entries: Iterable[Entry | None]) -> Iterator[Part]:
         there = (entry for entry in entries if entry is not None)
         while batch := list(islice(there, BATCH)):
-            fragments = self._tx.fragments({entry.fragment for entry in batch})
+            fragments = self._tx.traces.fragments({entry.fragment for entry in batch})
             for entry in batch:
                 id = entry.fragment.hex()
                 if entry.fragment not in fragments:  # `fsck` reports it

@@ -87,14 +87,14 @@ class TableObjects:
     # --- files of rows
 
     def _parts(self, tx: Tx, state: State, least: str, ahead: int) -> Iterator[S3Object]:
-        entries, number = tree.scan(self._nodes.over(tx), state.root, start=least), ahead
+        entries, number = tree.scan(self._nodes.over(tx.nodes), state.root, start=least), ahead
         while batch := list(islice(entries, number)):
             yield from self._of_entries(tx, state, batch)
             number = BATCH
 
     def _of_entries(self, tx: Tx, state: State, entries: Iterable[Entry]) -> Iterator[S3Object]:
         entries = list(entries)
-        files = tx.stored_files({entry.fragment for entry in entries})
+        files = tx.traces.stored_files({entry.fragment for entry in entries})
         for entry in entries:
             mine = files.get(entry.fragment, ())  # none where a fragment is missing, which `fsck` reports
             id = entry.fragment.hex()
@@ -112,7 +112,7 @@ class TableObjects:
         return None
 
     def _part_of(self, tx: Tx, state: State, name: str, named: PartName) -> S3Object | None:
-        entry = tree.lookup(self._nodes.over(tx), state.root, [named.key]).get(named.key)
+        entry = tree.lookup(self._nodes.over(tx.nodes), state.root, [named.key]).get(named.key)
         if entry is None or not entry.fragment.hex().startswith(named.fragment):
             return None
         return next((part for part in self._of_entries(tx, state, [entry]) if part.name == name), None)
@@ -130,7 +130,7 @@ class TableObjects:
             yield from self._published_log(table, state)
 
     def _named(self, tx: Tx, state: State) -> Iterator[Part]:
-        entries = tree.scan(self._nodes.over(tx), state.root)
+        entries = tree.scan(self._nodes.over(tx.nodes), state.root)
         while batch := list(islice(entries, BATCH)):
             fragments = known_fragments.of(tx, batch)
             for entry in batch:
@@ -148,7 +148,7 @@ class TableObjects:
         """What the published log names, if it is a file of this dataset in a state that is kept."""
         if table.point is not None or table.ref.branch != MAIN:
             return None
-        size = self._own.size(tx, self._nodes.over(tx), table.name, name)
+        size = self._own.size(tx, self._nodes.over(tx.nodes), table.name, name)
         path = f"{table_path(self._namespace, MAIN, table.name)}/{name}"
         return None if size is None else S3Object(name, size, _etag(path), state.at, path)
 

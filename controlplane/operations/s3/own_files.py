@@ -76,7 +76,7 @@ class _Files:
             self._root, self._seq = state.root, state.seq
 
     def _add(self, tx: Tx, ids: set[bytes]) -> None:
-        for id, fragment in tx.fragments(ids).items():
+        for id, fragment in tx.traces.fragments(ids).items():
             for file in fragment.files:
                 self.sizes[f"{id.hex()[:32]}/{basename(file['path'])}"] = file["size"]
                 if file["path"].startswith(self._folder):

@@ -58,7 +58,7 @@ class ReadCounts:
         for namespace, rows in _by_namespace(times).items():
             try:
                 with self._store.begin(namespace) as tx:
-                    tx.put_reads([_read(row, times[row], sent[row]) for row in rows])
+                    tx.audit.put_reads([_read(row, times[row], sent[row]) for row in rows])
             except OSError as error:
                 log.warning("reads were not noted in the audit yet", namespace=namespace, reason=str(error))
                 with self._lock:

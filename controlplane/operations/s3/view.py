@@ -90,7 +90,7 @@ class S3View:
             return None
         table, name = split
         with self._store.read(self.namespace) as tx:
-            state = tx.state_of(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
+            state = tx.states.find(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
             s3_object = None if state is None else self._objects.find_part(tx, state, name)
         return None if s3_object is None else s3_object._replace(name=path)
 
@@ -112,7 +112,7 @@ def _is_there(tx: Tx, table: Table) -> bool:
 
 def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
     """None also where the state of a ref's time is no longer kept, and an older one still is."""
-    newest = tx.state_of(table.ref.branch, table.name, point)
+    newest = tx.states.find(table.ref.branch, table.name, point)
     if newest is None or table.ref.time is None or not isinstance(point, Moment):
         return newest
     return None if is_before_gap(tx, table.ref.branch, newest, point) else newest

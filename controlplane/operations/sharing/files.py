@@ -69,7 +69,7 @@ class VersionFiles:
             after = entries[-1].key
 
     def _page(self, tx: Tx, root: bytes, after: str | None) -> list[Entry]:
-        entries = tree.scan(self._nodes.over(tx), root, start=after or "")
+        entries = tree.scan(self._nodes.over(tx.nodes), root, start=after or "")
         return list(islice((entry for entry in entries if entry.key != after), BATCH))
 
     def of_span(self, span: Span) -> Iterator[list[VersionFile]]:
@@ -82,7 +82,7 @@ class VersionFiles:
         old, after = EMPTY_ROOT if before is None else before.state.root, None
         while True:
             with self._store.read(self._namespace) as tx:
-                changes = tree.diff(self._nodes.over(tx), old, version.state.root, start=after or "")
+                changes = tree.diff(self._nodes.over(tx.nodes), old, version.state.root, start=after or "")
                 page = list(islice((change for change in changes if change.key != after), BATCH))
                 files = list(_files(tx, _sides(page, 0 if before is None else before.number, version), version))
             yield files
@@ -103,7 +103,7 @@ def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[t
 
 
 def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: Version) -> Iterator[VersionFile]:
-    fragments = tx.fragments({entry.fragment for _, entry, _ in sides})
+    fragments = tx.traces.fragments({entry.fragment for _, entry, _ in sides})
     for kind, entry, of in sides:
         if entry.fragment not in fragments:
             raise GenerationGone(f"version {of} is not kept any more")

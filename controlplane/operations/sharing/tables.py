@@ -57,7 +57,7 @@ def share_of(recipient: Recipient, name: str) -> Share:
 def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTable]:
     """All, or those of one schema. Raises NotFound where there is no such schema."""
     shared_tables = [
-        shared for shared in tx.shared_tables(share.id) if schema is None or shared.schema == schema.lower()
+        shared for shared in tx.shares.tables(share.id) if schema is None or shared.schema == schema.lower()
     ]
     if schema is not None and not shared_tables:
         raise NotFound("there is no schema of this name")
@@ -73,7 +73,7 @@ def table_of(tx: Tx, share: Share, schema: str, name: str) -> SharedTable:
 
 
 def _has_branch(tx: Tx, table: SharedTable) -> bool:
-    return table.branch == MAIN or table.branch in tx.branches()
+    return table.branch == MAIN or table.branch in tx.branches.all()
 
 
 def id_of(table: SharedTable) -> str:

@@ -123,12 +123,12 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
         with store.begin(namespace) as tx:
             plan_listings.collect(tx, now)
             dropped = Counter(
-                tasks=tx.drop_done(ROWS_A_TIME),
-                events=tx.drop_events(old, ROWS_A_TIME),
-                answers=tx.drop_answers(now - ANSWER_S, ROWS_A_TIME),
-                drivers=tx.drop_drivers(now - DRIVER_S, ROWS_A_TIME),
-                attempts=tx.drop_past_attempts(old, ROWS_A_TIME),
-                reads=tx.drop_reads(now - READS_S, ROWS_A_TIME),
+                tasks=tx.upkeep.drop_done(ROWS_A_TIME),
+                events=tx.events.drop(old, ROWS_A_TIME),
+                answers=tx.audit.drop_answers(now - ANSWER_S, ROWS_A_TIME),
+                drivers=tx.drivers.drop(now - DRIVER_S, ROWS_A_TIME),
+                attempts=tx.past_attempts.drop(old, ROWS_A_TIME),
+                reads=tx.audit.drop_reads(now - READS_S, ROWS_A_TIME),
             )
         total += dropped
     return total
@@ -144,7 +144,7 @@ def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> i
     before: Mapping[tuple[str, str], Span] = {}
     while count:
         with store.read(namespace) as tx:
-            spans = list(tx.spans())
+            spans = list(tx.upkeep.spans())
             expired = list(_expired(tx, namespace, spans, default, now))
         _drop_records(store, namespace, before, spans)
         named = {(e.branch, e.dataset) for e in expired}
@@ -152,7 +152,7 @@ def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> i
         count = 0
         for some in _pieces(expired, DATASETS_A_TIME):
             with store.begin(namespace) as tx:
-                count += tx.drop_states(some)
+                count += tx.upkeep.drop_states(some)
         total += count
     return total
 
@@ -167,7 +167,7 @@ def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str],
     ]
     for some in _pieces(expired_keys, ROWS_A_TIME):
         with store.begin(namespace) as tx:
-            tx.forget_memos(some)
+            tx.traces.forget_memos(some)
 
 
 def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now: float) -> Iterator[Expired]:
@@ -201,12 +201,12 @@ def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
 def _drop_builds(store: Store, namespace: str, before: float) -> int:
     """A build trace is put together with a state of its root, and goes once no such state exists."""
     with store.read(namespace) as tx:
-        old = list(tx.builds(before))
-        roots = {pointer.root for pointer in tx.pointers(["state"])} if old else set()
+        old = list(tx.upkeep.builds(before))
+        roots = {pointer.root for pointer in tx.upkeep.pointers(["state"])} if old else set()
     total = 0
     for keys in _pieces([key for key, root in old if root not in roots], ROWS_A_TIME):
         with store.begin(namespace) as tx:
-            total += tx.drop_builds(keys, before)
+            total += tx.upkeep.drop_builds(keys, before)
     return total
 
 
@@ -216,9 +216,9 @@ def _drop_builds(store: Store, namespace: str, before: float) -> int:
 def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str, int]:
     with ExitStack() as snapshot:
         with store.begin(namespace) as tx:
-            number = tx.begin_collection()
+            number = tx.upkeep.begin_collection()
             snapshot_tx = snapshot.enter_context(store.read(namespace))
-            snapshot_tx.collections()  # from here on it is what it shows
+            snapshot_tx.upkeep.collections()  # from here on it is what it shows
         try:
             used = _used(snapshot_tx)
         except CorruptNode:
@@ -230,21 +230,21 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
     dropped = 0
     for digests in _pieces(unused, NODES_A_TIME):
         with store.begin(namespace) as tx:
-            dropped += tx.drop_nodes(digests, now - grace_s)
+            dropped += tx.upkeep.drop_nodes(digests, now - grace_s)
     given_up = compaction_gc.give_up(store, namespace, packs, now + grace_s)
     return {"nodes": dropped, "nodes_in_use": len(used), "superseded": given_up}
 
 
 def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
     with store.read(namespace) as tx:
-        return tx.collections() > number
+        return tx.upkeep.collections() > number
 
 
 def _used(tx: Tx) -> set[bytes]:
     """The digests of all nodes that some pointer leads to. Reads inner nodes only."""
     used: set[bytes] = set()
-    tree.spread(tx, (p.root for p in tx.pointers(h for h in HOLDERS if h not in WEAK_POINTERS)), used)
-    for pointer in tx.pointers(WEAK_POINTERS):
+    tree.spread(tx.nodes, (p.root for p in tx.upkeep.pointers(h for h in HOLDERS if h not in WEAK_POINTERS)), used)
+    for pointer in tx.upkeep.pointers(WEAK_POINTERS):
         used |= _still_there(tx, pointer.root, used)
     return used
 
@@ -252,14 +252,14 @@ def _used(tx: Tx) -> set[bytes]:
 def _still_there(tx: Tx, root: bytes, used: Set[bytes]) -> Set[bytes]:
     """The nodes of a tree that may be gone: a table may have followed a state that was dropped meanwhile."""
     try:
-        return set(tree.reachable(tx, root, used))
+        return set(tree.reachable(tx.nodes, root, used))
     except CorruptNode:
         return frozenset()
 
 
 def _stored(tx: Tx) -> Iterator[bytes]:
     last = b""
-    while page := tx.node_digests(last, DIGESTS_A_PAGE):
+    while page := tx.upkeep.node_digests(last, DIGESTS_A_PAGE):
         yield from page
         last = page[-1]
 
@@ -305,5 +305,5 @@ class Collecting:
             return None
         self._looked = now_s
         with self.store.read(self.namespace) as tx:
-            is_due = tx.changes_since_collection() >= CHANGES
+            is_due = tx.upkeep.changes_since_collection() >= CHANGES
         return collect(self.store, self.namespace, lake=self.lake, packages=self.packages) if is_due else None

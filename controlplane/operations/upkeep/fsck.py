@@ -71,9 +71,9 @@ class RowCheck:
         return self.damages(self._fragments(tx))
 
     def _fragments(self, tx: Tx) -> Iterator[Fragment]:
-        named = (of.fragment for of in tx.files() if of.files)
+        named = (of.fragment for of in tx.traces.files() if of.files)
         while some := list(islice(named, A_TIME)):
-            by_id = tx.fragments(some)
+            by_id = tx.traces.fragments(some)
             yield from (f for f in by_id.values() if self.dataset in (None, f.home))
 
 
@@ -102,7 +102,7 @@ def _finding(code: str, where: object, what: str) -> Finding:
 
 
 def _heads(tx: Tx) -> Iterator[Finding]:
-    for branch, dataset, seq in tx.loose_heads():
+    for branch, dataset, seq in tx.upkeep.loose_heads():
         yield _finding("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
 
 
@@ -110,7 +110,7 @@ def _heads(tx: Tx) -> Iterator[Finding]:
 
 
 def _datasets(tx: Tx, audited: set[int]) -> Iterator[Finding]:
-    for pointer, nodes in with_roots(tx, tx.pointers(OF_DATASETS)):
+    for pointer, nodes in with_roots(tx, tx.upkeep.pointers(OF_DATASETS)):
         is_whole = True
         for audit_step in tree.audit(nodes, pointer.root, audited):
             if isinstance(audit_step, CorruptNode):
@@ -123,7 +123,7 @@ def _datasets(tx: Tx, audited: set[int]) -> Iterator[Finding]:
 
 
 def _entries(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
-    stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
+    stored = tx.traces.stored(dict.fromkeys(e.fragment for e in entries))
     for entry in entries:
         yield from _entry(f"{pointer}, partition {entry.key!r}", entry, stored.get(entry.fragment))
 
@@ -151,7 +151,7 @@ def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
 
 def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
     """Each with its own entries, even where two have nodes in common."""
-    for pointer, nodes in with_roots(tx, tx.pointers(["listing"])):
+    for pointer, nodes in with_roots(tx, tx.upkeep.pointers(["listing"])):
         its: set[int] = set()
         for audit_step in tree.audit(nodes, pointer.root, its):
             if isinstance(audit_step, CorruptNode):
@@ -163,10 +163,10 @@ def _listings(tx: Tx, audited: set[int]) -> Iterator[Finding]:
 
 def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
     id = bytes.fromhex(pointer.name)
-    listing = tx.listings([id]).get(id)
+    listing = tx.listings.get([id]).get(id)
     if listing is None or listing.look is not None:  # a plan's has what differs from the shared one
         return
-    stored = tx.source_partitions(id, [e.key for e in entries])
+    stored = tx.listings.partitions(id, [e.key for e in entries])
     for entry in entries:
         part = stored.get(entry.key)
         if part is None or part.source != entry.fragment:
@@ -176,7 +176,7 @@ def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Itera
 
 
 def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
-    for pointer, nodes in with_roots(tx, tx.pointers(OTHERS)):
+    for pointer, nodes in with_roots(tx, tx.upkeep.pointers(OTHERS)):
         for audit_step in tree.audit(nodes, pointer.root, audited):
             if isinstance(audit_step, CorruptNode):
                 yield _finding("corrupt-node", pointer, str(audit_step))
@@ -186,12 +186,12 @@ def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
 
 
 def _traces(tx: Tx) -> Iterator[Finding]:
-    for task, fragment in tx.loose_outputs():
+    for task, fragment in tx.traces.loose_outputs():
         yield _finding("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
 
 
 def _misread(tx: Tx, *, types: bool) -> Iterator[Finding]:
-    for dataset, partition, answer in tx.footers() if types else ():
+    for dataset, partition, answer in tx.traces.footers() if types else ():
         for column in misread_in(answer):
             what = f"column {column['column']} is {column['have']} in the file, and was read as {column['read']}"
             yield _finding("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
@@ -224,7 +224,7 @@ def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
 
 def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:
     """Files of stored fragments that are not there (None), or that have another size: this one."""
-    named = (of for of in tx.files() if of.files)
+    named = (of for of in tx.traces.files() if of.files)
     for attempt, fragments in groupby(named, key=lambda of: of.attempt):
         sizes: dict[str, int] | None = None
         for of in fragments:

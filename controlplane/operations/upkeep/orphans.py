@@ -21,7 +21,7 @@ def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
     """
     folders = dict(_folders(lake, namespace))
     with store.read(namespace) as tx:
-        referenced = tx.referenced_attempts(list(folders))
+        referenced = tx.traces.referenced_attempts(list(folders))
         tables = list(unknown_tables(tx, lake, namespace))
     for attempt in sorted(folders.keys() - referenced):
         lake.delete_prefix(folders[attempt])
@@ -32,7 +32,10 @@ def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
 
 def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
     """Folders of tables of branches that no publication is about."""
-    paths = {table_path(namespace, publication.branch, publication.dataset) for publication in tx.branch_publications()}
+    paths = {
+        table_path(namespace, publication.branch, publication.dataset)
+        for publication in tx.projections.branch_publications()
+    }
     for flow, dataset in _datasets(lake, namespace):
         top = branch_tables(namespace, f"{flow}.{dataset}")
         yield from (path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in paths)

@@ -20,14 +20,14 @@ def with_roots(
     source = iter(pointers)
     while window := list(islice(source, ROOTS)):
         roots = {p.root for p in window if p.root != tree.EMPTY_ROOT and p.root not in but}
-        nodes = _Ahead(tx, tx.get_nodes(list(roots)))
+        nodes = _Ahead(tx, tx.nodes.get_nodes(list(roots)))
         for pointer in window:
             yield pointer, nodes
 
 
 def branches(tx: Tx) -> set[str]:
     """All that there are, and those of which states are left."""
-    return {MAIN} | tx.branches().keys() | {span.branch for span in tx.spans()}
+    return {MAIN} | tx.branches.all().keys() | {span.branch for span in tx.upkeep.spans()}
 
 
 class _Ahead:
@@ -39,7 +39,7 @@ class _Ahead:
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         cached = {d: self._at_hand[d] for d in digests if d in self._at_hand}
         missing = [d for d in digests if d not in cached]
-        return {**cached, **self._tx.get_nodes(missing)} if missing else cached
+        return {**cached, **self._tx.nodes.get_nodes(missing)} if missing else cached
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        self._tx.put_nodes(nodes)
+        self._tx.nodes.put_nodes(nodes)

@@ -55,9 +55,9 @@ def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | 
         losses = list({of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values())
     for start in range(0, len(losses), A_TIME):
         with store.begin(namespace) as tx:
-            tx.begin_collection()  # what a pass has found by now, and would commit, may be given up here
+            tx.upkeep.begin_collection()  # what a pass has found by now, and would commit, may be given up here
             some = losses[start : start + A_TIME]
-            tx.condemn([of.fragment for of in some if not of.is_pack])
+            tx.traces.condemn([of.fragment for of in some if not of.is_pack])
             compaction.forget(tx, [of.fragment for of in some if of.is_pack])
     marked = set[str]()
     for _ in range(ROUNDS):
@@ -101,9 +101,9 @@ def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
     moved: list[State] = []
     with store.begin(namespace) as tx:
         for keys in _pieces(holders.builds):
-            tx.drop_builds(keys, math.inf)
+            tx.upkeep.drop_builds(keys, math.inf)
         for half in holders.partial:
-            tx.drop_building(half.branch, half.dataset)
+            tx.states.drop_building(half.branch, half.dataset)
         for state in holders.states:
             if _commit_lost(tx, state):
                 marked.add(f"{state.branch}/{state.dataset}")
@@ -122,11 +122,11 @@ def _holders(tx: Tx) -> _Holders | None:
     states: list[State] = []
     partial: list[PartialState] = []
     for branch in sorted(branches(tx)):
-        held = tx.holds(branch)  # unplanned datasets are not made again
-        newest = [state for name, state in tx.states(branch).items() if name not in held]
+        held = tx.states.holds(branch)  # unplanned datasets are not made again
+        newest = [state for name, state in tx.states.newest(branch).items() if name not in held]
         states += [state for state in newest if _is_to_mark(state, branch)]
-        partial += tx.unfinished(branch)[0].values()
-    builds = list(tx.builds(math.inf))
+        partial += tx.states.unfinished(branch)[0].values()
+    builds = list(tx.upkeep.builds(math.inf))
     of_states = chain.from_iterable(map(_roots, states))
     lost = _given_up(tx, chain(of_states, (half.root for half in partial), dict(builds).values()))
     if not lost:
@@ -149,10 +149,10 @@ def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
     lost: dict[str, set[bytes]] = {}
     audited: set[int] = set()
     for root in dict.fromkeys(roots):
-        for entries in tree.audit(tx, root, audited):
+        for entries in tree.audit(tx.nodes, root, audited):
             if isinstance(entries, CorruptNode):
                 continue  # another damage, reported as such
-            stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
+            stored = tx.traces.stored(dict.fromkeys(e.fragment for e in entries))
             for e in entries:
                 if e.fragment not in stored or stored[e.fragment].status != "stored":
                     lost.setdefault(e.key, set()).add(e.fragment)
@@ -176,7 +176,7 @@ class _Broken:
             return any(
                 entry.fragment in self._lost[key]
                 for some in _pieces(self._keys)
-                for key, entry in tree.lookup(self._tx, root, some).items()
+                for key, entry in tree.lookup(self._tx.nodes, root, some).items()
             )
         except CorruptNode:
             return False
@@ -192,9 +192,9 @@ def _commit_lost(tx: Tx, state: State) -> bool:
     inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(partials.NAMES)}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())
-        tx.commit_state(after, state.seq)
+        tx.states.commit(after, state.seq)
     except StaleState:
         return False
-    tx.drop_building(state.branch, state.dataset)
-    tx.put_events([Event("dataset.lost", state.dataset, 1, {"generation": state.generation}, branch=state.branch)])
+    tx.states.drop_building(state.branch, state.dataset)
+    tx.events.put([Event("dataset.lost", state.dataset, 1, {"generation": state.generation}, branch=state.branch)])
     return True

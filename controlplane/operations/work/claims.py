@@ -65,7 +65,9 @@ def claim(
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
     with ctx.store.begin(ctx.namespace) as tx:
         limits = {"max_tasks": MAX_TASKS, "max_bytes": MAX_BYTES}
-        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without)
+        attempt = tx.queue.claim(
+            uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without
+        )
         if attempt is None:
             return None
         try:
@@ -74,11 +76,11 @@ def claim(
             _give_up(tx, attempt, e)
             return None  # the next claim gets other work
         if not answer["tasks"]:
-            tx.end_attempt(attempt.id)
+            tx.queue.end_attempt(attempt.id)
             return None
         if attempt.kind != "list":  # most listings find nothing new, which is no event
-            branches = tx.branches_of(attempt.tasks)
-            tx.put_events(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, branches))
+            branches = tx.queue.branches_of(attempt.tasks)
+            tx.events.put(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, branches))
     failpoint("after-claim")
     return answer
 
@@ -87,11 +89,11 @@ def _give_up(tx: Tx, attempt: Attempt, error: Exception) -> None:
     """Fail work whose claim cannot be built: else each driver would be refused all work."""
     fault = infrastructure_error(INTERNAL, f"its work cannot be handed out: {error}")
     for task in attempt.tasks:
-        tx.fail(attempt.id, task, fault)
-    tx.end_attempt(attempt.id)
+        tx.queue.fail(attempt.id, task, fault)
+    tx.queue.end_attempt(attempt.id)
     log.error("work cannot be handed out", dataset=attempt.dataset, tasks=len(attempt.tasks), reason=str(error))
     body = {"message": str(error)}
-    tx.put_events([Event("claim.failed", attempt.dataset, len(attempt.tasks), body, branch=NO_BRANCH)])
+    tx.events.put([Event("claim.failed", attempt.dataset, len(attempt.tasks), body, branch=NO_BRANCH)])
 
 
 class NamedFiles:
@@ -112,8 +114,8 @@ class NamedFiles:
 
 
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
-    tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
-    stored = tx.jobs([attempt.job])[attempt.job]
+    tasks = sorted(tx.queue.tasks(attempt.tasks).values(), key=lambda t: t.partition)
+    stored = tx.queue.jobs([attempt.job])[attempt.job]
     if "fold" in stored:
         tasks = fold_runs.without_known(tx, attempt, tasks)
     tasks = _with_pairs(tx, attempt, stored, tasks)
@@ -182,7 +184,7 @@ def _with_pairs(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: list[Task]) 
     pairs = cast("StoredTransformJob", stored).get("pairs")
     if not pairs:
         return tasks
-    nodes = tree.NodeCache(CLAIM_NODES).over(tx)
+    nodes = tree.NodeCache(CLAIM_NODES).over(tx.nodes)
     roots = {slot: bytes.fromhex(root) for slot, root in pairs.items()}
     prefixes = sorted(pair_key(t.partition, "") for t in tasks)
     tree.warm(nodes, [(root, prefixes) for root in roots.values()])
@@ -217,7 +219,7 @@ def _ids_in(slots: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
 
 def _files(tx: Tx, ids: Iterable[bytes], named: NamedFiles) -> dict[str, list[str]]:
     """Fragment id (hex) -> paths in the lake."""
-    by_id = tx.fragments(dict.fromkeys(ids))
+    by_id = tx.traces.fragments(dict.fromkeys(ids))
     return {id.hex(): named.paths(fragment.files) for id, fragment in by_id.items()}
 
 
@@ -268,5 +270,5 @@ def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool
     """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
     driver is to finish its attempts, and end."""
     with ctx.store.begin(ctx.namespace) as tx:
-        live = tx.extend(driver, attempts, LEASE_S)
+        live = tx.queue.extend(driver, attempts, LEASE_S)
     return {"fenced": [a for a in attempts if a not in live], "drain": drain}

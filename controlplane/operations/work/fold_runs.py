@@ -38,8 +38,8 @@ def _proven(job: StoredTransformJob, head: Task, result: TaskResult) -> Iterator
 def taken_in(tx: Tx, runs_by_head: Mapping[str, Run]) -> Run:
     """The results that were not known before. All keys are remembered, so that the next plan finds them together."""
     keys = {head: [bytes.fromhex(task_result["task"]) for task_result in run] for head, run in runs_by_head.items()}
-    tx.put_memos({ids.run_key(bytes.fromhex(head)): [key.hex() for key in of] for head, of in keys.items()})
-    stored = {key.hex() for key in tx.traces([key for of in keys.values() for key in of])} | runs_by_head.keys()
+    tx.traces.put_memos({ids.run_key(bytes.fromhex(head)): [key.hex() for key in of] for head, of in keys.items()})
+    stored = {key.hex() for key in tx.traces.hits([key for of in keys.values() for key in of])} | runs_by_head.keys()
     new = {
         task_result["task"]: task_result
         for run in runs_by_head.values()
@@ -51,7 +51,7 @@ def taken_in(tx: Tx, runs_by_head: Mapping[str, Run]) -> Run:
 
 def without_known(tx: Tx, attempt: Attempt, tasks: Sequence[Task]) -> list[Task]:
     """Tasks that no run came to since they were queued; the others are done."""
-    traces = tx.traces([t.key for t in tasks])
+    traces = tx.traces.hits([t.key for t in tasks])
     if traces:
-        tx.finish(attempt.id, list(traces))
+        tx.queue.finish(attempt.id, list(traces))
     return [t for t in tasks if t.key not in traces]

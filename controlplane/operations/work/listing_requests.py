@@ -53,10 +53,10 @@ def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) 
         plan_listings.collect(tx, tx.now())
         unseen = _left_alone(tx, branch, sources)
         chosen = [node for node in sources if node.dataset not in unseen]
-        shared = tx.listings(node.listing for node in chosen)
+        shared = tx.listings.get(node.listing for node in chosen)
         due = [node for node in chosen if not _is_new(shared.get(node.listing), tx.now())]
         for id in {node.listing for node in due}:
-            tx.put_listing(plan_listings.begun(plan, id, shared.get(id), tx.now()))
+            tx.listings.put(plan_listings.begun(plan, id, shared.get(id), tx.now()))
         own = [replace(node, listing=plan_listings.id_of(plan, node.listing)) for node in due]
         requests = replace(_requests_of(tx, branch, own, shared, unseen), plan=plan)
         listings.dispatch(tx, branch, own, requests.demand)
@@ -77,7 +77,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
     with ctx.store.begin(ctx.namespace) as tx:
         unseen = _unseen(tx, branch, sources)
         chosen = [node for node in sources if node.dataset not in unseen]
-        before = tx.listings(node.listing for node in chosen)
+        before = tx.listings.get(node.listing for node in chosen)
         listings.request(tx, chosen)
         requests = _requests_of(tx, branch, chosen, before, unseen)
         listings.dispatch(tx, branch, chosen, requests.demand)
@@ -90,9 +90,9 @@ def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool =
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):
         return _requests_of(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
-    before = tx.listings(node.listing for node in sources)
+    before = tx.listings.get(node.listing for node in sources)
     listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
-    paused = tx.paused(branch)
+    paused = tx.blueprints.paused(branch)
     unseen = {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
     chosen = [node for node in sources if node.dataset not in unseen]
     return _requests_of(tx, branch, chosen, before, unseen)
@@ -101,19 +101,19 @@ def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool =
 def _requests_of(
     tx: Tx, branch: str, nodes: Sequence[Source], before: Mapping[bytes, Listing], unseen: Mapping[str, str]
 ) -> ListingRequests:
-    numbers = {id: listing.requested for id, listing in tx.listings(n.listing for n in nodes).items()}
+    numbers = {id: listing.requested for id, listing in tx.listings.get(n.listing for n in nodes).items()}
     return ListingRequests(branch, tuple(nodes), numbers, before, unseen)
 
 
 def _left_alone(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
     if is_pinned(tx, branch):
         return {node.dataset: PINNED for node in sources}
-    paused = tx.paused(branch)
+    paused = tx.blueprints.paused(branch)
     return {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
 
 
 def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
-    lease = tx.lease(LOOP)
+    lease = tx.leases.get(LOOP)
     is_led = lease is not None and lease.until > tx.now()
     on_request = {node.dataset: ON_REQUEST for node in sources if node.read.refresh_s is None and is_led}
     return {**on_request, **_left_alone(tx, branch, sources)}
@@ -123,7 +123,7 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
     """The listings that are still awaited. A listing that is not queued yet, since a worker was at an earlier request,
     is queued once that is over."""
     with ctx.store.read(ctx.namespace) as tx:
-        current = tx.listings(requests.numbers)
+        current = tx.listings.get(requests.numbers)
         late = frozenset(id for id, number in requests.numbers.items() if id in current and current[id].served < number)
         waiting = [node for node in requests.nodes if node.listing in late]
         to_queue = listings.to_queue(tx, requests.branch, waiting, current, requests.demand)
@@ -138,9 +138,9 @@ def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, 
     """End the wait: drop the demands of this request, and so the tasks that only it demanded and that have not started.
     Answers why a dataset's source was not listed."""
     with ctx.store.begin(ctx.namespace) as tx:
-        current = tx.listings(requests.numbers)
+        current = tx.listings.get(requests.numbers)
         for node in requests.nodes:
-            tx.drop_demands(requests.branch, requests.demand(node.dataset))
+            tx.queue.drop_demands(requests.branch, requests.demand(node.dataset))
     late = {id for id, number in requests.numbers.items() if id not in current or current[id].served < number}
     late_reasons = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
     return {**requests.unseen, **late_reasons}

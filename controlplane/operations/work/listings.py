@@ -40,14 +40,14 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
     worker is at it: the worker may have listed before the change was there. Until an awaited listing is there, nothing
     that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
-    current = tx.listings(listing_ids)
+    current = tx.listings.get(listing_ids)
     for listing in _requested(tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]):
         held: Held = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
         if is_awaited:
             held["awaited"] = True
-        tx.put_listing(replace(listing, held=held or None))
+        tx.listings.put(replace(listing, held=held or None))
     return len(listing_ids)
 
 
@@ -59,7 +59,7 @@ def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
 
 def _begun(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
     """The listings whose tasks are running."""
-    return {tasks[key] for key, task in tx.tasks(tasks).items() if task.state == "running"}
+    return {tasks[key] for key, task in tx.queue.tasks(tasks).items() if task.state == "running"}
 
 
 def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection[bytes] = ()) -> int:
@@ -67,16 +67,16 @@ def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection
     may be long outdated: plans wait. `listed`: the locations that were listed for the edit."""
     live = {n.listing for n in sources(before, before.order)} | {*listed}
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
-    current = tx.listings(n.listing for n in taken_up)
+    current = tx.listings.get(n.listing for n in taken_up)
     for listing in _requested(tx, list(current.values())):
-        tx.put_listing(replace(listing, held={**(listing.held or {}), "awaited": True}))
+        tx.listings.put(replace(listing, held={**(listing.held or {}), "awaited": True}))
     return len(current)
 
 
 def ask(tx: Tx, id: bytes) -> None:
     """Ask for another listing of a location that has been listed before."""
-    for listing in _requested(tx, list(tx.listings([id]).values())):
-        tx.put_listing(listing)
+    for listing in _requested(tx, list(tx.listings.get([id]).values())):
+        tx.listings.put(listing)
 
 
 def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool) -> bool:
@@ -114,12 +114,12 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = d
     dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for the few of another one
     that are queued later. `demand` names the demand for the listing that a dataset reads."""
     nodes = list(nodes)
-    listing_tasks = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes), demand)
+    listing_tasks = to_queue(tx, branch, nodes, tx.listings.get(n.listing for n in nodes), demand)
     queued = 0
     for listing_task in listing_tasks:
-        tx.put_job(listing_task.task.job, listing_task.job)
-        tx.drop_demands(branch, listing_task.demand, [listing_task.task.key])
-        queued += tx.enqueue(branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn)
+        tx.queue.put_job(listing_task.task.job, listing_task.job)
+        tx.queue.drop_demands(branch, listing_task.demand, [listing_task.task.key])
+        queued += tx.queue.enqueue(branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn)
     return queued
 
 
@@ -144,7 +144,7 @@ def to_queue(
     later = [current[id] for id in by_listing if current[id].requested > current[id].served + 1]
     begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else set()
     groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in begun}
-    demands = tx.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
+    demands = tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
     listing_tasks, turns = [], Counter[str]()
     for id, group in groups.items():
         task, job = _task(current[id], group)
@@ -200,7 +200,7 @@ def with_known(tx: Tx, job: ListJob) -> ListJob:
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
-    last = tree.last(tx, listing.root or tree.EMPTY_ROOT)
+    last = tree.last(tx.nodes, listing.root or tree.EMPTY_ROOT)
     if last is None:
         return {**job, "known": {"key": None, "objects": []}}
     [partition] = plan_listings.partitions_known(tx, listing, [last.key])
@@ -222,7 +222,7 @@ def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake
         listing = _stored(tx, job)
         if listing is None:
             return Unchanged(b"")
-        change = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
+        change = compare(tx.nodes, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
     if listing.root is None and isinstance(change, ListingDiff):
         try:
             _write_ahead(store, namespace, listing, change)
@@ -236,7 +236,7 @@ def _write_ahead(store: Store, namespace: str, listing: Listing, change: Listing
     partitions = change.partitions()
     while some := list(islice(partitions, AHEAD)):
         with store.begin(namespace) as tx:
-            tx.put_source_partitions(listing.id, some, ())
+            tx.listings.put_partitions(listing.id, some, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +255,14 @@ def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
         return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     if (listing.root or tree.EMPTY_ROOT) != change.base:  # another one came first: look again
-        tx.put_listing(replace(served, requested=served.served + 1))
+        tx.listings.put(replace(served, requested=served.served + 1))
         return Taken(_event(job, "listing.repeated"))
     if isinstance(change, Unchanged):
         is_as_before = listing.error is None and listing.held is None
         if is_as_before:
-            tx.confirm_listing(listing.id, request)
+            tx.listings.confirm(listing.id, request)
         else:
-            tx.put_listing(replace(served, held=_carried(served) or None))
+            tx.listings.put(replace(served, held=_carried(served) or None))
         was_wrong = listing.look is None and (listing.error is not None or "lost" in (listing.held or {}))
         event = _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
         return Taken(event, is_news=served.is_open or not is_as_before)
@@ -272,20 +272,20 @@ def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
 def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event | None:
     """Move a listing to its new root, or hold it where too much is lost. A listing for a plan is no event: nothing
     follows from it."""
-    tx.collections()  # none begins before this transaction ends: what the trees share is still there
+    tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(change.gone, change.before, job["deletes_max"]):
         held: Held = {"before": change.before, "lost": change.gone, **_carried(listing)}
-        tx.put_listing(replace(listing, held=held))
+        tx.listings.put(replace(listing, held=held))
         return None if listing.look else _event(job, "listing.held", {"lost": change.gone, "before": change.before})
-    root = tree.edit(tx, change.base, change.edits())
+    root = tree.edit(tx.nodes, change.base, change.edits())
     assert root == change.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there
-        tx.put_source_partitions(listing.id, (), change.gone_keys())
-        tx.put_source_partitions(listing.id, change.partitions(), ())
+        tx.listings.put_partitions(listing.id, (), change.gone_keys())
+        tx.listings.put_partitions(listing.id, change.partitions(), ())
     objects, size_bytes, _ = change.totals
     updated = replace(listing, digest=change.digest, columns=change.columns, all_columns=change.all_columns)
-    tx.put_listing(replace(updated, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
+    tx.listings.put(replace(updated, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
     return None if listing.look else _event(job, "listing.done", {"changed": change.changed}, n=objects)
 
 
@@ -306,7 +306,7 @@ def _carried(listing: Listing) -> Held:
 def _stored(tx: Tx, job: ListJob) -> Listing | None:
     """None where it was a plan's, which has been collected since."""
     id = bytes.fromhex(job["listing"])
-    return tx.listings([id]).get(id)
+    return tx.listings.get([id]).get(id)
 
 
 def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
@@ -318,5 +318,5 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     held: Held = _carried(served)
     if listing.held is not None and "lost" in listing.held:  # a loss waits on; the confirmation is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
-    tx.put_listing(replace(served, held=held or None))
+    tx.listings.put(replace(served, held=held or None))
     return None if listing.look else _event(job, "listing.failed", {"message": error["message"]})

@@ -66,17 +66,17 @@ class Recording:
 
     @cached_property
     def _job(self) -> StoredJob | None:
-        return self.tx.jobs([self.attempt.job]).get(self.attempt.job)
+        return self.tx.queue.jobs([self.attempt.job]).get(self.attempt.job)
 
     @cached_property
     def _branches(self) -> dict[bytes, tuple[str, ...]]:
         """Who demanded the tasks. To be read before anything that is recorded ends a demand."""
-        return dict(self.tx.branches_of(self.attempt.tasks))
+        return dict(self.tx.queue.branches_of(self.attempt.tasks))
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
         """The attempt's tasks with their specs, which finished tasks of fragments do not need."""
-        return self.tx.tasks(self.attempt.tasks)
+        return self.tx.queue.tasks(self.attempt.tasks)
 
     @property
     def _list_job(self) -> ListJob:
@@ -122,7 +122,7 @@ class Recording:
 
     def _done(self, results: list[TaskResult]) -> None:
         then = fold_runs.proven(self._fold_job, self.tasks, results) if any("then" in r for r in results) else {}
-        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        keys = self.tx.queue.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
             accepted += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
@@ -151,7 +151,7 @@ class Recording:
         return fold_runs.taken_in(self.tx, runs)
 
     def _memos(self, results: list[TaskResult]) -> None:
-        self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
+        self.tx.traces.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
         if KINDS[self.attempt.kind].has_manifest:  # users see it among the work on their data
             self._count_computed(results)
         else:
@@ -182,8 +182,8 @@ class Recording:
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
         traces = [Trace(task, output, by=self.by, home=self.attempt.dataset) for task, output in outputs.items()]
-        self.tx.put_traces(traces, fragments)
-        self.tx.put_profiles(dict(_profiles(fragments, [output_result for *_, output_result in each])))
+        self.tx.traces.put(traces, fragments)
+        self.tx.traces.put_profiles(dict(_profiles(fragments, [output_result for *_, output_result in each])))
         self._count_computed(results)
         metrics = {bytes.fromhex(r["task"]): r.get("metrics") or {} for r in results}
         self._dropped(
@@ -200,7 +200,7 @@ class Recording:
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
         """Note how many rows each task left out, and for which of the dataset's expectations."""
-        self.tx.put_memos(
+        self.tx.traces.put_memos(
             {
                 dropped_key(task): task_metrics["dropped"]
                 for task, task_metrics in metrics.items()
@@ -219,10 +219,10 @@ class Recording:
         if not keys:
             return
         tasks = [self.tasks[key] for key in keys]
-        for branch, name in self.tx.demanding(keys[0]):
-            target = self.tx.targets(branch).get(name)
+        for branch, name in self.tx.queue.demanding(keys[0]):
+            target = self.tx.projections.targets(branch).get(name)
             if target is not None and name == tasks[0].dataset:
-                self.tx.put_target(targets.synced(self.tx, target, tasks))
+                self.tx.projections.put_target(targets.synced(self.tx, target, tasks))
         for branch, theirs in by_branch(keys, self._branches).items():
             self._tell(branch, "partitions.written", targets.written([self.tasks[key] for key in theirs]))
 
@@ -237,23 +237,23 @@ class Recording:
     def _note_types(self, results: list[TaskResult]) -> None:
         """The types that a driver found in files that it could not read."""
         if results:
-            self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
+            self.tx.traces.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
 
     def _give_up(self, key: bytes, error: TaskError) -> None:
         self._came_to("failed", [key], error)
         if self.attempt.kind == "list":
-            is_live = self.tx.finish(self.attempt.id, [key])
+            is_live = self.tx.queue.finish(self.attempt.id, [key])
             event = listings.fail(self.tx, self._list_job, self._request(key), error) if is_live else None
             if event is not None:
                 self._tell_listing(event)
-        elif self.tx.fail(self.attempt.id, key, self._here(error)):
+        elif self.tx.queue.fail(self.attempt.id, key, self._here(error)):
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)
 
     def _void(self, results: list[TaskResult]) -> None:
         """Source objects changed under the reader: request a new listing. The tasks end without a trace, so that
         datasets that still want them demand them again, with the objects as they are by then."""
-        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        keys = self.tx.queue.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._came_to("retried", keys)
         self._count("source.changed", keys)
         self._count("task.retried", keys, {"message": "a source object changed while it was read"})
@@ -264,11 +264,11 @@ class Recording:
         """The task ends without a result, and copies that still want it want all of the target: the output of other
         running tasks may have been written before."""
         _ = self._branches  # before their demand ends
-        for branch, name in self.tx.demanding(key):
-            if (target := self.tx.targets(branch).get(name)) is not None:
-                self.tx.put_target(anew(self.tx, target))
-            self.tx.drop_demands(branch, name)
-        self.tx.finish(self.attempt.id, [key])
+        for branch, name in self.tx.queue.demanding(key):
+            if (target := self.tx.projections.targets(branch).get(name)) is not None:
+                self.tx.projections.put_target(anew(self.tx.nodes, target))
+            self.tx.queue.drop_demands(branch, name)
+        self.tx.queue.finish(self.attempt.id, [key])
         self._came_to("retried", [key], error)
         self._count("task.retried", [key], {"message": error["message"]})
 
@@ -284,7 +284,7 @@ class Recording:
                 shown_error = self._here(error)
                 if disrupted or not burn:
                     shown_error["disrupted"] = disrupted + (not burn)
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn)
+                self.tx.queue.release([key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn)
                 self._count("task.retried", [key], {"message": error["message"]})
 
     def _came_to(self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None) -> None:

@@ -69,7 +69,7 @@ def report(
     """Commit the results of an attempt, task by task; `results` and `measures` are as they were sent. Raises Fenced if
     the attempt is not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
-        running = tx.attempts([attempt]).get(attempt)
+        running = tx.queue.attempts([attempt]).get(attempt)
     if running is None or running.driver != driver:
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
     decoded = wire.results(results, running.kind, running.prefix)
@@ -124,14 +124,14 @@ def _take_in(
 ) -> Outcome:
     checked = _verified(lake, attempt, results)
     with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.store.begin(ctx.namespace) as tx:
-        if attempt.id not in tx.attempts([attempt.id]):
+        if attempt.id not in tx.queue.attempts([attempt.id]):
             raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
         recording = Recording(tx, attempt, by, listing_changes)
         recording.record([r for r in checked if recording.is_own(r)])
-        tx.end_attempt(attempt.id)
-        tx.put_past_attempts(recording.accounts(measures))
-        tx.put_events(recording.events)
-        is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
+        tx.queue.end_attempt(attempt.id)
+        tx.past_attempts.put(recording.accounts(measures))
+        tx.events.put(recording.events)
+        is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
     if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
@@ -180,7 +180,7 @@ def _listings(
 
 def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
     with ctx.store.read(ctx.namespace) as tx:
-        job = tx.jobs([attempt.job]).get(attempt.job)
+        job = tx.queue.jobs([attempt.job]).get(attempt.job)
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
     listing_result = cast("ListingResult", result["result"])

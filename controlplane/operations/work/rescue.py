@@ -47,7 +47,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
 def abandon_looks(ctx: Context, *, reason: str) -> None:
     """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
     with ctx.store.read(ctx.namespace) as tx:
-        left = [attempt for attempt in tx.attempts().values() if attempt.kind in LOOKS]
+        left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in LOOKS]
     for attempt in left:
         _abandon(ctx, attempt, reason, "disrupted")
 
@@ -79,12 +79,12 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
     report came first: then its output may be in use."""
     with ctx.store.begin(ctx.namespace) as tx:
-        if attempt.id not in tx.attempts([attempt.id]):
+        if attempt.id not in tx.queue.attempts([attempt.id]):
             return False
         recording = Recording(tx, attempt, "adopted")
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
-        tx.end_attempt(attempt.id)
-        tx.put_past_attempts(recording.accounts({}))
-        tx.put_events(recording.events)
+        tx.queue.end_attempt(attempt.id)
+        tx.past_attempts.put(recording.accounts({}))
+        tx.events.put(recording.events)
     return True

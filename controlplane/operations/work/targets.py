@@ -18,14 +18,14 @@ def is_there(tx: Tx, tasks: Sequence[Task]) -> bool:
     """Whether the target of tasks that write partitions was in sync before, or has some of them already."""
     if not tasks or "root" in tasks[0].spec:
         return False
-    targets = (tx.targets(branch).get(name) for branch, name in tx.demanding(tasks[0].key))
-    return any(t and (t.generation or tree.totals(tx, t.root).content.rows) for t in targets)
+    targets = (tx.projections.targets(branch).get(name) for branch, name in tx.queue.demanding(tasks[0].key))
+    return any(t and (t.generation or tree.totals(tx.nodes, t.root).content.rows) for t in targets)
 
 
 def fragments_of(tx: Tx, spec: WriteWholeSpec) -> list[WrittenFragment]:
     """All fragments of a generation that is written whole."""
-    copies = Counter(entry.fragment for entry in tree.scan(tx, bytes.fromhex(spec["root"])))
-    by_id = tx.fragments(copies)
+    copies = Counter(entry.fragment for entry in tree.scan(tx.nodes, bytes.fromhex(spec["root"])))
+    by_id = tx.traces.fragments(copies)
     return [{"id": id.hex()[:32], "copies": copies[id], "files": list(by_id[id].files)} for id in sorted(by_id)]
 
 
@@ -41,7 +41,7 @@ def synced(tx: Tx, target: Target, tasks: Sequence[Task]) -> Target:
         newest = max(full_specs, key=lambda spec: spec["generation"])
         return replace(target, root=bytes.fromhex(newest["root"]), error=None)
     edits = sorted((_entry(tx, t) for t in tasks), key=lambda e: e[0].encode())
-    return replace(target, root=tree.edit(tx, target.root, edits), error=None)
+    return replace(target, root=tree.edit(tx.nodes, target.root, edits), error=None)
 
 
 def _entry(tx: Tx, task: Task) -> tuple[str, tree.Entry | None]:
@@ -51,5 +51,5 @@ def _entry(tx: Tx, task: Task) -> tuple[str, tree.Entry | None]:
     if "fragment" not in spec:
         return task.partition, None
     fragment = bytes.fromhex(spec["fragment"])
-    content = tx.fragments([fragment])[fragment].content
+    content = tx.traces.fragments([fragment])[fragment].content
     return task.partition, tree.Entry(task.partition, fragment, content)

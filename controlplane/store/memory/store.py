@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
@@ -30,7 +31,6 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
-from controlplane.ports.store import Tx
 from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
@@ -75,7 +75,7 @@ def _is_meant(state: State, point: Point | None) -> bool:
             return True
 
 
-class MemoryTx(
+class FlatTx(
     MemoryBranches,
     MemoryPastAttempts,
     MemoryCollected,
@@ -521,6 +521,240 @@ class MemoryTx(
             self._space.tokens[id] = replace(self._space.tokens[id], used=at)
 
 
+COLLABORATORS = {
+    "blueprints": {
+        "put": "put_revision",
+        "uids": "known_uids",
+        "revisions": "revisions",
+        "revision": "revision",
+        "last_number": "last_number",
+        "delete_dataflow": "delete_dataflow",
+        "paused": "paused",
+        "set_paused": "set_paused",
+        "forces": "forces",
+        "force": "force",
+        "bring_forces": "bring_forces",
+        "mains_revisions": "mains_revisions",
+        "mains_forces": "mains_forces",
+    },
+    "audit": {
+        "changes": "changes",
+        "put_change": "put_change",
+        "reads": "reads",
+        "put_reads": "put_reads",
+        "drop_reads": "drop_reads",
+        "answer": "answer",
+        "put_answer": "put_answer",
+        "drop_answers": "drop_answers",
+    },
+    "branches": {
+        "all": "branches",
+        "create": "create_branch",
+        "put": "put_branch",
+        "pin": "pin_now",
+        "hold": "hold_branch",
+        "drop": "drop_branch",
+        "is_protected": "is_protected",
+        "own_dataflows": "own_dataflows",
+        "own_datasets": "own_datasets",
+        "share": "share",
+        "share_dataflows": "share_dataflows",
+    },
+    "nodes": {"get_nodes": "get_nodes", "put_nodes": "put_nodes"},
+    "listings": {
+        "get": "listings",
+        "put": "put_listing",
+        "confirm": "confirm_listing",
+        "partitions": "source_partitions",
+        "partitions_of": "partitions_of",
+        "put_partitions": "put_source_partitions",
+        "of_plans": "plan_listings",
+        "drop": "drop_listings",
+    },
+    "states": {
+        "newest": "states",
+        "find": "state_of",
+        "oldest": "oldest_state",
+        "recent": "recent_states",
+        "commit": "commit_state",
+        "history": "history",
+        "unfinished": "unfinished",
+        "put_building": "put_building",
+        "drop_building": "drop_building",
+        "settled": "settled",
+        "put_begun": "put_begun",
+        "drop_begun": "drop_begun",
+        "marked": "marked",
+        "pinned_schemas": "pinned_schemas",
+        "pin_schema": "pin_schema",
+        "problems": "problems",
+        "set_problem": "set_problem",
+        "holds": "holds",
+        "put_hold": "put_hold",
+        "drop_holds": "drop_holds",
+    },
+    "traces": {
+        "hits": "traces",
+        "put": "put_traces",
+        "last": "last_trace",
+        "put_build": "put_build_trace",
+        "fragments": "fragments",
+        "stored_files": "stored_files",
+        "put_profiles": "put_profiles",
+        "profiles": "profiles",
+        "remembered": "remembered",
+        "memos": "memos",
+        "put_memo": "put_memo",
+        "put_memos": "put_memos",
+        "forget_memos": "forget_memos",
+        "referenced_attempts": "referenced_attempts",
+        "stored": "stored",
+        "condemn": "condemn",
+        "files": "files",
+        "loose_outputs": "loose_outputs",
+        "footers": "footers",
+    },
+    "queue": {
+        "jobs": "jobs",
+        "put_job": "put_job",
+        "enqueue": "enqueue",
+        "demands": "demands",
+        "demanded": "demanded",
+        "demand_counts": "demand_counts",
+        "drop_demands": "drop_demands",
+        "demanding": "demanding",
+        "branches_of": "branches_of",
+        "tasks": "tasks",
+        "backlog": "backlog",
+        "waiting_since": "waiting_since",
+        "claim": "claim",
+        "attempts": "attempts",
+        "extend": "extend",
+        "finish": "finish",
+        "fail": "fail",
+        "release": "release",
+        "end_attempt": "end_attempt",
+        "retry": "retry",
+    },
+    "past_attempts": {
+        "put": "put_past_attempts",
+        "newest": "past_attempts",
+        "find": "find_past_attempts",
+        "costs": "past_costs",
+        "drop": "drop_past_attempts",
+    },
+    "drivers": {"put": "put_driver", "running": "drivers", "ends": "ends", "drop": "drop_drivers"},
+    "projections": {
+        "publications": "publications",
+        "branch_publications": "branch_publications",
+        "put_publication": "put_publication",
+        "drop_publication": "drop_publication",
+        "targets": "targets",
+        "put_target": "put_target",
+    },
+    "events": {
+        "put": "put_events",
+        "newer": "events",
+        "last": "last_event",
+        "claim_of": "claim_of",
+        "of_kind": "events_of",
+        "count": "count_events",
+        "drop": "drop_events",
+        "cursor": "cursor",
+        "move_cursor": "move_cursor",
+    },
+    "access": {
+        "token": "token",
+        "token_by_id": "token_by_id",
+        "tokens": "tokens",
+        "put_token": "put_token",
+        "touch_token": "touch_token",
+        "drop_children": "drop_children",
+        "browser_session": "browser_session",
+        "put_browser_session": "put_browser_session",
+        "drop_browser_session": "drop_browser_session",
+        "drop_browser_sessions": "drop_browser_sessions",
+        "trust_rules": "trust_rules",
+        "has_trust_rule": "has_trust_rule",
+        "put_trust_rule": "put_trust_rule",
+        "drop_trust_rule": "drop_trust_rule",
+        "roles": "roles",
+        "role": "role",
+        "put_role": "put_role",
+        "drop_role": "drop_role",
+    },
+    "leases": {
+        "get": "lease",
+        "take": "take_lease",
+        "renew": "renew_lease",
+        "end": "end_lease",
+        "require": "require_lease",
+    },
+    "upkeep": {
+        "collections": "collections",
+        "begin_collection": "begin_collection",
+        "changes_since_collection": "changes_since_collection",
+        "pointers": "pointers",
+        "node_digests": "node_digests",
+        "drop_nodes": "drop_nodes",
+        "spans": "spans",
+        "drop_states": "drop_states",
+        "builds": "builds",
+        "drop_builds": "drop_builds",
+        "drop_done": "drop_done",
+        "loose_heads": "loose_heads",
+        "put_origins": "put_origins",
+        "origins": "origins",
+        "drop_packs": "drop_packs",
+        "put_leftovers": "put_leftovers",
+        "leftovers": "leftovers",
+        "drop_leftovers": "drop_leftovers",
+    },
+    "alerts": {
+        "all": "alerts",
+        "put": "put_alerts",
+        "drop": "drop_alerts",
+        "messages": "messages",
+        "put_messages": "put_messages",
+        "drop_messages": "drop_messages",
+    },
+    "links": {"get": "link", "all": "links", "put": "put_link"},
+    "shares": {
+        "all": "shares",
+        "put": "put_share",
+        "drop": "drop_share",
+        "tables": "shared_tables",
+        "put_table": "put_shared_table",
+        "drop_table": "drop_shared_table",
+    },
+    "feeds": {
+        "all": "feeds",
+        "get": "feed",
+        "put": "put_feed",
+        "drop": "drop_feed",
+        "grants": "feed_grants",
+        "put_grant": "put_feed_grant",
+        "drop_grant": "drop_feed_grant",
+    },
+    "namespaces": {"all": "namespaces", "put": "put_namespace", "is_in_use": "is_in_use", "empty": "empty_namespace"},
+}
+
+
+class MemoryTx:
+    """The collaborators of a transaction, over one flat object."""
+
+    def __init__(self, flat: FlatTx) -> None:
+        self.now = flat.now
+        self._flat = flat
+
+    def __getattr__(self, part: str) -> Any:
+        if part not in COLLABORATORS:
+            raise AttributeError(part)
+        group = SimpleNamespace(**{new: getattr(self._flat, old) for new, old in COLLABORATORS[part].items()})
+        setattr(self, part, group)
+        return group
+
+
 class MemoryStore:
     """One writer at a time; readers keep the snapshot that they began with."""
 
@@ -532,23 +766,23 @@ class MemoryStore:
         self._writing = threading.Lock()
 
     @contextmanager
-    def begin(self, namespace: str = "default") -> Iterator[Tx]:
+    def begin(self, namespace: str = "default") -> Iterator[Any]:
         with self._writing:
             space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=True)
-            tx = MemoryTx(space, namespace, self._clock())
+            tx = FlatTx(space, namespace, self._clock())
             tx.spaces = self._spaces
-            yield tx
+            yield MemoryTx(tx)
             tx.flush()
             self._spaces[namespace] = space
             for dropped in tx.dropped:
                 self._spaces.pop(dropped, None)
 
     @contextmanager
-    def read(self, namespace: str = "default") -> Iterator[Tx]:
+    def read(self, namespace: str = "default") -> Iterator[Any]:
         space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=False)
-        tx = MemoryTx(space, namespace, self._clock())
+        tx = FlatTx(space, namespace, self._clock())
         tx.spaces = dict(self._spaces)
-        yield tx
+        yield MemoryTx(tx)
 
     def close(self) -> None:
         """What it holds goes with it."""

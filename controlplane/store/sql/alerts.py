@@ -14,15 +14,15 @@ from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
 
 
 class SqlAlerts(Part):
-    def alerts(self, branch: str) -> tuple[Alert, ...]:
+    def all(self, branch: str) -> tuple[Alert, ...]:
         of = db.alerts.c
         rows = self._rows(self._select(db.alerts, branch=branch).order_by(of.dataset, of.condition))
         return tuple(_alert(row) for row in rows)
 
-    def put_alerts(self, alerts: Sequence[Alert]) -> None:
+    def put(self, alerts: Sequence[Alert]) -> None:
         self._upsert(db.alerts, map(_alert_row, alerts))
 
-    def drop_alerts(self, alerts: Iterable[Alert]) -> None:
+    def drop(self, alerts: Iterable[Alert]) -> None:
         for one in alerts:
             self._delete(db.alerts, branch=one.branch, dataset=one.dataset, condition=one.condition)
 

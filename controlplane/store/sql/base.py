@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -31,7 +32,6 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
 from controlplane.store.sql.statements import (
@@ -82,42 +82,42 @@ def keeping_schemas() -> KeptSchema:
     return kept
 
 
-class Part:
-    """What the parts of a transaction share. All statements stay inside one namespace."""
+@dataclass(slots=True)
+class OpenTransaction:
+    """What all parts of one transaction share: the connection, its only time, and rows that wait for its end."""
 
-    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: KeptSchema) -> None:
-        self._connection = connection
-        self._namespace = namespace
-        self._dialect = dialect
-        self._kept_schema = schemas
-        self._now: float | None = None
-        self._new_marks: set[tuple[str, str]] = set()
-        self._is_queue_locked = False
-        self._claimed: dict[bytes, Row[Any]] = {}  # tasks as a claim left them, until the queue is locked
-        self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock on the queue
-        self._stored_schemas: set[bytes] = set()
-        self._counters: dict[str, int] = {}  # read together, by the last statement
-        self._bases: dict[str, int | None] = {}  # of branches, as far as they were asked for
-        self._new_moves: dict[tuple[str, str], JsonValue] = {}  # pointers of main, and what they were
-        self._rebased: set[str] = set()  # branches that are pinned to the end of this transaction
+    connection: Connection
+    namespace: str
+    dialect: Dialect
+    kept_schema: KeptSchema
+    is_writing: bool
+    time: float | None = None
+    marks: set[tuple[str, str]] = field(default_factory=set)  # (branch, name)
+    stored_schemas: set[bytes] = field(default_factory=set)
+    counters: dict[str, int] = field(default_factory=dict)  # read together, by the last statement
 
     def now(self) -> float:
         """By the database's clock, read once."""
-        if self._now is None:
-            self._now = self._dialect.now(self._connection)
-        return self._now
+        if self.time is None:
+            self.time = self.dialect.now(self.connection)
+        return self.time
+
+
+class Part:
+    """One group of tables in a transaction. All statements stay inside one namespace."""
+
+    def __init__(self, transaction: OpenTransaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection
+        self._namespace = transaction.namespace
+        self._dialect = transaction.dialect
+
+    def _now(self) -> float:
+        return self._transaction.now()
 
     def _mark(self, branch: str, *names: str) -> None:
         """Something happened that planning has to look at."""
-        self._new_marks.update((branch, name) for name in names)
-
-    def _lock_queue(self) -> None:
-        """Transactions that change demands run one at a time."""
-        self._claimed.clear()
-        if not self._is_queue_locked:
-            now = self._dialect.lock_queue(self._connection, self._namespace)
-            self._now = now if self._now is None else self._now
-            self._is_queue_locked = True
+        self._transaction.marks.update((branch, name) for name in names)
 
     # --- reading
 
@@ -258,9 +258,9 @@ class Part:
 
     def _count(self, counter: str, n: int) -> int:
         """Raise a counter by n, and give its new value. Holds it until the transaction ends."""
-        return self._count_all({counter: n})[counter]
+        return self.count_all({counter: n})[counter]
 
-    def _count_all(self, counts: Mapping[str, int]) -> dict[str, int]:
+    def count_all(self, counts: Mapping[str, int]) -> dict[str, int]:
         """The same for several, in their order."""
         if not counts:
             return {}
@@ -281,12 +281,12 @@ class Part:
         texts = [kept[id(s)] for s in schemas]
         ids = [sha256(t.encode()).digest() for t in texts]
         rows = [{"id": id, "body": text} for id, text in dict(zip(ids, texts, strict=True)).items()]
-        self._insert(tables.schemas, [row for row in rows if row["id"] not in self._stored_schemas])
-        self._stored_schemas.update(ids)
+        self._insert(tables.schemas, [row for row in rows if row["id"] not in self._transaction.stored_schemas])
+        self._transaction.stored_schemas.update(ids)
         return ids
 
     def _schemas(self, ids: Iterable[bytes]) -> Mapping[bytes, Schema]:
-        kept = {id: self._kept_schema(id) for id in set(ids)}
+        kept = {id: self._transaction.kept_schema(id) for id in set(ids)}
         missing = [id for id, schema in kept.items() if not schema]
         for row in self._rows_among(tables.schemas, "id", missing):
             kept[row.id].append(json.loads(row.body))

@@ -15,22 +15,26 @@ from controlplane.core.model.access import Answer
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import dump
+from controlplane.store.sql.base import OpenTransaction, Part, dump
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.reads import SqlReads
 from controlplane.store.sql.snapshots import SqlSnapshots
 
 
-class SqlBlueprints(SqlSnapshots, SqlQueue):
-    """Deleting a dataflow ends its demands, hence the queue below. Changes are written when the transaction ends."""
+class SqlBlueprints(Part):
+    """Deleting a dataflow ends its demands, hence the queue."""
 
-    _new_changes: list[Change]
+    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+        super().__init__(transaction)
+        self._snapshots = snapshots
+        self._queue = queue
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         if branch == MAIN:
             return self._own_revisions(MAIN, dataflows)
         own = self._dataflows(branch)
         names = None if dataflows is None else list(dataflows)
-        if self._base(branch) is None:
+        if self._snapshots.base(branch) is None:
             rows = self._some(_newest().where(self._over_main(db.revisions, branch)), db.revisions.c.dataflow, names)
             return {row.dataflow: _revision(row) for row in rows if row.branch == branch or row.dataflow not in own}
         shared = self.mains_revisions(branch, names)
@@ -38,7 +42,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return {**kept, **self._own_revisions(branch, names)} if own else kept
 
     def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        moved = {flow: _head(told) for flow, told in self._moved("dataflow", branch, dataflows).items()}
+        moved = {flow: _head(told) for flow, told in self._snapshots.moved("dataflow", branch, dataflows).items()}
         found = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
         for flow, head in moved.items():
             revision = self.revision(MAIN, flow, head.last_number) if head.is_live else None
@@ -58,14 +62,14 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         rows = self._rows(
             select(base.label("base"), own).select_from(one.outerjoin(own, self._mine(own, branch=branch)))
         )
-        self._bases.setdefault(branch, rows[0].base)
+        self._snapshots.note_base(branch, rows[0].base)
         return {row.dataflow: row for row in rows if row.dataflow is not None}
 
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
         row = self._row_of(db.revisions, branch=branch, dataflow=dataflow, number=number)
         return None if row is None else _revision(row)
 
-    def put_revision(self, revision: Revision, expected: int | None) -> None:
+    def put(self, revision: Revision, expected: int | None) -> None:
         row = self._dataflow(revision.branch, revision.dataflow)
         last, live = (row.last_number, row.is_live) if row else (0, False)
         newest = last if live else 0
@@ -75,7 +79,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._insert(db.revisions, [_revision_row(revision)])
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
-        self._note_move("dataflow", revision.branch, revision.dataflow, [last, live])
+        self._snapshots.note_move("dataflow", revision.branch, revision.dataflow, [last, live])
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
@@ -100,7 +104,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
             return _Head(row.last_number, row.is_live)
         if branch == MAIN:
             return None
-        moved = self._moved("dataflow", branch, [dataflow])
+        moved = self._snapshots.moved("dataflow", branch, [dataflow])
         return _head(moved[dataflow]) if moved else self._dataflow(MAIN, dataflow)
 
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
@@ -113,9 +117,9 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
                 db.dataflows, [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}]
             )
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
-        self._note_move("dataflow", branch, dataflow, [row.last_number, True])
+        self._snapshots.note_move("dataflow", branch, dataflow, [row.last_number, True])
         prefix = f"{dataflow}."
-        self._drop_demands_below(branch, prefix)
+        self._queue.drop_demands_below(branch, prefix)
         named = [(table, table.c.dataset) for table in (db.problems, db.begun, db.holds)] + [
             (db.pauses, db.pauses.c.target)
         ]
@@ -128,9 +132,9 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
     def _note_pauses(self, which: ColumnElement[bool]) -> None:
         """Those of main that are about to go."""
         for row in self._rows(self._select(db.pauses, branch=MAIN).where(which)):
-            self._note_move("pause", MAIN, row.target, True)
+            self._snapshots.note_move("pause", MAIN, row.target, True)
 
-    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+    def uids(self, branch: str, dataflow: str) -> dict[str, str]:
         wanted = select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
         rows = self._rows(wanted)
         return {row.component: row.uid for row in sorted(rows, key=_own_last)}
@@ -138,7 +142,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
     def paused(self, branch: str) -> frozenset[str]:
         rows = self._rows(select(db.pauses).where(self._over_main(db.pauses, branch)))
         of_main = {row.target: True for row in rows if row.branch == MAIN}
-        of_main |= {target: bool(was) for target, was in self._moved("pause", branch).items()}
+        of_main |= {target: bool(was) for target, was in self._snapshots.moved("pause", branch).items()}
         own = {row.target: not row.lifted for row in rows if row.branch != MAIN}
         return frozenset(target for target, is_paused in {**of_main, **own}.items() if is_paused)
 
@@ -146,7 +150,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         self._mark(branch, change_marks.PAUSES)
         if branch == MAIN:
             was = self._row_of(db.pauses, branch=MAIN, target=target) is not None
-            self._note_move("pause", MAIN, target, was)
+            self._snapshots.note_move("pause", MAIN, target, was)
         if paused or branch != MAIN:
             self._upsert(db.pauses, [{"branch": branch, "target": target, "lifted": not paused}])
         else:
@@ -157,7 +161,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         return {**self.mains_forces(branch), **own}
 
     def mains_forces(self, branch: str) -> dict[str, int]:
-        found = {**self._forces(MAIN), **self._moved("force", branch)}
+        found = {**self._forces(MAIN), **self._snapshots.moved("force", branch)}
         return {dataset: int(str(number)) for dataset, number in found.items() if number is not None}
 
     def _forces(self, branch: str) -> dict[str, int]:
@@ -168,7 +172,7 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         if branch == MAIN:
             before = self._forces(MAIN)
             for name in names:
-                self._note_move("force", MAIN, name, before.get(name))
+                self._snapshots.note_move("force", MAIN, name, before.get(name))
         self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
         self._mark(branch, change_marks.FORCED, *names)
         return number
@@ -179,22 +183,34 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         if not newer:
             return
         for name in newer:
-            self._note_move("force", branch, name, known.get(name))
+            self._snapshots.note_move("force", branch, name, known.get(name))
         self._upsert(db.forces, [{"branch": branch, "dataset": d, "number": n} for d, n in newer.items()])
         self._mark(branch, change_marks.FORCED, *newer)
+
+
+class SqlAuditTrail(SqlReads):
+    """Changes are written when the transaction ends."""
+
+    def __init__(self, transaction: OpenTransaction) -> None:
+        super().__init__(transaction)
+        self._new_changes: list[Change] = []
 
     def put_change(self, change: Change) -> None:
         self._new_changes.append(change)
 
     def _write_changes(self) -> None:
         if new := self._new_changes:
-            self._store_changes(self._count("changes", len(new)))
+            self.store_changes(self._count("changes", len(new)))
 
-    def _store_changes(self, last: int) -> None:
+    def store_changes(self, last: int) -> None:
         """`last`: the counter of changes, which was raised for all of them."""
         first = last - len(self._new_changes) + 1
         self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(self._new_changes)])
         self._new_changes.clear()
+
+    def waiting(self) -> int:
+        """How many changes wait for the end of the transaction."""
+        return len(self._new_changes)
 
     def changes(
         self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
@@ -213,8 +229,11 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
 
     def put_answer(self, answer: Answer) -> None:
         row = {"key": answer.key, "body": answer.body, "status": answer.status, "response": answer.response}
-        if not self._insert_one(db.answers, **row, at=self.now()):
+        if not self._insert_one(db.answers, **row, at=self._now()):
             raise IdempotencyConflict(f"the request {answer.key} has been answered already")
+
+    def drop_answers(self, before: float, limit: int) -> int:
+        return self._drop(db.answers, db.answers.c.key, db.answers.c.at < before, limit)
 
 
 @dataclass(frozen=True, slots=True)

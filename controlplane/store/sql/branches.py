@@ -16,7 +16,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.projections import unknown_table
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import dump
+from controlplane.store.sql.base import OpenTransaction, Part, dump
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.snapshots import NOW, SqlSnapshots
 from controlplane.store.sql.states import publication_row
@@ -34,25 +34,28 @@ def _has_rows(table: Table) -> ColumnElement[bool]:
 IS_KNOWN = select(or_(*map(_has_rows, COPIED)))  # written once: it is long
 
 
-class SqlBranches(SqlSnapshots, SqlQueue):
-    """Dropping a branch ends its demands, hence the queue below."""
+class SqlBranches(Part):
+    """Dropping a branch ends its demands, hence the queue."""
 
-    def branches(self) -> dict[str, Branch]:
+    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+        super().__init__(transaction)
+        self._snapshots = snapshots
+        self._queue = queue
+
+    def all(self) -> dict[str, Branch]:
         return {row.name: _branch(row) for row in self._rows_of(db.branches) if row.name != MAIN}
 
-    def create_branch(self, branch: Branch) -> None:
+    def create(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
             raise BranchExists(branch.name)
         if branch.source != MAIN:
-            if branch.name in self.branches():
+            if branch.name in self.all():
                 raise BranchExists(branch.name)
             self._require(branch.source)
         base = self._first_base(branch)
         if not self._insert_one(db.branches, **_branch_row(branch), base=base):
             raise BranchExists(branch.name)
-        self._bases[branch.name] = base
-        if base == NOW:
-            self._rebased.add(branch.name)
+        self._snapshots.note_base(branch.name, base)
         if branch.source != MAIN:
             for table in COPIED:
                 self._copy(table, branch.source, branch.name)
@@ -60,14 +63,13 @@ class SqlBranches(SqlSnapshots, SqlQueue):
 
     def _first_base(self, branch: Branch) -> int | None:
         """A branch of a pinned one sees what that sees."""
-        base = self._base(branch.source)
+        base = self._snapshots.base(branch.source)
         return NOW if base is None and branch.pinned else base
 
-    def pin_now(self, branch: str) -> None:
+    def pin(self, branch: str) -> None:
         self._require(branch)
         self._change(update(db.branches).where(self._mine(db.branches, name=branch)).values(base=NOW))
-        self._bases.pop(branch, None)
-        self._rebased.add(branch)
+        self._snapshots.rebase(branch)
         self._mark(branch, change_marks.BASE)
 
     def _require(self, name: str) -> None:
@@ -85,7 +87,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         insert: Any = self._dialect.insert(table)
         self._connection.execute(insert.from_select([c.name for c in table.c], rows))
 
-    def put_branch(self, branch: Branch) -> None:
+    def put(self, branch: Branch) -> None:
         there = self._mine(db.branches, name=branch.name)
         if branch.name == MAIN:
             self._upsert(db.branches, [_branch_row(branch)])
@@ -97,18 +99,16 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         row = self._row_of(db.branches, name=name)
         return row is not None and row.protected
 
-    def hold_branch(self, name: str) -> None:
+    def hold(self, name: str) -> None:
         held = update(db.branches).where(self._mine(db.branches, name=name)).values(name=name)
         if not self._change(held):
             raise NotFound(f"there is no branch {name}")
 
-    def drop_branch(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         if not self._delete(db.branches, name=name):
             raise NotFound(f"there is no branch {name}")
-        self._drop_demands_below(name, "")
-        self._bases.pop(name, None)
-        self._rebased.discard(name)
-        self._forget_moves()
+        self._queue.drop_demands_below(name, "")
+        self._snapshots.drop_base(name)
         for table in (*BY_DATAFLOW, *BY_DATASET, *OTHERS):
             self._delete(table, branch=name)
         self._change(self._forgotten_tables(name))
@@ -124,7 +124,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     def share(self, branch: str, datasets: Iterable[str]) -> None:
         names = list(datasets)
         for name in names:
-            self.drop_demands(branch, name)
+            self._queue.drop_demands(branch, name)
         for table in BY_DATASET:
             self._delete_among(table, "dataset", names, branch=branch)
         self._change_among(self._forgotten_tables(branch), db.publications.c.dataset, names)

@@ -16,7 +16,7 @@ from controlplane.core.model.events import CLAIMED, Event
 from controlplane.core.rights import Narrowing
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part, dump
 from controlplane.store.sql.statements import one_of
 
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
@@ -26,29 +26,31 @@ class SqlEvents(Part):
     """New events are written when the transaction ends or reads events: a reader that remembers the last id it saw
     never misses one that became visible later under a smaller id."""
 
-    _new_events: list[Event]
+    def __init__(self, transaction: OpenTransaction) -> None:
+        super().__init__(transaction)
+        self._new_events: list[Event] = []
 
-    def put_events(self, events: Sequence[Event]) -> None:
+    def put(self, events: Sequence[Event]) -> None:
         self._new_events.extend(events)
 
     def _write_events(self) -> None:
         if new := self._new_events:
-            self._store_events(self._count("events", len(new)))
+            self.store_events(self._count("events", len(new)))
 
-    def _store_events(self, last: int) -> None:
+    def store_events(self, last: int) -> None:
         """`last`: the counter of events, which was raised for all of them."""
         first = last - len(self._new_events) + 1
-        rows = [_event_row(first + i, event, self.now()) for i, event in enumerate(self._new_events)]
+        rows = [_event_row(first + i, event, self._now()) for i, event in enumerate(self._new_events)]
         self._insert(db.events, rows)
         self._new_events.clear()
 
-    def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
+    def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
         told = self._mine(db.events) if branch is None else self._told_in(db.events, branch)
         newer = select(db.events).where(told, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
         return tuple(_event(row) for row in self._rows(newer))
 
-    def last_event(self) -> int:
+    def last(self) -> int:
         self._write_events()
         return self._counted("events")
 
@@ -59,13 +61,13 @@ class SqlEvents(Part):
         row = self._row(told.order_by(event.id.desc()).limit(1))
         return row and _event(row)
 
-    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+    def of_kind(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
         self._write_events()
         event = db.events.c
         told = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
         return tuple(_event(row) for row in self._rows(told.order_by(event.id)))
 
-    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
+    def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         self._write_events()
         newer = self._told_in(db.events, branch) & (db.events.c.id > after)
         groups = (db.events.c.kind,) if flows is None else (db.events.c.kind, db.events.c.dataset)
@@ -76,7 +78,7 @@ class SqlEvents(Part):
                 sums[row.kind] = sums.get(row.kind, 0) + int(row.total)
         return sums
 
-    def drop_events(self, before: float, limit: int) -> int:
+    def drop(self, before: float, limit: int) -> int:
         self._write_events()
         event = db.events.c
         oldest = select(event.id, event.at).where(self._mine(db.events)).order_by(event.id).limit(limit)
@@ -85,10 +87,28 @@ class SqlEvents(Part):
             return 0
         return self._change(delete(db.events).where(self._mine(db.events), event.id <= old[-1].id))
 
-    def put_driver(self, driver: Driver) -> None:
+    def waiting(self) -> int:
+        """How many events wait for the end of the transaction."""
+        return len(self._new_events)
+
+    def cursor(self, name: str) -> int | None:
+        row = self._row_of(db.cursors, name=name)
+        return None if row is None else int(row.event)
+
+    def move_cursor(self, name: str, event: int) -> None:
+        insert = self._dialect.insert(db.cursors).values(namespace=self._namespace, name=name, event=event)
+        key = list(db.cursors.primary_key)
+        is_behind = db.cursors.c.event < event
+        self._connection.execute(
+            insert.on_conflict_do_update(index_elements=key, set_={"event": event}, where=is_behind)
+        )
+
+
+class SqlDrivers(Part):
+    def put(self, driver: Driver) -> None:
         self._upsert(db.drivers, [_driver_row(driver)])
 
-    def drivers(self) -> tuple[Driver, ...]:
+    def running(self) -> tuple[Driver, ...]:
         running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
         return tuple(sorted((_driver(row) for row in self._rows(running)), key=lambda d: (d.at, d.id)))
 
@@ -97,7 +117,7 @@ class SqlEvents(Part):
         told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
         return tuple(_driver(row) for row in self._rows(told.order_by(driver.seen.desc(), driver.id).limit(limit)))
 
-    def drop_drivers(self, before: float, limit: int) -> int:
+    def drop(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c
         ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
         gone = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
@@ -105,6 +125,8 @@ class SqlEvents(Part):
         tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=gone)
         return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
 
+
+class SqlTokens(Part):
     def token(self, hashed: bytes) -> Token | None:
         row = self._row_of(db.tokens, hash=hashed)
         return row and _token(row)

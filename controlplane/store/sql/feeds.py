@@ -13,15 +13,15 @@ from controlplane.store.sql.base import Part, dump
 
 
 class SqlFeeds(Part):
-    def feeds(self) -> tuple[Feed, ...]:
+    def all(self) -> tuple[Feed, ...]:
         rows = self._rows_of(db.feeds)
         return tuple(sorted((_feed(row) for row in rows), key=lambda feed: feed.name))
 
-    def feed(self, name: str) -> Feed | None:
+    def get(self, name: str) -> Feed | None:
         row = self._row_of(db.feeds, name=name)
         return None if row is None else _feed(row)
 
-    def put_feed(self, feed: Feed) -> None:
+    def put(self, feed: Feed) -> None:
         row = {
             "name": feed.name,
             "dataset": feed.dataset,
@@ -31,20 +31,20 @@ class SqlFeeds(Part):
         }
         self._upsert(db.feeds, [row])
 
-    def drop_feed(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         self._delete(db.feed_grants, feed=name)
         self._delete(db.feeds, name=name)
 
-    def feed_grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
+    def grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
         only = {} if feed is None else {"feed": feed}
         rows = self._rows_of(db.feed_grants, **only)
         grants = (_grant(row) for row in rows)
         return tuple(sorted(grants, key=lambda grant: (grant.feed, grant.namespace, grant.dataflows)))
 
-    def put_feed_grant(self, grant: FeedGrant) -> None:
+    def put_grant(self, grant: FeedGrant) -> None:
         self._upsert(db.feed_grants, [{**_key(grant), "actor": grant.actor, "at": grant.at}])
 
-    def drop_feed_grant(self, grant: FeedGrant) -> None:
+    def drop_grant(self, grant: FeedGrant) -> None:
         self._delete(db.feed_grants, **_key(grant))
 
 

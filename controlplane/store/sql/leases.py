@@ -14,12 +14,12 @@ from controlplane.store.sql.base import Part
 class SqlLeases(Part):
     """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
 
-    def lease(self, name: str) -> Lease | None:
+    def get(self, name: str) -> Lease | None:
         row = self._row_of(db.leases, name=name)
         return row and _lease(row)
 
-    def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
-        lease, now = db.leases.c, self.now()
+    def take(self, name: str, holder: str, lease_s: float) -> Lease:
+        lease, now = db.leases.c, self._now()
         mine = {"holder": holder, "since": now, "until": now + lease_s}
         insert = self._dialect.insert(db.leases).values(namespace=self._namespace, name=name, epoch=1, **mine)
         is_over = (lease.until <= now) | (lease.until > now + AHEAD * lease_s)
@@ -30,16 +30,16 @@ class SqlLeases(Part):
         (row,) = self._rows_of(db.leases, name=name)
         return _lease(row)
 
-    def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
-        return self._until(name, epoch, self.now() + lease_s) == 1
+    def renew(self, name: str, epoch: int, lease_s: float) -> bool:
+        return self._until(name, epoch, self._now() + lease_s) == 1
 
-    def end_lease(self, name: str, epoch: int) -> None:
-        self._until(name, epoch, self.now())
+    def end(self, name: str, epoch: int) -> None:
+        self._until(name, epoch, self._now())
 
     def _until(self, name: str, epoch: int, until: float) -> int:
         return self._change(update(db.leases).where(self._of_epoch(name, epoch)).values(until=until))
 
-    def require_lease(self, name: str, epoch: int, *, of: str | None = None) -> None:
+    def require(self, name: str, epoch: int, *, of: str | None = None) -> None:
         """The row is shared until the end: who takes the lease waits for this transaction, or this one for him."""
         lease = db.leases.c
         its = (lease.namespace == (of or self._namespace)) & (lease.name == name)

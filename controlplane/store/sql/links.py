@@ -13,14 +13,14 @@ from controlplane.store.sql.base import Part, dump
 
 
 class SqlLinks(Part):
-    def link(self, id: str) -> Link | None:
+    def get(self, id: str) -> Link | None:
         row = self._row_of(db.links, id=id)
         return row and _link(row)
 
-    def links(self) -> tuple[Link, ...]:
+    def all(self) -> tuple[Link, ...]:
         return tuple(sorted((_link(row) for row in self._rows_of(db.links)), key=lambda x: (x.at, x.id)))
 
-    def put_link(self, link: Link) -> None:
+    def put(self, link: Link) -> None:
         self._upsert(db.links, [_link_row(link)])
 
 

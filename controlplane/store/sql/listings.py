@@ -59,28 +59,30 @@ def _put_listing(insert: Insert) -> Any:
     return statement.on_conflict_do_update(index_elements=list(db.listings.primary_key), set_=new)
 
 
-class SqlListings(Part):
+class SqlNodes(Part):
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         rows = self._rows_among(db.nodes, "digest", digests)
         return {row.digest: row.body for row in rows}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         """An existing node stays as it is; only if it was last put long ago, its time is renewed."""
-        rows = [{"digest": digest, "at": self.now(), "body": body} for digest, body in nodes.items()]
+        rows = [{"digest": digest, "at": self._now(), "body": body} for digest, body in nodes.items()]
         self._insert_rows(db.nodes, _put_nodes(self._dialect.insert), rows)
 
-    def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
+
+class SqlListings(Part):
+    def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._rows_among(db.listings, "id", ids)
         return {row.id: _listing(row) for row in rows}
 
-    def put_listing(self, listing: Listing) -> None:
+    def put(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))
         self._insert_rows(db.listings, _put_listing(self._dialect.insert), [_listing_row(listing)])
 
-    def confirm_listing(self, id: bytes, served: int) -> None:
-        self._change(_CONFIRM, of_id=id, at=self.now(), at_least=served)
+    def confirm(self, id: bytes, served: int) -> None:
+        self._change(_CONFIRM, of_id=id, at=self._now(), at_least=served)
 
-    def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
+    def partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         rows = self._rows_among(db.source_partitions, "key", keys, listing=listing)
         return {r.key: SourcePartition(r.key, r.source, tuple(json.loads(r.objects))) for r in rows}
 
@@ -92,20 +94,20 @@ class SqlListings(Part):
                 found[row.listing][row.key] = SourcePartition(row.key, row.source, tuple(json.loads(row.objects)))
         return found
 
-    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
         table, keys, parts = db.source_partitions, iter(gone), iter(changed)
         while chunk := list(islice(keys, KEYS_A_STATEMENT)):
             self._delete_among(table, "key", chunk, listing=listing)
         while some := list(islice(parts, ROWS_A_STATEMENT)):
             self._upsert(table, [_partition_row(listing, partition) for partition in some])
 
-    def plan_listings(self) -> Sequence[StoredPlanListing]:
+    def of_plans(self) -> Sequence[StoredPlanListing]:
         rows = self._rows(_OF_PLANS)
         looks = {row.id: look for row in rows if (look := _listing(row).look) is not None}
         sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, looks)}
         return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
 
-    def drop_listings(self, ids: Iterable[bytes]) -> None:
+    def drop(self, ids: Iterable[bytes]) -> None:
         parts, own = db.source_partitions, db.listings
         for chunk in chunks(list(ids)):
             self._delete_among(parts, "listing", chunk)

@@ -12,11 +12,11 @@ from controlplane.store.sql.base import Part
 
 
 class SqlNamespaces(Part):
-    def namespaces(self) -> tuple[Namespace, ...]:
+    def all(self) -> tuple[Namespace, ...]:
         rows = self._rows_of(db.namespaces)
         return tuple(sorted((_namespace(row) for row in rows), key=lambda one: one.name))
 
-    def put_namespace(self, namespace: Namespace) -> None:
+    def put(self, namespace: Namespace) -> None:
         row = {"name": namespace.name, "actor": namespace.actor, "at": namespace.at, "ended": namespace.ended}
         self._upsert(db.namespaces, [row])
 
@@ -27,7 +27,7 @@ class SqlNamespaces(Part):
         ]
         return any(self._row(look.limit(1)) is not None for look in looks)
 
-    def empty_namespace(self, namespace: str) -> None:
+    def empty(self, namespace: str) -> None:
         for table in db.metadata.sorted_tables:
             self._change(delete(table).where(table.c.namespace == namespace))
 

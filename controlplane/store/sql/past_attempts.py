@@ -37,10 +37,10 @@ _COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & 
 
 
 class SqlPastAttempts(Part):
-    def put_past_attempts(self, attempts: Sequence[PastAttempt]) -> None:
+    def put(self, attempts: Sequence[PastAttempt]) -> None:
         self._insert(db.past_attempts, map(asdict, attempts))
 
-    def past_attempts(
+    def newest(
         self,
         branch: str,
         datasets: Iterable[str] | None = None,
@@ -57,12 +57,12 @@ class SqlPastAttempts(Part):
         newest = wanted.order_by(past.ended_at.desc(), past.id).limit(limit)
         return tuple(map(_past, self._rows(newest)))
 
-    def find_past_attempts(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
+    def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         past = db.past_attempts.c
         rows = self._among(self._select(db.past_attempts).order_by(past.branch), past.id, ids)
         return {row.id: _past(row) for row in rows}
 
-    def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
+    def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         names = list(dict.fromkeys(datasets))
         if not names:
             return {}
@@ -73,7 +73,7 @@ class SqlPastAttempts(Part):
             shares.setdefault(row.dataset, []).append(task_share)
         return {name: cost(shares_of_it) for name, shares_of_it in shares.items()}
 
-    def drop_past_attempts(self, before: float, limit: int) -> int:
+    def drop(self, before: float, limit: int) -> int:
         past = db.past_attempts.c
         return self._drop(db.past_attempts, past.id, past.ended_at < before, limit)
 

@@ -25,13 +25,13 @@ _NEWEST = select_rows(db.states, "branch", "dataset").order_by(desc(db.states.c.
 
 
 class SqlPastStates(SqlStates):
-    def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
+    def find(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
         if point is None and branch == MAIN:
             row = self._row(_NEWEST, of_branch=branch, of_dataset=dataset)
             return None if row is None else self._read_states([row])[0]
         return self._first_state(branch, dataset, _meant(point), desc)
 
-    def oldest_state(self, branch: str, dataset: str) -> State | None:
+    def oldest(self, branch: str, dataset: str) -> State | None:
         return self._first_state(branch, dataset, [], asc)
 
     def _first_state(self, branch: str, dataset: str, which: Sequence[Condition], order: Order) -> State | None:

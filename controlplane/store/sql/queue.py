@@ -19,7 +19,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
+from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
@@ -112,7 +112,21 @@ _RELEASE_HELD = _SET_HELD.values(failures=_TASK.failures + bind("burned"))
 class SqlQueue(Part):
     """Tasks that one transaction queues keep the order in which it does."""
 
-    _next_us = 0
+    def __init__(self, transaction: OpenTransaction) -> None:
+        super().__init__(transaction)
+        self._next_us = 0
+        self._is_locked = False
+        self._claimed: dict[bytes, Row[Any]] = {}  # tasks as a claim left them, until the queue is locked
+        self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock
+
+    def lock(self) -> None:
+        """Transactions that change demands run one at a time."""
+        self._claimed.clear()
+        if not self._is_locked:
+            now = self._dialect.lock_queue(self._connection, self._namespace)
+            if self._transaction.time is None:
+                self._transaction.time = now
+            self._is_locked = True
 
     # --- jobs and demand
 
@@ -121,13 +135,13 @@ class SqlQueue(Part):
         return {row.digest: json.loads(row.body) for row in rows}
 
     def put_job(self, digest: bytes, body: StoredJob) -> None:
-        self._lock_queue()  # one that no task names is dropped
+        self.lock()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
-        self._lock_queue()
+        self.lock()
         asked = {task.key: task for task in tasks}
-        queued_us = max(int(self.now() * 1e6), self._next_us)
+        queued_us = max(int(self._now() * 1e6), self._next_us)
         self._next_us = queued_us + len(asked)
         queued_us += int(after_s * 1e6)
         rows = {key: _queued_row(task, queued_us + i) for i, (key, task) in enumerate(asked.items())}
@@ -197,7 +211,7 @@ class SqlQueue(Part):
         return counts
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
-        self._lock_queue()
+        self.lock()
         of, wanted = {"of_branch": branch, "of_dataset": dataset}, set(keep)
         rows = self._rows(_DEMANDS_OF_DATASET if wanted else _DROP_DEMANDS, **of)
         gone = {row.task for row in rows} - wanted
@@ -210,8 +224,8 @@ class SqlQueue(Part):
         self._mark(branch, dataset)
         return len(gone)
 
-    def _drop_demands_below(self, branch: str, prefix: str) -> None:
-        self._lock_queue()
+    def drop_demands_below(self, branch: str, prefix: str) -> None:
+        self.lock()
         gone = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
         self._change(_DROP_BELOW, of_branch=branch, prefix=prefix)
         self._demanding.clear()
@@ -235,7 +249,7 @@ class SqlQueue(Part):
         demands: dict[bytes, list[Row[Any]]] = {key: [] for key in missing}
         for row in self._rows_by(_DEMANDING, missing):
             demands[row.task].append(row)
-        if self._is_queue_locked:
+        if self._is_locked:
             self._demanding.update(demands)
         return {key: demands[key] if key in demands else self._demanding[key] for key in keys}
 
@@ -246,7 +260,7 @@ class SqlQueue(Part):
         return {row.key: _task(row) for row in self._rows_among(db.tasks, "key", keys)}
 
     def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
-        self._lock_queue()
+        self.lock()
         names = list(datasets)
         self._mark(branch, *names)
         of = {"of_branch": branch, "datasets": names}
@@ -266,7 +280,7 @@ class SqlQueue(Part):
 
     def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
         stored = [kind_text(kind, size) for kind in kinds for size in SIZES]
-        row = self._row(_WAITING_SINCE, kinds=stored, now=self.now())
+        row = self._row(_WAITING_SINCE, kinds=stored, now=self._now())
         return None if row is None else row.since
 
     def claim(
@@ -298,16 +312,16 @@ class SqlQueue(Part):
             job=head.job,
             prefix=attempt_prefix(self._namespace, head.dataset, attempt),
             tasks={row.key: row.epoch + 1 for row in batch},
-            lease_until=self.now() + lease_s,
-            at=self.now(),
-            queued_at=min(self.now(), min(row.queued_us for row in batch) / 1e6),
+            lease_until=self._now() + lease_s,
+            at=self._now(),
+            queued_at=min(self._now(), min(row.queued_us for row in batch) / 1e6),
             partition=min(row.partition for row in batch),
         )
         self._upsert(db.attempts, [_attempt_row(claimed)])
         return claimed
 
     def _times(self) -> dict[str, float]:
-        now = self.now()
+        now = self._now()
         return {"now": now, "latest": now + LONGEST_DELAY_S}
 
     # --- attempts
@@ -318,7 +332,7 @@ class SqlQueue(Part):
 
     def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
         live = [row.id for row in self._rows_by(_LOCK_OWN, sorted(attempts), of_driver=driver)]
-        self._change_by(_RENEW_OWN, live, of_driver=driver, lease_until=self.now() + lease_s)
+        self._change_by(_RENEW_OWN, live, of_driver=driver, lease_until=self._now() + lease_s)
         return frozenset(live)
 
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
@@ -350,7 +364,7 @@ class SqlQueue(Part):
     ) -> list[bytes]:
         """Set those of the tasks that are running by this attempt, and name them; a claim by another one took others
         with a higher epoch."""
-        self._lock_queue()
+        self.lock()
         return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 
     def end_attempt(self, attempt: str) -> None:

@@ -12,26 +12,26 @@ from controlplane.store.sql.base import Part
 
 
 class SqlShares(Part):
-    def shares(self) -> tuple[Share, ...]:
+    def all(self) -> tuple[Share, ...]:
         rows = self._rows_of(db.shares)
         return tuple(sorted((_share(row) for row in rows), key=lambda share: share.name))
 
-    def put_share(self, share: Share) -> None:
+    def put(self, share: Share) -> None:
         row = {"name": share.name, "id": share.id, "actor": share.actor, "at": share.at}
         self._upsert(db.shares, [row])
 
-    def drop_share(self, share: Share) -> None:
+    def drop(self, share: Share) -> None:
         self._delete(db.shared_tables, share=share.id)
         self._delete(db.shares, name=share.name)
 
-    def shared_tables(self, share: str) -> tuple[SharedTable, ...]:
+    def tables(self, share: str) -> tuple[SharedTable, ...]:
         rows = self._rows_of(db.shared_tables, share=share)
         return tuple(sorted((_table(row) for row in rows), key=lambda table: (table.schema, table.name)))
 
-    def put_shared_table(self, table: SharedTable) -> None:
+    def put_table(self, table: SharedTable) -> None:
         self._upsert(db.shared_tables, [_table_row(table)])
 
-    def drop_shared_table(self, table: SharedTable) -> None:
+    def drop_table(self, table: SharedTable) -> None:
         self._delete(db.shared_tables, share=table.share, schema=table.schema, name=table.name)
 
 

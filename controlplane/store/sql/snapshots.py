@@ -19,7 +19,7 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part, dump
 from controlplane.store.sql.statements import equal, one_of, update_rows
 
 Pointer: TypeAlias = Literal["head", "dataflow", "pause", "force", "pin"]
@@ -36,7 +36,15 @@ _FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 
 class SqlSnapshots(Part):
-    def _base(self, branch: str) -> int | None:
+    """Main as branches see it, and the marks and moves that are written when the transaction ends."""
+
+    def __init__(self, transaction: OpenTransaction) -> None:
+        super().__init__(transaction)
+        self._bases: dict[str, int | None] = {}  # of branches, as far as they were read
+        self._new_moves: dict[tuple[str, str], JsonValue] = {}  # pointers of main, and their former values
+        self._rebased: set[str] = set()  # branches that are pinned to the end of this transaction
+
+    def base(self, branch: str) -> int | None:
         """The last number of main's that a pinned branch sees."""
         if branch == MAIN:
             return None
@@ -45,9 +53,26 @@ class SqlSnapshots(Part):
             self._bases[branch] = None if row is None else row.base
         return self._bases[branch]
 
-    def _moved(self, pointer: Pointer, branch: str, names: Iterable[str] | None = None) -> Mapping[str, JsonValue]:
+    def note_base(self, branch: str, base: int | None) -> None:
+        """A branch that was read, or is new; with `NOW` it is pinned to the end of this transaction."""
+        self._bases[branch] = base
+        if base == NOW:
+            self._rebased.add(branch)
+
+    def rebase(self, branch: str) -> None:
+        """The branch's row was set to `NOW`."""
+        self._bases.pop(branch, None)
+        self._rebased.add(branch)
+
+    def drop_base(self, branch: str) -> None:
+        """The branch is gone; former values that it alone saw go."""
+        self._bases.pop(branch, None)
+        self._rebased.discard(branch)
+        self.forget_moves()
+
+    def moved(self, pointer: Pointer, branch: str, names: Iterable[str] | None = None) -> Mapping[str, JsonValue]:
         """Pointers of main that differ from those that this branch sees, with the latter; of these names, or all."""
-        base = self._base(branch)
+        base = self.base(branch)
         if base is None:
             return {}
         names = None if names is None else list(names)
@@ -62,10 +87,18 @@ class SqlSnapshots(Part):
         found = {name: before for (of, name), before in self._new_moves.items() if of == pointer}
         return {name: before for name, before in found.items() if wanted is None or name in wanted}
 
-    def _note_move(self, pointer: Pointer, branch: str, name: str, before: JsonValue) -> None:
+    def note_move(self, pointer: Pointer, branch: str, name: str, before: JsonValue) -> None:
         """A pointer of main is moved; `before` is JSON."""
         if branch == MAIN:
             self._new_moves.setdefault((pointer, name), before)
+
+    def write_marks(self, number: int) -> None:
+        """Written when the transaction ends: numbers then grow in the order in which transactions become visible, so
+        that a reader who remembers the last number never misses one."""
+        if marks := self._transaction.marks:
+            self._upsert(db.marks, [{"branch": branch, "name": name, "at": number} for branch, name in marks])
+            marks.clear()
+            self._write_moves(number)
 
     def _write_moves(self, number: int) -> None:
         """With the number of this transaction, which it holds until it ends."""
@@ -76,7 +109,7 @@ class SqlSnapshots(Part):
             if base is not None:
                 self._insert_moves(number, base)
         if self._rebased:
-            self._forget_moves()
+            self.forget_moves()
         self._new_moves.clear()
         self._rebased.clear()
 
@@ -97,7 +130,7 @@ class SqlSnapshots(Part):
         ]
         self._insert(db.replaced, rows)
 
-    def _forget_moves(self) -> None:
+    def forget_moves(self) -> None:
         """Drop pointers that no pinned branch sees any longer."""
         first = self._run(_OLDEST_BASE).scalar()
         if first is None:

@@ -27,12 +27,15 @@ from sqlalchemy import bindparam as bind
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import dump, dump_optional, load_optional
+from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
+from controlplane.store.sql.holds import SqlHolds
+from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.snapshots import SqlSnapshots
 from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
 from dataplane.contract.results import TaskError
@@ -76,6 +79,10 @@ def _unfinished(*names: ColumnElement[bool]) -> CompoundSelect[Any]:
 
 _UNFINISHED = _unfinished()
 _UNFINISHED_SOME = _unfinished(one_of(_HALF.dataset), one_of(_BEGUN.dataset))
+_MARK = db.marks.c
+_NEWER_MARKS = select(_MARK.name, _MARK.at).where(
+    equal(db.marks), _MARK.at > bind("after", type_=BigInteger), one_of(_MARK.branch, "branches")
+)
 _TARGETS = _all_and_some(
     select(db.targets, db.wishes.c.order, db.wishes.c.wish)
     .outerjoin(db.wishes, and_(*(db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component"))))
@@ -84,11 +91,16 @@ _TARGETS = _all_and_some(
 )
 
 
-class SqlStates(SqlSnapshots):
-    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+class SqlStates(SqlHolds):
+    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+        super().__init__(transaction)
+        self._snapshots = snapshots
+        self._queue = queue
+
+    def newest(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         if branch == MAIN:
             return self._own_states(MAIN, datasets)
-        if self._base(branch) is None:
+        if self._snapshots.base(branch) is None:
             return self._states_over_main(branch, datasets)
         own = self._own_states(branch, datasets)
         missing = None if datasets is None else [d for d in datasets if d not in own]
@@ -111,7 +123,7 @@ class SqlStates(SqlSnapshots):
 
     def _heads_moved(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, int]:
         """Where main was, as this branch sees it; 0: it had no state."""
-        return {name: int(str(seq)) for name, seq in self._moved("head", branch, datasets).items()}
+        return {name: int(str(seq)) for name, seq in self._snapshots.moved("head", branch, datasets).items()}
 
     def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         rows = self._all_or_some(_OWN, datasets, of_branch=branch)
@@ -134,7 +146,7 @@ class SqlStates(SqlSnapshots):
             wanted = wanted.where(db.states.c.seq < before_seq)
         return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
 
-    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+    def recent(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         own = self._own_recent_states(branch, datasets, n)
         if branch == MAIN:
             return own
@@ -160,11 +172,11 @@ class SqlStates(SqlSnapshots):
         schemas = self._schemas(row.schema for row in rows)
         return tuple(_state(row, schemas) for row in rows)
 
-    def commit_state(self, state: State, expected_seq: int) -> None:
+    def commit(self, state: State, expected_seq: int) -> None:
         if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
         self._mark(state.branch, state.dataset)
-        self._note_move("head", state.branch, state.dataset, expected_seq)
+        self._snapshots.note_move("head", state.branch, state.dataset, expected_seq)
         (schema,) = self._put_schemas([state.schema])
         self._insert(db.states, [_state_row(state, schema)])
 
@@ -192,7 +204,7 @@ class SqlStates(SqlSnapshots):
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         names = list(datasets)
         rows = list(self._rows_by(_PINS, names, of_branch=branch))
-        moved = {name: _pin_of(told) for name, told in self._moved("pin", branch, names).items()}
+        moved = {name: _pin_of(told) for name, told in self._snapshots.moved("pin", branch, names).items()}
         of_main = {row.dataset: _pin(row) for row in rows if row.branch == MAIN} | moved
         own = {row.dataset: _pin(row) for row in rows if row.branch != MAIN}
         return {name: pin for name, pin in {**of_main, **own}.items() if pin is not None}
@@ -201,7 +213,7 @@ class SqlStates(SqlSnapshots):
         self._mark(branch, dataset)
         if branch == MAIN:
             before = self._row_of(db.pins, branch=MAIN, dataset=dataset)
-            self._note_move("pin", MAIN, dataset, _pin_told(before))
+            self._snapshots.note_move("pin", MAIN, dataset, _pin_told(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
         told = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
         self._upsert(db.pins, [{**row, **told}])
@@ -219,7 +231,7 @@ class SqlStates(SqlSnapshots):
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
-        self._upsert(db.buildings, [_building_row(building, schema, self.now())])
+        self._upsert(db.buildings, [_building_row(building, schema, self._now())])
 
     def drop_building(self, branch: str, dataset: str) -> None:
         self._delete(db.buildings, branch=branch, dataset=dataset)
@@ -235,7 +247,7 @@ class SqlStates(SqlSnapshots):
         return self._read_states(list(found.values()))
 
     def put_begun(self, begun: UnfinishedRun) -> None:
-        self._lock_queue()  # who ends a run ends its tasks as well: both in one order
+        self._queue.lock()  # who ends a run ends its tasks as well: both in one order
         self._mark(begun.branch, begun.dataset)
         self._upsert(db.begun, [_begun_row(begun)])
 
@@ -243,9 +255,16 @@ class SqlStates(SqlSnapshots):
         names = list(datasets)
         if not names:
             return
-        self._lock_queue()
+        self._queue.lock()
         self._mark(branch, *names)
         self._delete_among(db.begun, "dataset", names, branch=branch)
+
+    def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
+        sources = {NO_BRANCH, MAIN, branch} if self._snapshots.base(branch) is None else {branch}
+        if self._transaction.counters.pop("marks", after + 1) <= after:  # as it was read a moment ago
+            return after, frozenset()
+        rows = self._rows(_NEWER_MARKS, after=after, branches=list(sources))
+        return max((row.at for row in rows), default=after), frozenset(row.name for row in rows)
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return {row.dataset: json.loads(row.error) for row in self._rows_of(db.problems, branch=branch)}
@@ -256,8 +275,8 @@ class SqlStates(SqlSnapshots):
         else:
             self._upsert(db.problems, [{"branch": branch, "dataset": dataset, "error": dump(error)}])
 
-    # --- projections
 
+class SqlProjections(Part):
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
         return {row.dataset: _publication(row) for row in rows}

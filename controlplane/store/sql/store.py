@@ -5,93 +5,142 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 from sqlalchemy import Connection, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
+from controlplane.store.sql.access import SqlAccess
 from controlplane.store.sql.alerts import SqlAlerts
-from controlplane.store.sql.base import KeptSchema, keeping_schemas
-from controlplane.store.sql.blueprints import SqlBlueprints
+from controlplane.store.sql.base import OpenTransaction, keeping_schemas
+from controlplane.store.sql.blueprints import SqlAuditTrail, SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
-from controlplane.store.sql.browser_sessions import SqlBrowserSessions
-from controlplane.store.sql.cursors import SqlCursors
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
-from controlplane.store.sql.events import SqlEvents
+from controlplane.store.sql.events import SqlDrivers, SqlEvents
 from controlplane.store.sql.feeds import SqlFeeds
-from controlplane.store.sql.holds import SqlHolds
 from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.links import SqlLinks
-from controlplane.store.sql.listings import SqlListings
-from controlplane.store.sql.marks import SqlMarks
+from controlplane.store.sql.listings import SqlListings, SqlNodes
 from controlplane.store.sql.namespaces import SqlNamespaces
-from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
-from controlplane.store.sql.reads import SqlReads
-from controlplane.store.sql.roles import SqlRoles
+from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.shares import SqlShares
+from controlplane.store.sql.snapshots import SqlSnapshots
+from controlplane.store.sql.states import SqlProjections
 from controlplane.store.sql.traces import SqlTraces
-from controlplane.store.sql.trust import SqlTrustRules
 from controlplane.store.sql.upkeep import SqlUpkeep
 
 
-class SqlTx(
-    SqlBlueprints,
-    SqlBranches,
-    SqlListings,
-    SqlPastStates,
-    SqlHolds,
-    SqlTraces,
-    SqlPastAttempts,
-    SqlEvents,
-    SqlCursors,
-    SqlReads,
-    SqlBrowserSessions,
-    SqlMarks,
-    SqlUpkeep,
-    SqlLeases,
-    SqlPacks,
-    SqlAlerts,
-    SqlLinks,
-    SqlShares,
-    SqlFeeds,
-    SqlTrustRules,
-    SqlRoles,
-    SqlNamespaces,
-):
-    """All parts over one connection."""
+class SqlTx:
+    """One collaborator for each group of tables, made when it is first used."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        namespace: str,
-        dialect: Dialect,
-        schemas: KeptSchema,
-        *,
-        is_writing: bool,
-    ) -> None:
-        super().__init__(connection, namespace, dialect, schemas)
-        self._is_writing = is_writing
-        self._new_traces = []
-        self._new_changes = []
-        self._new_events = []
+    def __init__(self, transaction: OpenTransaction) -> None:
+        self._transaction = transaction
+
+    def now(self) -> float:
+        return self._transaction.now()
+
+    @cached_property
+    def _snapshots(self) -> SqlSnapshots:
+        return SqlSnapshots(self._transaction)
+
+    @cached_property
+    def blueprints(self) -> SqlBlueprints:
+        return SqlBlueprints(self._transaction, self._snapshots, self.queue)
+
+    @cached_property
+    def branches(self) -> SqlBranches:
+        return SqlBranches(self._transaction, self._snapshots, self.queue)
+
+    @cached_property
+    def states(self) -> SqlPastStates:
+        return SqlPastStates(self._transaction, self._snapshots, self.queue)
+
+    @cached_property
+    def audit(self) -> SqlAuditTrail:
+        return SqlAuditTrail(self._transaction)
+
+    @cached_property
+    def nodes(self) -> SqlNodes:
+        return SqlNodes(self._transaction)
+
+    @cached_property
+    def listings(self) -> SqlListings:
+        return SqlListings(self._transaction)
+
+    @cached_property
+    def traces(self) -> SqlTraces:
+        return SqlTraces(self._transaction, self.flush)
+
+    @cached_property
+    def queue(self) -> SqlQueue:
+        return SqlQueue(self._transaction)
+
+    @cached_property
+    def past_attempts(self) -> SqlPastAttempts:
+        return SqlPastAttempts(self._transaction)
+
+    @cached_property
+    def drivers(self) -> SqlDrivers:
+        return SqlDrivers(self._transaction)
+
+    @cached_property
+    def projections(self) -> SqlProjections:
+        return SqlProjections(self._transaction)
+
+    @cached_property
+    def events(self) -> SqlEvents:
+        return SqlEvents(self._transaction)
+
+    @cached_property
+    def access(self) -> SqlAccess:
+        return SqlAccess(self._transaction)
+
+    @cached_property
+    def leases(self) -> SqlLeases:
+        return SqlLeases(self._transaction)
+
+    @cached_property
+    def upkeep(self) -> SqlUpkeep:
+        return SqlUpkeep(self._transaction)
+
+    @cached_property
+    def alerts(self) -> SqlAlerts:
+        return SqlAlerts(self._transaction)
+
+    @cached_property
+    def links(self) -> SqlLinks:
+        return SqlLinks(self._transaction)
+
+    @cached_property
+    def shares(self) -> SqlShares:
+        return SqlShares(self._transaction)
+
+    @cached_property
+    def feeds(self) -> SqlFeeds:
+        return SqlFeeds(self._transaction)
+
+    @cached_property
+    def namespaces(self) -> SqlNamespaces:
+        return SqlNamespaces(self._transaction)
 
     def flush(self) -> None:
-        """Write what waits for the end. Counters are raised in one order, so that two transactions cannot wait for each
-        other."""
-        waiting = {
-            "traces": self._traces_at_most(),
-            "changes": len(self._new_changes),
-            "events": len(self._new_events),
-            "marks": 1 if self._new_marks else 0,
+        """Write the rows that wait for the end. Counters are raised in one order, so that two transactions cannot wait
+        for each other."""
+        counts = {
+            "traces": self.traces.waiting(),
+            "changes": self.audit.waiting(),
+            "events": self.events.waiting(),
+            "marks": 1 if self._transaction.marks else 0,
         }
-        numbers = self._count_all({name: n for name, n in waiting.items() if n})
-        self._store_traces(numbers.get("traces", 0))
-        self._store_changes(numbers.get("changes", 0))
-        self._store_events(numbers.get("events", 0))
-        self._store_marks(numbers.get("marks", 0))
+        numbers = self._snapshots.count_all({name: n for name, n in counts.items() if n})
+        self.traces.store_traces(numbers.get("traces", 0))
+        self.audit.store_changes(numbers.get("changes", 0))
+        self.events.store_events(numbers.get("events", 0))
+        self._snapshots.write_marks(numbers.get("marks", 0))
 
 
 class SqlStore:
@@ -127,7 +176,7 @@ class SqlStore:
             yield self._transaction(connection, namespace, is_writing=False)
 
     def _transaction(self, connection: Connection, namespace: str, *, is_writing: bool) -> SqlTx:
-        return SqlTx(connection, namespace, self._dialect, self._kept_schema, is_writing=is_writing)
+        return SqlTx(OpenTransaction(connection, namespace, self._dialect, self._kept_schema, is_writing))
 
     def close(self) -> None:
         for engine in self._engines:

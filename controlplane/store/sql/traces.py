@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Text, literal, select, union, update
@@ -14,7 +14,7 @@ from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, chunks, dump
+from controlplane.store.sql.base import OpenTransaction, Part, chunks, dump
 from controlplane.store.sql.file_texts import stored_files
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.identity import MASK, Content
@@ -59,20 +59,19 @@ class SqlTraces(Part):
     """New traces are written when the transaction ends or reads traces: their numbers then grow in the order in which
     transactions become visible, and the counter is held for a moment only."""
 
-    _new_traces: list[tuple[Sequence[Trace], Sequence[Fragment]]]
+    def __init__(self, transaction: OpenTransaction, flush: Callable[[], None]) -> None:
+        super().__init__(transaction)
+        self._flush = flush
+        self._new_traces: list[tuple[Sequence[Trace], Sequence[Fragment]]] = []
 
-    def flush(self) -> None:
-        """Write what waits for the end of the transaction."""
-        self._write_traces()
-
-    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+    def hits(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         self._write_traces()
         return self._hits(keys)
 
-    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+    def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         self._new_traces.append((traces, fragments))
 
-    def last_trace(self) -> int:
+    def last(self) -> int:
         self._write_traces()
         return self._counted("traces")
 
@@ -93,7 +92,7 @@ class SqlTraces(Part):
         return {row.id: bytes(row.body) for row in self._rows_among(db.profiles, "id", ids)}
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        self.flush()  # who asks has nothing else to write
+        self._flush()  # the caller has nothing else to write: one statement raises all counters
         return frozenset(row.id for row in self._rows_by(_REFERENCED, ids))
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
@@ -129,17 +128,17 @@ class SqlTraces(Part):
     def _write_traces(self) -> None:
         """Write them before the transaction ends, since it reads traces."""
         if self._new_traces:
-            at_most = self._traces_at_most()
-            self._store_traces(self._count("traces", at_most) if at_most else 0)
+            at_most = self.waiting()
+            self.store_traces(self._count("traces", at_most) if at_most else 0)
 
-    def _traces_at_most(self) -> int:
+    def waiting(self) -> int:
         """How many numbers the new traces take, unless some of them are hits."""
         return sum(len({trace.task for trace in traces}) for traces, _ in self._new_traces)
 
-    def _store_traces(self, last: int) -> None:
+    def store_traces(self, last: int) -> None:
         """`last`: the counter of traces, which was raised for all of them; from then on no other transaction writes
         traces. Those that are no hits yet get the next numbers."""
-        first = last - self._traces_at_most() + 1
+        first = last - self.waiting() + 1
         for traces, fragments in self._new_traces:
             first += self._store_new_traces(firsts((trace.task, trace) for trace in traces), first)
             self._store_fragments(firsts((fragment.id, fragment) for fragment in fragments))
@@ -191,9 +190,9 @@ class SqlTraces(Part):
         found = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
         return found, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
-    def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None:
+    def put_build(self, key: bytes, root: bytes, schema: Schema) -> None:
         (schema_id,) = self._put_schemas([schema])
-        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self.now()}])
+        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self._now()}])
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         rows = self._rows_among(db.memos, "key", keys)

@@ -14,22 +14,20 @@ from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.snapshots import is_held
 from controlplane.store.sql.statements import one_of
 
 
-class SqlUpkeep(Part):
-    _is_writing: bool
-
+class SqlUpkeep(SqlPacks):
     # --- collections of tree nodes
 
     def collections(self) -> int:
-        if self._is_writing:
+        if self._transaction.is_writing:
             self._dialect.lock_nodes(self._connection, self._namespace, alone=False)
         rows = self._rows_among(db.counters, "name", ["collections", "marks"])
-        self._counters = {row.name: row.value for row in rows}
-        return self._counters.get("collections", 0)
+        self._transaction.counters = {row.name: row.value for row in rows}
+        return self._transaction.counters.get("collections", 0)
 
     def begin_collection(self) -> int:
         self._dialect.lock_nodes(self._connection, self._namespace, alone=True)
@@ -181,9 +179,6 @@ class SqlUpkeep(Part):
         return self._drop(db.tasks, task.key, done, limit) + self._drop(
             db.jobs, job.digest, ~is_wanted & ~is_tried, limit
         )
-
-    def drop_answers(self, before: float, limit: int) -> int:
-        return self._drop(db.answers, db.answers.c.key, db.answers.c.at < before, limit)
 
     # --- checks
 

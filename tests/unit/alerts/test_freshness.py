@@ -42,7 +42,7 @@ class Place:
         self.world.now += seconds
         self.watch.step()
         with self.world.store.read() as tx:
-            for message in tx.messages(BRANCH):
+            for message in tx.alerts.messages(BRANCH):
                 for number, item in enumerate(message.items):
                     self._told[message.id, number] = item["occasion"], item["text"]
 
@@ -52,14 +52,14 @@ class Place:
 
     def events(self) -> list[Event]:
         with self.world.store.read() as tx:
-            return [event for event in tx.events(BRANCH, 0) if event.kind in (LATE, FRESH)]
+            return [event for event in tx.events.newer(BRANCH, 0) if event.kind in (LATE, FRESH)]
 
     def kinds(self, dataset: str = "shop.orders") -> list[str]:
         return [event.kind for event in self.events() if event.dataset == dataset]
 
     def state(self) -> State:
         with self.world.store.read() as tx:
-            return tx.states(BRANCH, ["shop.orders"])["shop.orders"]
+            return tx.states.newest(BRANCH, ["shop.orders"])["shop.orders"]
 
     def since_commit(self, seconds: float) -> None:
         """Go to a time after the commit of orders."""
@@ -136,7 +136,7 @@ def test_many_commits_that_changed_nothing_are_looked_through(place: Place, has_
         place.world.now += 60.0
         with place.world.store.begin() as tx:
             again = replace(first, seq=first.seq + number, at=place.world.now)
-            tx.commit_state(again, again.seq - 1)
+            tx.states.commit(again, again.seq - 1)
     with place.world.store.read() as tx:
         times = freshness.Changes().times(tx, BRANCH, {"shop.orders": place.state()})
     assert times == {"shop.orders": first.at}
@@ -151,7 +151,7 @@ def test_what_is_not_expected_any_more_becomes_neither(place: Place) -> None:
         place.later(60.0)
     assert place.kinds() == [LATE]
     with place.world.store.read() as tx:
-        assert tx.alerts(BRANCH) == ()
+        assert tx.alerts.all(BRANCH) == ()
 
 
 def test_a_channel_hears_of_late_after_its_while_and_of_the_end(place: Place) -> None:

@@ -94,7 +94,7 @@ class Place:
 
     def messages(self) -> tuple[Message, ...]:
         with self.world.store.read() as tx:
-            return tx.messages(BRANCH)
+            return tx.alerts.messages(BRANCH)
 
     def restart(self) -> None:
         self.watch = Watch(self.world.ctx, BRANCH, Planner(self.world.store, branch=BRANCH), ())
@@ -160,14 +160,14 @@ def test_what_was_sent_but_not_acknowledged_is_sent_again(place: Place, receiver
     assert claim is not None
     perform(claim, Versions(None), Orders())
     with place.world.store.begin() as tx:
-        tx.release(
+        tx.queue.release(
             [bytes.fromhex(t["task"]) for t in claim["tasks"]],
             attempt=claim["attempt"],
             not_before=0.0,
             error=None,
             burn=False,
         )
-        tx.end_attempt(claim["attempt"])
+        tx.queue.end_attempt(claim["attempt"])
     place.restart()
     place.look()
     assert place.work() == 1

@@ -58,8 +58,8 @@ def planned(world: World, edit: tuple[str, str], analyser: Callable[[], str], ti
 
 def assert_forgotten(world: World) -> None:
     with world.store.read() as tx:
-        assert not any(tx.demands(BRANCH, demand_of(dataset)) for dataset in DATASETS)
-        assert not any(tx.backlog().values())
+        assert not any(tx.queue.demands(BRANCH, demand_of(dataset)) for dataset in DATASETS)
+        assert not any(tx.queue.backlog().values())
 
 
 def working(world: World, asked: list[int]) -> Callable[[], str]:

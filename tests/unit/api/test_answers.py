@@ -157,9 +157,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
     world.apply(EXPECT + REST % tmp_path)
     world.settle()
     with world.store.begin() as tx:
-        tx.take_lease(LOOP, "pod-1/ab12", 3600.0)
-        tx.put_driver(driver("waits", reason="waits for room in a quota"))
-        tx.put_driver(driver("ended", seen=1.0, ended=True, reason="ran out of memory"))
+        tx.leases.take(LOOP, "pod-1/ab12", 3600.0)
+        tx.drivers.put(driver("waits", reason="waits for room in a quota"))
+        tx.drivers.put(driver("ended", seen=1.0, ended=True, reason="ran out of memory"))
     wake = TellingWake()
     pool = QueryPool(str(tmp_path))
     queries = Queries(pool, ResultFolder(tmp_path / "queries"))

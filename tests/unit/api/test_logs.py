@@ -35,8 +35,8 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
     """The attempt of a driver, reported as failed with an error."""
     ctx = Context(world.services.store)
     with ctx.store.begin() as tx:
-        tx.put_job(d(0), stored_job(shared={}))
-        tx.enqueue("main", "shop.dear", [task(1, dataset="shop.dear", spec={"slots": {}})])
+        tx.queue.put_job(d(0), stored_job(shared={}))
+        tx.queue.enqueue("main", "shop.dear", [task(1, dataset="shop.dear", spec={"slots": {}})])
     claim = claims.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
     failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}
@@ -119,7 +119,7 @@ def test_a_drivers_name_leads_to_no_other_file(world: World, client: Headgate) -
 
 def test_attempts_of_before_drivers_were_noted(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_events([Event("task.claimed", "shop.dear", 1, {"attempt": "a" * 32}, branch="main")])
+        tx.events.put([Event("task.claimed", "shop.dear", 1, {"attempt": "a" * 32}, branch="main")])
     assert refused(client, "a" * 32)[1:] == ("log-gone", f"it was not noted which driver had attempt {'a' * 32}")
 
 

@@ -27,11 +27,11 @@ ENDS = (
 @pytest.fixture
 def client(world: World) -> Iterator[Headgate]:
     with world.services.store.begin() as tx:
-        tx.put_driver(driver("waits", reason=QUOTA))
-        tx.put_driver(driver("works"))
-        tx.put_driver(driver("asked", ended=True, reason="ended as asked"))
+        tx.drivers.put(driver("waits", reason=QUOTA))
+        tx.drivers.put(driver("works"))
+        tx.drivers.put(driver("asked", ended=True, reason="ended as asked"))
         for n, reason in enumerate(ENDS):
-            tx.put_driver(driver(f"d{n}", seen=float(n), ended=True, reason=reason))
+            tx.drivers.put(driver(f"d{n}", seen=float(n), ended=True, reason=reason))
     with world.client() as client:
         client.apply([Document(name="/data/shop.yaml", text=BLUEPRINT, files={})])
         yield client
@@ -53,7 +53,7 @@ def test_status_says_what_drivers_wait_for_and_what_the_last_ones_ended_of(clien
 
 def test_why_says_so_of_a_dataset_that_waits_for_drivers(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(0), stored_job(shared={}))
+        tx.queue.put_job(d(0), stored_job(shared={}))
     why = client.why("shop.dear")
     assert why["drivers"] == [], "it waits for its input, not for a driver"
     assert "driver" not in texts(why_views.why(why))
@@ -66,23 +66,23 @@ def test_who_leads_is_told(world: World, client: Headgate) -> None:
     assert client.status()["leader"] is None
     assert "leads" not in texts(views.status(client.status()))
     with world.services.store.begin() as tx:
-        lease = tx.take_lease(LOOP, "pod-1/ab12", 3600.0)
+        lease = tx.leases.take(LOOP, "pod-1/ab12", 3600.0)
     leader = there(client.status()["leader"])
     assert (leader["holder"], leader["epoch"]) == ("pod-1/ab12", 1)
     assert f"pod-1/ab12 leads since {leader['since']}" in texts(views.status(client.status()))
     with world.services.store.begin() as tx:
-        tx.end_lease(LOOP, lease.epoch)
+        tx.leases.end(LOOP, lease.epoch)
     assert client.status()["leader"] is None
 
 
 def test_tasks_of_a_dataset_by_page(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(0), stored_job(shared={}))
-        tx.enqueue("main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)])
-        attempt = tx.claim("a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0)
+        tx.queue.put_job(d(0), stored_job(shared={}))
+        tx.queue.enqueue("main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)])
+        attempt = tx.queue.claim("a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0)
         assert attempt is not None
         (failed,) = attempt.tasks
-        assert tx.fail(attempt.id, failed, error("no such column"))
+        assert tx.queue.fail(attempt.id, failed, error("no such column"))
     page = client.tasks("shop.dear", limit=2)
     assert (page["total"], page["next"], len(page["items"])) == (3, "2", 2)
     rest = client.tasks("shop.dear", after=int(there(page["next"])))

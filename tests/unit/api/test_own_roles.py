@@ -52,7 +52,7 @@ def test_a_role_is_made_shown_changed_and_deleted(world: World, ctx: Context) ->
     assert [one["built_in"] for one in every] == [True] * 5 + [False]
     assert (gone.status_code, again.status_code) == (204, 404)
     with ctx.store.read() as tx:
-        told = [(c.action, c.target) for c in tx.changes("main", 10) if c.action.startswith("role.")]
+        told = [(c.action, c.target) for c in tx.audit.changes("main", 10) if c.action.startswith("role.")]
     assert told == [("role.delete", "analyst"), ("role.change", "analyst"), ("role.create", "analyst")]
 
 

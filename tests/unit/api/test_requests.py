@@ -401,7 +401,7 @@ def test_what_is_forced_is_told(world: World) -> None:
         assert client.refresh(force=True)["forced"] == ["shop.orders", "shop.dear"]
         assert client.refresh("shop.dear")["forced"] == []
     with world.services.store.read() as tx:
-        wishes: list[Json] = [c.after for c in tx.changes("main") if c.action == "refresh"]
+        wishes: list[Json] = [c.after for c in tx.audit.changes("main") if c.action == "refresh"]
     assert [wish["force"] for wish in wishes] == [False, True, True]
 
 
@@ -416,7 +416,7 @@ def test_each_change_leaves_who_and_which_request(world: World) -> None:
     with world.http() as http:
         http.post("/v1/blueprints", json=document(), headers={"X-Request-ID": "r-1"})
     with world.services.store.read() as tx:
-        change = next(c for c in tx.changes("main") if c.action == "apply")
+        change = next(c for c in tx.audit.changes("main") if c.action == "apply")
     assert (change.actor, change.request_id, change.target) == ("test", "r-1", "shop")
 
 

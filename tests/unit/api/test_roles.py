@@ -151,7 +151,7 @@ def of_role(world: World, role: str) -> httpx2.Client:
     store = world.services.store
     text, token = tokens.create(Context(store), role, ("view" if role == "nobody" else role,))
     with store.begin() as tx:
-        tx.put_token(replace(token, scopes=(role,)))
+        tx.access.put_token(replace(token, scopes=(role,)))
     return world.http(text)
 
 

@@ -18,7 +18,7 @@ from tests.unit.api.world import World
 
 def put(world: World, *kinds: str, branch: str = "main") -> None:
     with world.services.store.begin() as tx:
-        tx.put_events([Event(kind, "a.b", 1, branch=branch) for kind in kinds])
+        tx.events.put([Event(kind, "a.b", 1, branch=branch) for kind in kinds])
     world.services.wake.notify()
 
 

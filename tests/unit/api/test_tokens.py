@@ -95,10 +95,10 @@ def test_a_use_is_noted_once_a_minute() -> None:
         assert tokens.authenticate(ctx.store, text) is not None
         assert tokens.authenticate(ctx.store, text_of_driver) is not None
         with ctx.store.read() as tx:
-            used += [found.used for found in tx.tokens() if found.id == token.id]
+            used += [found.used for found in tx.access.tokens() if found.id == token.id]
     assert used == [1000.0, 1000.0, 1060.0, 1060.0, 1121.0]
     with ctx.store.read() as tx:
-        found = tx.token_by_id(its.id)
+        found = tx.access.token_by_id(its.id)
     assert found is not None
     assert found.used is None, "a driver's heartbeats are known already"
 
@@ -163,8 +163,8 @@ def test_reads_through_s3_are_counted_by_key_dataset_and_minute() -> None:
         counts.add("key", "notebooks", "main", dataset, 10)
     counts.close()
     with store.read() as tx:
-        found = [(r.dataset, r.at, r.times, r.bytes) for r in reversed(tx.reads(None, 9))]
-        assert tx.reads(None, 1)[0].what == {"access_key": "key"}
+        found = [(r.dataset, r.at, r.times, r.bytes) for r in reversed(tx.audit.reads(None, 9))]
+        assert tx.audit.reads(None, 1)[0].what == {"access_key": "key"}
     assert found == [("shop.a", 120.0, 2, 20), ("shop.a", 180.0, 1, 10), ("shop.b", 120.0, 1, 10)]
 
 
@@ -178,4 +178,4 @@ def test_counts_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mon
     counts.add("key", "notebooks", "main", "shop.a", 1)
     counts.close()
     with store.read() as tx:
-        assert [(r.times, r.bytes) for r in tx.reads(None, 9)] == [(2, 2)]
+        assert [(r.times, r.bytes) for r in tx.audit.reads(None, 9)] == [(2, 2)]

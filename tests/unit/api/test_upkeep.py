@@ -11,7 +11,7 @@ from tests.unit.api.world import World
 
 def test_collecting_tells_what_went(world: World) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(1), stored_job())
+        tx.queue.put_job(d(1), stored_job())
     with world.client() as client:
         found = client.gc()
         assert (found["tasks"], found["nodes"]) == (1, 0)
@@ -21,7 +21,7 @@ def test_collecting_tells_what_went(world: World) -> None:
 
 def test_collecting_beside_damage_is_refused(world: World) -> None:
     with world.services.store.begin() as tx:
-        tx.put_listing(listing())
+        tx.listings.put(listing())
     with world.client() as client, pytest.raises(ApiError, match="it is missing") as refused:
         client.gc()
     assert (refused.value.status, refused.value.code) == (500, "corrupt-node")
@@ -31,7 +31,7 @@ def test_checking_tells_what_is_wrong(world: World) -> None:
     with world.client() as client:
         assert client.fsck() == {"findings": [], "complete": True}
         with world.services.store.begin() as tx:
-            tx.put_traces([trace(1, 2)], [])
+            tx.traces.put([trace(1, 2)], [])
         found = client.fsck(files=True)
     assert found["complete"]
     assert [(f["code"], f["where"]) for f in found["findings"]] == [("trace-without-fragment", f"trace {d(1).hex()}")]

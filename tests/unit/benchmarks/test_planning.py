@@ -90,7 +90,7 @@ def test_processes_build_the_tree_that_one_would(tmp_path: Path) -> None:
     store = ours.open_counted(url)
     built = build(store, wanted, 2)
     with store.read() as tx:
-        assert [tree.totals(tx, built.roots[w]).partitions for w in wanted] == [120_000, 120_000]
+        assert [tree.totals(tx.nodes, built.roots[w]).partitions for w in wanted] == [120_000, 120_000]
     nodes = tree.MemoryNodes()
     assert built.roots[wanted[0]] == wanted[0].build(nodes)
     store.close()

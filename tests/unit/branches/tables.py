@@ -91,5 +91,5 @@ class PublishedWorld(BranchWorld):
     def held(self, branch: str, dataset: str) -> list[str]:
         """The fragments of the newest state."""
         with self.store.read() as tx:
-            state = tx.states(branch, [dataset])[dataset]
-            return sorted(entry.fragment.hex() for entry in tree.scan(tx, state.root))
+            state = tx.states.newest(branch, [dataset])[dataset]
+            return sorted(entry.fragment.hex() for entry in tree.scan(tx.nodes, state.root))

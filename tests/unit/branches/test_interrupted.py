@@ -51,13 +51,19 @@ class Counting:
 
 
 class CountingTx:
+    """A transaction, or one of its collaborators, of which each call is counted."""
+
     def __init__(self, tx: Any, count: Callable[[], None]) -> None:
         self._tx, self._count = tx, count
 
     def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._tx, name)
+        if not callable(attribute):
+            return CountingTx(attribute, self._count)
+
         def call(*args: Any, **named: Any) -> Any:
             self._count()
-            return getattr(self._tx, name)(*args, **named)
+            return attribute(*args, **named)
 
         return call
 
@@ -86,9 +92,11 @@ def wanted(world: BranchWorld) -> tuple[object, ...]:
     """All that a merge may change."""
     with world.store.read() as tx:
         names = (MAIN, "dev")
-        texts = [{flow: (r.number, r.text, r.uids) for flow, r in tx.revisions(name).items()} for name in names]
-        told = [(tx.forces(name), tx.own_dataflows(name), tx.changes(name)) for name in names]
-        return texts, told, tx.last_event(), tx.marked(MAIN, 0)
+        texts = [
+            {flow: (r.number, r.text, r.uids) for flow, r in tx.blueprints.revisions(name).items()} for name in names
+        ]
+        told = [(tx.blueprints.forces(name), tx.branches.own_dataflows(name), tx.audit.changes(name)) for name in names]
+        return texts, told, tx.events.last(), tx.states.marked(MAIN, 0)
 
 
 def test_a_merge_is_all_or_nothing(world: BranchWorld) -> None:
@@ -113,10 +121,10 @@ def test_a_merge_whose_answer_is_lost_can_be_asked_for_again(world: BranchWorld)
     with pytest.raises(Broken):
         merging.merge_branch(replace(world.ctx, store=store), "dev")
     with world.store.read() as tx:
-        merged = tx.revisions(MAIN)
+        merged = tx.blueprints.revisions(MAIN)
     assert merging.merge_branch(world.ctx, "dev")["revisions"] == {}
     with world.store.read() as tx:
-        assert tx.revisions(MAIN) == merged
+        assert tx.blueprints.revisions(MAIN) == merged
 
 
 class OneBetween(Counting):
@@ -159,19 +167,14 @@ class Recorded(Counting):
     @contextmanager
     def begin(self, namespace: str = "default") -> Iterator[Any]:
         with self._store.begin(namespace) as tx:
-            yield HoldingTx(tx, self.held)
+            hold = tx.branches.hold
 
+            def noted(name: str) -> None:
+                self.held.append(name)
+                hold(name)
 
-class HoldingTx:
-    def __init__(self, tx: Any, held: list[str]) -> None:
-        self._tx, self._held = tx, held
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
-
-    def hold_branch(self, name: str) -> None:
-        self._held.append(name)
-        self._tx.hold_branch(name)
+            tx.branches.hold = noted
+            yield tx
 
 
 def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(world: BranchWorld) -> None:
@@ -220,12 +223,12 @@ def test_results_for_a_branch_that_has_ended_become_no_states(world: BranchWorld
         world.once()
     assert not world.ran()
     with world.store.read() as tx:
-        assert tx.branches() == {}
-        assert tx.own_datasets("dev") == frozenset()
-        assert tx.own_dataflows("dev") == {}
-        assert tx.demands("dev", "shop.doubled") == {}
-        assert sum(tx.backlog().values()) == 0
-        assert tx.attempts() == {}
+        assert tx.branches.all() == {}
+        assert tx.branches.own_datasets("dev") == frozenset()
+        assert tx.branches.own_dataflows("dev") == {}
+        assert tx.queue.demands("dev", "shop.doubled") == {}
+        assert sum(tx.queue.backlog().values()) == 0
+        assert tx.queue.attempts() == {}
     assert world.generations(MAIN) == mains
     for days in (1, 40):
         collect(world.store, "default", now=world.now + days * branches.DAY_S)

@@ -32,7 +32,7 @@ def test_what_was_edited_before_is_mains_again(world: BranchWorld) -> None:
     assert planned_for(world, "dev") == set()
     assert not world.ran()
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.branches.own_datasets("dev") == frozenset()
 
 
 def test_the_same_edit_is_adopted_again(world: BranchWorld) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_written_for_one_that_has_ended(world: BranchWorld) -> None:
     executor = PlanExecutor(store, planner, "default", "dev")
     executor.settle()
     with world.store.read() as tx:
-        assert tx.demands("dev", "shop.doubled") == {}
+        assert tx.queue.demands("dev", "shop.doubled") == {}
     world.create()  # the name is free
 
 

@@ -53,7 +53,7 @@ def roll_back(world: BranchWorld, dataset: str, branch: str = MAIN) -> None:
 
 def text(world: BranchWorld, branch: str, flow: str = "shop") -> str:
     with world.store.read() as tx:
-        return tx.revisions(branch)[flow].text
+        return tx.blueprints.revisions(branch)[flow].text
 
 
 def check(world: BranchWorld, branch: str = "dev") -> None:
@@ -109,11 +109,11 @@ def test_a_pause_goes_along_with_a_rename(world: BranchWorld, branch: str) -> No
         merging.merge_branch(world.ctx, branch)
         assert not world.ran()
     with world.store.read() as tx:
-        assert tx.paused(MAIN) == {"shop.another"}
+        assert tx.blueprints.paused(MAIN) == {"shop.another"}
     world.apply(REST)
     world.ran()
     with world.store.read() as tx:
-        assert tx.paused(MAIN) == {"shop.other"}
+        assert tx.blueprints.paused(MAIN) == {"shop.other"}
 
 
 def test_a_plan_of_a_rename_knows_what_goes_along(world: BranchWorld) -> None:
@@ -194,8 +194,8 @@ def test_holds_of_a_pinned_branch_and_of_main_meet(world: BranchWorld) -> None:
     check(world)
     assert world.values("dev", "shop.sums") == [(1, 20), (2, 40)]
     with world.store.read() as tx:
-        assert not tx.own_datasets("dev")
-        assert not tx.holds("dev")
+        assert not tx.branches.own_datasets("dev")
+        assert not tx.states.holds("dev")
 
 
 def test_a_rollback_just_before_its_dataset_is_given_back_stays(world: BranchWorld) -> None:
@@ -221,8 +221,8 @@ def test_what_main_renames_or_deletes_is_held_no_more(world: BranchWorld, text: 
     world.apply(text)
     world.ran()
     with world.store.read() as tx:
-        assert tx.holds("dev") == {}
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.states.holds("dev") == {}
+        assert tx.branches.own_datasets("dev") == frozenset()
     world.apply(REST)
     world.ran()
     check(world)
@@ -243,7 +243,7 @@ def test_a_dataflow_that_does_not_compile_for_a_while_stays_held(world: BranchWo
     world.apply_in(MAIN, OTHER.format(more=4), flow="more")
     world.ran()
     with world.store.read() as tx:
-        assert tx.holds("dev").keys() == {"shop.other"}
+        assert tx.states.holds("dev").keys() == {"shop.other"}
     assert world.values("dev", "shop.other") == [(1, 11)]
     check(world)
 

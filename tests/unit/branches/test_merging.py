@@ -78,10 +78,10 @@ def test_main_keeps_the_name_of_its_file(world: BranchWorld, of_main: str) -> No
     if of_main != REST:
         world.apply(of_main)
     with world.store.read() as tx:
-        before = tx.revisions("main")["shop"].file
+        before = tx.blueprints.revisions("main")["shop"].file
     merging.merge_branch(world.ctx, "dev")
     with world.store.read() as tx:
-        revision = tx.revisions("main")["shop"]
+        revision = tx.blueprints.revisions("main")["shop"]
     assert (revision.file, "3 * v" in revision.text) == (before, True)
 
 
@@ -118,7 +118,7 @@ RENAMED = (TWICE + SUMS + OTHER + COPY).replace("FROM doubled", "FROM twice").re
 
 def uids(world: BranchWorld, branch: str) -> Mapping[str, str]:
     with world.store.read() as tx:
-        return tx.revisions(branch)["shop"].uids
+        return tx.blueprints.revisions(branch)["shop"].uids
 
 
 def test_a_rename_is_a_rename_and_computes_nothing(world: BranchWorld) -> None:
@@ -150,8 +150,8 @@ def test_results_that_were_forced_come_along(world: BranchWorld) -> None:
     merging.merge_branch(world.ctx, "dev")
     assert not world.ran()
     with world.store.read() as tx:
-        assert tx.forces("main") == tx.forces("dev")
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.blueprints.forces("main") == tx.blueprints.forces("dev")
+        assert tx.branches.own_datasets("dev") == frozenset()
 
 
 def test_a_forced_component_keeps_its_results_under_another_name(world: BranchWorld) -> None:
@@ -216,7 +216,7 @@ def test_a_branch_that_is_deleted_while_it_is_merged(world: BranchWorld, gone: s
     with pytest.raises(BranchEnded, match=gone):
         merging.merge_branch(world.ctx, "dev", "safe")
     with world.store.read() as tx:
-        assert tx.own_dataflows("safe") == {}
+        assert tx.branches.own_dataflows("safe") == {}
 
 
 def test_a_dataflow_that_is_new_in_the_branch_is_new_in_main(world: BranchWorld) -> None:

@@ -15,7 +15,7 @@ from controlplane.operations.explore.catalogue import catalogue
 from controlplane.operations.inspect import overview, views
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.troubles import Troubles
-from controlplane.ports.store import Store, Tx
+from controlplane.ports.store import Store
 from controlplane.reconciler.branching import Branching
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
@@ -44,7 +44,7 @@ def test_a_new_branch_has_nothing_to_do(world: BranchWorld) -> None:
     assert not world.ran()
     assert world.values("dev", "shop.doubled") == world.values("main", "shop.doubled")
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.branches.own_datasets("dev") == frozenset()
 
 
 def test_a_branch_without_edits_loads_nothing_of_main(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_an_edit_computes_the_edited_dataset_and_what_reads_it(world: BranchWorl
     world.apply_in("dev", EDITED)
     assert world.ran() == {"analyse": 1, "transform": 3}  # two partitions, and one sum
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == {"shop.doubled", "shop.sums"}
+        assert tx.branches.own_datasets("dev") == {"shop.doubled", "shop.sums"}
     assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
     assert world.values("main", "shop.sums") == [(1, 80), (2, 40)]
     assert world.generations("main") == before
@@ -91,7 +91,7 @@ def test_an_edit_that_is_reverted_is_mains_again(world: BranchWorld) -> None:
     world.apply_in("dev", REST)
     assert not world.ran()
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.branches.own_datasets("dev") == frozenset()
     assert world.values("dev", "shop.sums") == world.values("main", "shop.sums")
 
 
@@ -102,7 +102,7 @@ def test_main_that_follows_the_edit_adopts_it(world: BranchWorld) -> None:
     assert world.ran() == {"write": 2}  # main's copy
     assert world.values("main", "shop.sums") == [(1, 120), (2, 60)]
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.branches.own_datasets("dev") == frozenset()
 
 
 def test_a_write_component_is_off(world: BranchWorld) -> None:
@@ -111,8 +111,8 @@ def test_a_write_component_is_off(world: BranchWorld) -> None:
     decision = world.decided("dev", "shop.copy")
     assert (decision.status, decision.reason.partition(":")[0]) == ("paused", "write components are off in branches")
     with world.store.read() as tx:
-        assert tx.targets("dev") == {}
-        assert tx.demands("dev", "shop.copy") == {}
+        assert tx.projections.targets("dev") == {}
+        assert tx.queue.demands("dev", "shop.copy") == {}
     with world.ctx.looking("dev") as (plan, _):
         assert views.state_of(plan.decisions) == "up_to_date"
 
@@ -122,14 +122,14 @@ def test_a_new_dataflow_of_a_branch_lists_its_sources(world: BranchWorld) -> Non
     world.ran()
     assert world.values("dev", "more.doubled") == [(1, 150), (1, 50), (2, 100)]
     with world.store.read() as tx:
-        assert "more.doubled" not in tx.states("main")
+        assert "more.doubled" not in tx.states.newest("main")
 
 
 def test_what_is_forced_in_a_branch_is_its_own(world: BranchWorld) -> None:
     controls.refresh(world.ctx, "dev", "shop.doubled", force=True)
     assert world.ran() == {"transform": 2}  # equal rows: sums is adopted
     with world.store.read() as tx:
-        assert "shop.doubled" in tx.own_datasets("dev")
+        assert "shop.doubled" in tx.branches.own_datasets("dev")
 
 
 def test_work_of_a_branch_comes_after_that_of_main(world: BranchWorld) -> None:
@@ -141,7 +141,7 @@ def test_work_of_a_branch_comes_after_that_of_main(world: BranchWorld) -> None:
     world.engine.step()
     world.once()
     with world.store.read() as tx:
-        of_dev = {task.priority for task in tx.demands("dev", "shop.doubled").values()}
+        of_dev = {task.priority for task in tx.queue.demands("dev", "shop.doubled").values()}
     assert of_dev
     assert max(of_dev) < -1000
 
@@ -182,22 +182,9 @@ def test_a_plan_of_a_branch_can_be_kept_and_carried_out(world: BranchWorld) -> N
     assert blueprints.carry_out(world.ctx, "dev", [], basis)["plan"]["items"]
 
 
-class BrokenTx:
-    """A transaction in which the texts of one branch cannot be read."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
-
-    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        if branch == "dev":
-            raise ValueError("damaged")
-        return self._tx.revisions(branch, dataflows)
-
-
 class BrokenStore:
+    """A store in whose transactions the texts of one branch cannot be read."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -207,7 +194,16 @@ class BrokenStore:
     @contextmanager
     def read(self, namespace: str = "default") -> Iterator[Any]:
         with self._store.read(namespace) as tx:
-            yield BrokenTx(tx)
+            collaborators: Any = tx
+            revisions = tx.blueprints.revisions
+
+            def broken(branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+                if branch == "dev":
+                    raise ValueError("damaged")
+                return revisions(branch, dataflows)
+
+            collaborators.blueprints.revisions = broken
+            yield tx
 
 
 def test_a_branch_that_cannot_be_planned_stops_neither_main_nor_another_one(world: BranchWorld) -> None:

@@ -132,7 +132,7 @@ def test_a_branch_that_follows_is_not_updated(world: BranchWorld) -> None:
 
 def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
     with world.store.read() as tx:
-        before = tx.listings(n.listing for n in _sources(world))
+        before = tx.listings.get(n.listing for n in _sources(world))
     told = controls.refresh(world.ctx, "dev", None)
     assert (told["listings"], told["sources"]) == (0, [])
     world.apply_in("dev", DOUBLED.format(factor=5), flow="more")
@@ -141,7 +141,7 @@ def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
     decision = world.decided("dev", "more.orders")
     assert (decision.status, decision.reason.partition(",")[0]) == ("paused", "a pinned branch lists nothing")
     with world.store.read() as tx:
-        assert tx.listings(n.listing for n in _sources(world)) == before
+        assert tx.listings.get(n.listing for n in _sources(world)) == before
 
 
 def _sources(world: BranchWorld) -> list[Source]:
@@ -193,7 +193,7 @@ def test_a_merge_brings_its_edits_and_leaves_it_as_it_is(world: BranchWorld) -> 
     assert not world.ran()
     assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
     with world.store.read() as tx:
-        assert (tx.own_dataflows("dev"), tx.own_datasets("dev")) == ({}, frozenset())
+        assert (tx.branches.own_dataflows("dev"), tx.branches.own_datasets("dev")) == ({}, frozenset())
     check(world)
 
 
@@ -263,5 +263,5 @@ def test_it_has_the_rows_of_a_copy(tmp_path: Path, seed: int) -> None:
         world.settle()
         assert {name: world.values("dev", name) for name in names} == copy
         with world.store.read() as tx:
-            assert tx.own_datasets("dev") == frozenset()
+            assert tx.branches.own_datasets("dev") == frozenset()
         check(world)

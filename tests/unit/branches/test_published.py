@@ -42,7 +42,7 @@ def status(world: PublishedWorld, branch: str) -> dict[str, tuple[str, str | Non
 
 def rows(world: PublishedWorld) -> set[tuple[str, str, int]]:
     with world.store.read() as tx:
-        return {(p.branch, p.dataset, p.version) for p in tx.branch_publications()}
+        return {(p.branch, p.dataset, p.version) for p in tx.projections.branch_publications()}
 
 
 def test_only_what_is_edited_becomes_a_table(world: PublishedWorld) -> None:

@@ -34,7 +34,7 @@ class Place:
         self.store, self.lake = open_store("memory:"), Lake(self.root)
         self.objects, self.publisher = LocalObjects(self.root), DeltaPublisher(self.root.as_uri())
         with self.store.begin() as tx:
-            tx.create_branch(branch(publish=True))
+            tx.branches.create(branch(publish=True))
 
     def fragment(self, *values: int) -> Fragment:
         return self.lake.fragment(A, [{"a": value} for value in values])
@@ -42,10 +42,10 @@ class Place:
     def commit(self, of: str, seq: int, *fragments: Fragment) -> State:
         """A state of these partitions."""
         with self.store.begin() as tx:
-            tx.put_traces([], fragments)
-            root = tree.build(tx, (tree.Entry(f"{n}", f.id, f.content) for n, f in enumerate(fragments)))
+            tx.traces.put([], fragments)
+            root = tree.build(tx.nodes, (tree.Entry(f"{n}", f.id, f.content) for n, f in enumerate(fragments)))
             made = replace(state(seq, NAME, branch=of), root=root, schema=A, generation=seq)
-            tx.commit_state(made, seq - 1)
+            tx.states.commit(made, seq - 1)
         return made
 
     def follow(self, made: State) -> None:
@@ -89,7 +89,7 @@ def test_a_branch_is_read_beside_main_and_goes_without_a_trace(place: Place) -> 
         read.__name__: rows(1, 2) for read in READERS
     }
     with place.store.begin() as tx:
-        tx.drop_branch("dev")
+        tx.branches.drop("dev")
     (left,) = branch_tables.left_over(place.store, "default")
     branch_tables.delete(place.store, "default", left, place.objects)
     assert not place.folder("dev").exists()
@@ -104,7 +104,7 @@ def test_after_a_merge_mains_table_has_the_files_that_the_branch_named(place: Pl
     place.follow(place.commit("main", 2, two))
     assert (place.read("main"), place.read("dev")) == ([2], [2])
     with place.store.begin() as tx:
-        tx.share("dev", [NAME])
+        tx.branches.share("dev", [NAME])
     (left,) = branch_tables.left_over(place.store, "default")
     branch_tables.delete(place.store, "default", left, place.objects)
     assert place.read("main") == [2]

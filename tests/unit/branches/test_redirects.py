@@ -117,7 +117,7 @@ def test_a_redirect_to_what_somebody_reads_or_writes_is_refused(world: BranchWor
     with pytest.raises(BadRedirect, match=r"leads to the place of shop\.(copy|orders)"):
         create(world, {"shop.copy": place.format(home=world.home)})
     with world.store.read() as tx:
-        assert not tx.branches()
+        assert not tx.branches.all()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def until_writing_is_requested(world: BranchWorld) -> None:
     for _ in range(20):
         world.once()
         with world.store.read() as tx:
-            if tx.demands("dev", "shop.copy"):
+            if tx.queue.demands("dev", "shop.copy"):
                 return
         world.engine.step()
     raise AssertionError("the branch requests no task of its export")
@@ -203,7 +203,7 @@ def test_main_that_comes_to_a_place_turns_the_redirect_off(world: BranchWorld) -
     found = world.decided("dev", "shop.copy")
     assert (found.status, found.reason) == ("paused", "its redirect leads to the place of shop.more")
     with world.store.read() as tx:
-        assert tx.demands("dev", "shop.copy") == {}
+        assert tx.queue.demands("dev", "shop.copy") == {}
     assert written(world, "/out/dev_copy") == before
     world.apply(REST)
     world.engine.targets["/out/dev_copy"].clear()

@@ -78,7 +78,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> PublishedWorld:
 def known(world: PublishedWorld) -> dict[str, int]:
     """The version of each table that somebody knows of, by the dataset's name."""
     with world.store.read() as tx:
-        return {p.dataset.partition(".")[2]: p.version for p in tx.branch_publications()}
+        return {p.dataset.partition(".")[2]: p.version for p in tx.projections.branch_publications()}
 
 
 def lives(world: PublishedWorld) -> int:

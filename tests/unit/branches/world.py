@@ -38,7 +38,7 @@ class BranchWorld(World):
 
     def create(self, name: str = "dev") -> None:
         with self.store.begin() as tx:
-            tx.create_branch(Branch(name=name, source="main", at=tx.now(), actor="ann"))
+            tx.branches.create(Branch(name=name, source="main", at=tx.now(), actor="ann"))
 
     def apply_in(self, branch: str, rest: str, flow: str = "shop") -> None:
         text = (HEAD.format(home=self.home) + rest).replace("dataflow: shop", f"dataflow: {flow}")
@@ -48,7 +48,7 @@ class BranchWorld(World):
         super().dispatch()
         for branch, reads in self.branching.sources().items():
             with self.store.begin() as tx:
-                listings.request(tx, [node for node in reads if not tx.listings([node.listing])])
+                listings.request(tx, [node for node in reads if not tx.listings.get([node.listing])])
                 listings.dispatch(tx, branch, reads)
 
     def once(self) -> Pass:
@@ -77,17 +77,17 @@ class BranchWorld(World):
 
     def values(self, branch: str, dataset: str) -> list[tuple[Any, ...]]:
         with self.store.read() as tx:
-            state = tx.states(branch, [dataset])[dataset]
-            ids = [e.fragment for e in tree.scan(tx, state.root)]
-            fragments = tx.fragments(ids)
+            state = tx.states.newest(branch, [dataset])[dataset]
+            ids = [e.fragment for e in tree.scan(tx.nodes, state.root)]
+            fragments = tx.traces.fragments(ids)
         files = [f["path"] for id in ids for f in fragments[id].files]
         return sorted((row for file in files for row in self.engine.fragment(file).rows), key=repr)
 
     def parts(self, state: State) -> dict[str, tuple[tuple[Any, ...], ...]]:
         """The rows of a state by partition."""
         with self.store.read() as tx:
-            entries = list(tree.scan(tx, state.root))
-            fragments = tx.fragments([e.fragment for e in entries])
+            entries = list(tree.scan(tx.nodes, state.root))
+            fragments = tx.traces.fragments([e.fragment for e in entries])
         files = {e.key: [f["path"] for f in fragments[e.fragment].files] for e in entries}
         return {
             key: tuple(r for path in paths for r in self.engine.fragment(path).rows) for key, paths in files.items()
@@ -95,4 +95,4 @@ class BranchWorld(World):
 
     def generations(self, branch: str) -> dict[str, int]:
         with self.store.read() as tx:
-            return {name: state.generation for name, state in tx.states(branch).items()}
+            return {name: state.generation for name, state in tx.states.newest(branch).items()}

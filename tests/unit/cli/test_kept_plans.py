@@ -35,7 +35,7 @@ def test_a_plan_is_carried_out_as_it_was_told(abc: Abc, capsys: pytest.CaptureFi
     done = told(capsys)
     assert done["revisions"] == {"abc": 1}
     with abc.store.read() as tx:
-        assert ("apply", "abc") in [(change.action, change.target) for change in tx.changes(BRANCH)]
+        assert ("apply", "abc") in [(change.action, change.target) for change in tx.audit.changes(BRANCH)]
     assert done["plan"]["items"] == plan_file["items"] != []
     abc.settle()
     assert abc.rows("abc.j") == [(7, 7, 7)]

@@ -55,10 +55,10 @@ class Abc(World):
         """The kinds of events that come meanwhile."""
         names: list[str] = []
         with self.store.read() as tx:
-            last = tx.last_event()
+            last = tx.events.last()
         yield names
         with self.store.read() as tx:
-            names += [event.kind for event in tx.events(None, last)]
+            names += [event.kind for event in tx.events.newer(None, last)]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_comment_tells_when_each_changed_source_was_looked_at(abc: Abc, capsys
 def test_a_listing_tells_of_its_source(abc: Abc) -> None:
     abc.build()
     with abc.store.read() as tx:
-        listed = {e.dataset: e.body for e in tx.events(None, 0) if e.kind == "listing.done"}
+        listed = {e.dataset: e.body for e in tx.events.newer(None, 0) if e.kind == "listing.done"}
     assert set(listed) == {"abc.a", "abc.b", "abc.c"}
     assert listed["abc.c"] == {"location": f"{abc.data}/c/*.csv", "changed": 1}
 
@@ -126,10 +126,10 @@ def test_the_plan_of_a_new_dataflow_knows_its_files(abc: Abc, capsys: pytest.Cap
     assert [s["objects"] for s in value["sources"]] == [[{"name": "1.csv", "change": "added"}]] * 3
     assert all(s["as_of"] and not s["problem"] for s in value["sources"])
     with abc.store.read() as tx:
-        assert tx.revisions(BRANCH) == {}  # nothing but what was found for the plan is stored
-        assert len(tx.plan_listings()) == 3  # each once
-        assert not [e for e in tx.events(None, 0) if e.kind == "listing.done"]
-        assert not any(tx.demands(BRANCH, demand_of(f"abc.{name}")) for name in COLUMNS)
+        assert tx.blueprints.revisions(BRANCH) == {}  # nothing but what was found for the plan is stored
+        assert len(tx.listings.of_plans()) == 3  # each once
+        assert not [e for e in tx.events.newer(None, 0) if e.kind == "listing.done"]
+        assert not any(tx.queue.demands(BRANCH, demand_of(f"abc.{name}")) for name in COLUMNS)
 
 
 def test_without_a_look_nothing_is_known_of_a_new_dataflow(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,7 +256,7 @@ def test_a_checkout_elsewhere_has_the_paths_of_the_service(
     monkeypatch.chdir(shop)
     assert headgate("apply", "blueprints/shop.yaml") == 0
     with abc.store.read() as tx:
-        revision = tx.revisions(BRANCH)["shop"]
+        revision = tx.blueprints.revisions(BRANCH)["shop"]
     assert (revision.file, revision.number) == (str(shop / "blueprints" / "shop.yaml"), 1)
     capsys.readouterr()
     blueprint = shop / "blueprints" / "shop.yaml"

@@ -28,7 +28,7 @@ def copied(world: World) -> list[tuple[object, ...]]:
 
 def synced(world: World) -> int:
     with world.store.read() as tx:
-        return tx.targets(BRANCH)["shop.out"].generation
+        return tx.projections.targets(BRANCH)["shop.out"].generation
 
 
 def test_a_generation_is_one_task(world: World) -> None:

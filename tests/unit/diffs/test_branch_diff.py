@@ -51,7 +51,7 @@ def test_data_that_has_reached_main_alone_is_no_difference(world: BranchWorld) -
         world.dispatch()
         world.settling.settle()
     with world.store.read() as tx:
-        main, dev = (tx.states(branch, ["shop.doubled"])["shop.doubled"] for branch in ("main", "dev"))
+        main, dev = (tx.states.newest(branch, ["shop.doubled"])["shop.doubled"] for branch in ("main", "dev"))
     assert (main.partitions, dev.partitions) == (2, 1)
     found = of_dataset(world, Recorded())
     assert (found["same_inputs"], found["added"], found["changed"]) == (True, 0, 1)
@@ -81,10 +81,10 @@ def test_what_a_branch_has_inherited_does_not_stand_for_its_own_code() -> None:
     """Dev has computed its edit from newer sources only: its state before is main's, which would be equal."""
     store, name = MemoryStore(), "flights.daily"
     with store.begin() as tx:
-        tx.create_branch(branch("dev"))
-        tx.commit_state(state(1), 0)
-        tx.commit_state(state(2, branch="dev", lineage=d(8), cut={"flights.raw": d(9)}), 1)
+        tx.branches.create(branch("dev"))
+        tx.states.commit(state(1), 0)
+        tx.states.commit(state(2, branch="dev", lineage=d(8), cut={"flights.raw": d(9)}), 1)
     with store.read() as tx:
-        one, other = (tx.states(each, [name])[name] for each in ("main", "dev"))
-        assert len(tx.history("dev", name, 10)) == 2
+        one, other = (tx.states.newest(each, [name])[name] for each in ("main", "dev"))
+        assert len(tx.states.history("dev", name, 10)) == 2
         assert data_diff.comparable(tx, "main", "dev", one, other) == (one, other)

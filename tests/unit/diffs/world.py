@@ -56,11 +56,11 @@ class Kept:
         self.seq += 1
         fragments = {key: self.fragment(found, schema, writes=writes) for key, found in partitions.items()}
         with self.store.begin() as tx:
-            tx.put_traces([trace(self.seq)], list(fragments.values()))
+            tx.traces.put([trace(self.seq)], list(fragments.values()))
             entries = [tree.Entry(key, f.id, f.content) for key, f in sorted(fragments.items())]
-            root, total = tree.build(tx, entries), sum(f.content.rows for f in fragments.values())
+            root, total = tree.build(tx.nodes, entries), sum(f.content.rows for f in fragments.values())
             made = state(self.seq, DATASET, root=root, schema=schema, rows=total, partitions=len(fragments))
-            tx.commit_state(made, self.seq - 1)
+            tx.states.commit(made, self.seq - 1)
         return self.seq
 
     def fragment(self, found: Rows, schema: Schema, *, writes: bool) -> Fragment:

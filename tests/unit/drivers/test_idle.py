@@ -33,16 +33,16 @@ class Place:
         self.fleet.look_after()
         self.fleet.scale()
         with self.store.read() as tx:
-            return [d for d in tx.drivers() if d.kind == "driver"]
+            return [d for d in tx.drivers.running() if d.kind == "driver"]
 
     def queue(self, number: int) -> None:
         with self.store.begin() as tx:
-            tx.enqueue("main", "flights.daily", [task(number)])
+            tx.queue.enqueue("main", "flights.daily", [task(number)])
 
     def done(self) -> None:
         """Nobody wants it any more."""
         with self.store.begin() as tx:
-            tx.drop_demands("main", "flights.daily")
+            tx.queue.drop_demands("main", "flights.daily")
 
     def pid(self, kind: str) -> int:
         """Of the next child to come."""

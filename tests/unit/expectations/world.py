@@ -136,11 +136,11 @@ class World:
         worked = False
         while True:
             with self.store.read() as tx:
-                running = Counter({kind: n for kind, n in tx.backlog().items() if n})
+                running = Counter({kind: n for kind, n in tx.queue.backlog().items() if n})
             if not self.engine.step():
                 return worked
             with self.store.read() as tx:
-                running -= Counter(tx.backlog())
+                running -= Counter(tx.queue.backlog())
             self.kinds += running
             worked = True
 
@@ -168,9 +168,9 @@ class World:
 
     def rows(self, dataset: str = "shop.orders") -> list[tuple[Any, ...]]:
         with self.store.read() as tx:
-            state = tx.states(BRANCH, [dataset])[dataset]
-            ids = [e.fragment for e in tree.scan(tx, state.root)]
-            fragments = tx.fragments(ids)
+            state = tx.states.newest(BRANCH, [dataset])[dataset]
+            ids = [e.fragment for e in tree.scan(tx.nodes, state.root)]
+            fragments = tx.traces.fragments(ids)
         files = [f["path"] for id in ids for f in fragments[id].files]
         return sorted((row for file in files for row in self.engine.fragment(file).rows), key=repr)
 

@@ -85,7 +85,7 @@ class History:
     def commits(self) -> Counter[tuple[str, str | None]]:
         """By dataset and time."""
         with self.world.store.read() as tx:
-            states = tx.recent_states("main", None, 1000)
+            states = tx.states.recent("main", None, 1000)
         return Counter((state.dataset, views.instant(state.at)) for some in states.values() for state in some)
 
 

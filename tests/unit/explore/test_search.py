@@ -105,7 +105,7 @@ def test_a_search_takes_a_few_statements(tmp_path: Path) -> None:
 
 def test_a_damaged_tree_hides_no_other_dataset(world: World) -> None:
     with world.store.begin() as tx:
-        tx.drop_nodes([tx.states("main", ["shop.orders"])["shop.orders"].root], 2e9)
+        tx.upkeep.drop_nodes([tx.states.newest("main", ["shop.orders"])["shop.orders"].root], 2e9)
     answer = search(Context(world.store), "main", "2013-02")
     assert [hit["dataset"] for hit in answer["items"]] == ["shop.late_orders"]
 

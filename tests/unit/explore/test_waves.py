@@ -148,8 +148,10 @@ def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
 def test_whose_wish_it_was(world: World) -> None:
     controls.refresh(world.ctx, "main", "shop.doubled", force=True)
     with world.store.begin() as tx:
-        last = tx.changes("main", 1)[0]
-        tx.put_change(Change("ann", "r", last.action, last.target, last.before, last.after, world.now, branch="main"))
+        last = tx.audit.changes("main", 1)[0]
+        tx.audit.put_change(
+            Change("ann", "r", last.action, last.target, last.before, last.after, world.now, branch="main")
+        )
     world.settle()
     forced = told(world)[0]
     assert (forced["dataset"], forced["cause"], forced["actor"]) == ("shop.doubled", "forced", "ann")

@@ -59,7 +59,7 @@ class Installation:
 
     def team(self, name: str) -> Team:
         with self.store.begin() as tx:
-            tx.put_namespace(Namespace(name, "ann", tx.now()))
+            tx.namespaces.put(Namespace(name, "ann", tx.now()))
         return Team(self, name)
 
 
@@ -115,10 +115,10 @@ class Team:
 
     def files(self, dataset: str, branch: str = "main") -> list[str]:
         with self.of.store.read(self.name) as tx:
-            state = tx.states(branch, [dataset]).get(dataset)
+            state = tx.states.newest(branch, [dataset]).get(dataset)
             if state is None:
                 return []
-            fragments = tx.fragments(entry.fragment for entry in tree.scan(tx, state.root))
+            fragments = tx.traces.fragments(entry.fragment for entry in tree.scan(tx.nodes, state.root))
         return sorted(file["path"] for fragment in fragments.values() for file in fragment.files)
 
     def rows(self, dataset: str, branch: str = "main") -> list[tuple[Any, ...]]:
@@ -128,4 +128,4 @@ class Team:
 
     def generation(self, dataset: str) -> int:
         with self.of.store.read(self.name) as tx:
-            return tx.states("main", [dataset])[dataset].generation
+            return tx.states.newest("main", [dataset])[dataset].generation

@@ -68,15 +68,15 @@ class Exported:
 
     def cursor(self) -> int | None:
         with self.world.store.read() as tx:
-            return tx.cursor(export_cursor.CURSOR)
+            return tx.events.cursor(export_cursor.CURSOR)
 
     def last_event(self) -> int:
         with self.world.store.read() as tx:
-            return tx.last_event()
+            return tx.events.last()
 
     def tell(self, *events: Event) -> None:
         with self.world.store.begin() as tx:
-            tx.put_events(events)
+            tx.events.put(events)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_commit_tells_versions_columns_and_their_lineage(exported: Exported) -
     arrive(exported)
     told = of_job(exported.sent(), "spent")
     with exported.world.store.read() as tx:
-        states = tx.states("main")
+        states = tx.states.newest("main")
     [output], [read] = told["outputs"], told["inputs"]
     assert (output["namespace"], output["name"]) == (MAIN, "shop.spent")
     facets = output["facets"]
@@ -294,10 +294,10 @@ def test_who_was_deposed_moves_no_cursor(exported: Exported) -> None:
     arrive(exported)
     before = exported.cursor()
     with exported.world.store.begin() as tx:
-        lease = tx.take_lease(LOOP, "one", 60.0)
-        tx.end_lease(LOOP, lease.epoch)
+        lease = tx.leases.take(LOOP, "one", 60.0)
+        tx.leases.end(LOOP, lease.epoch)
     with exported.world.store.begin() as tx:
-        tx.take_lease(LOOP, "another", 60.0)
+        tx.leases.take(LOOP, "another", 60.0)
     with pytest.raises(Deposed):
         exported.over(FencedStore(exported.world.store, lease.epoch)).step()
     assert exported.cursor() == before
@@ -362,11 +362,11 @@ def test_status_and_metrics_tell_how_far_behind_it_is(exported: Exported) -> Non
 def test_a_second_start_goes_on_where_the_first_one_was() -> None:
     store = MemoryStore()
     with store.begin() as tx:
-        tx.put_events([Event("task.done", "a.b", 1, {}, branch="main")])
+        tx.events.put([Event("task.done", "a.b", 1, {}, branch="main")])
     export = Export(store, "default", MemorySink())
     export.begin()
     with store.begin() as tx:
-        tx.put_events([Event("task.done", "a.b", 1, {}, branch="main")])
+        tx.events.put([Event("task.done", "a.b", 1, {}, branch="main")])
     export.begin()
     with store.read() as tx:
         assert export_cursor.behind(tx) == 1

@@ -165,8 +165,8 @@ def test_what_spark_said_of_the_same_code_comes_first(world: World) -> None:
     schema = parse_ddl("k BIGINT, v BIGINT")
     key = ids.analysis_key(node.code_logic, {"orders": schema})
     with world.store.begin() as tx:
-        assert key in tx.memos([key])  # the same that the analysis of the run left
-        tx.put_memo(key, {"schema": parse_ddl("k BIGINT, price BIGINT"), "lineage": told})
+        assert key in tx.traces.memos([key])  # the same that the analysis of the run left
+        tx.traces.put_memo(key, {"schema": parse_ddl("k BIGINT, price BIGINT"), "lineage": told})
     found = ask(world, "dear")
     assert links(found) == {("dear", "price", "orders", "k", "WINDOW")}
     assert found["components"][0]["by"] == "spark"

@@ -101,32 +101,32 @@ class Location:
     @property
     def listing(self) -> Listing:
         with self.store.read(self.namespace) as tx:
-            return tx.listings([ID]).get(ID, NEVER)
+            return tx.listings.get([ID]).get(ID, NEVER)
 
     def entries(self) -> dict[str, tree.Entry]:
         with self.store.read(self.namespace) as tx:
-            return {e.key: e for e in tree.scan(tx, self.listing.root or tree.EMPTY_ROOT)}
+            return {e.key: e for e in tree.scan(tx.nodes, self.listing.root or tree.EMPTY_ROOT)}
 
     def rows(self, keys: Iterable[str]) -> dict[str, SourcePartition]:
         with self.store.read(self.namespace) as tx:
-            return tx.source_partitions(ID, keys)
+            return tx.listings.partitions(ID, keys)
 
     def event(self) -> Event:
         """The last that listings gave rise to."""
         with self.store.read(self.namespace) as tx:
-            return [e for e in tx.events("main", 0) if e.kind.startswith("listing.")][-1]
+            return [e for e in tx.events.newer("main", 0) if e.kind.startswith("listing.")][-1]
 
     def claim(self) -> ListClaim:
         """Ask for a listing, and take the work."""
         job = list_job("/data/*", deletes_max=self.deletes_max, **({"known": None} if self.is_growing else {}))
         with self.store.begin(self.namespace) as tx:
-            known = tx.listings([ID]).get(ID, NEVER)
+            known = tx.listings.get([ID]).get(ID, NEVER)
             asked = replace(known, requested=known.served + 1)
-            tx.put_listing(asked)
+            tx.listings.put(asked)
             key = digest("list/1", listing=ID, request=asked.requested)
             task = Task(key, "list", "flow.raw", "", ids.job_id(job), {"request": asked.requested})
-            tx.put_job(task.job, job)
-            tx.enqueue("main", "flow.raw#listing", [task])
+            tx.queue.put_job(task.job, job)
+            tx.queue.enqueue("main", "flow.raw#listing", [task])
         found = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert found is not None
         assert found["kind"] == "list"
@@ -153,7 +153,7 @@ class Location:
     def accept_deletes(self) -> None:
         with self.store.begin(self.namespace) as tx:
             held: Held = self.listing.held or {}
-            tx.put_listing(replace(self.listing, held={**held, "accepted": True}))
+            tx.listings.put(replace(self.listing, held={**held, "accepted": True}))
 
     def read(self, claim: ListClaim, result: ListingResult) -> Found:
         """What was found, compared with what is known. To be closed."""

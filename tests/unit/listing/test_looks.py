@@ -59,8 +59,8 @@ def test_components_that_share_a_location_are_listed_together(world: World) -> N
     assert not listing_requests.open_of(world.ctx, requests)
     assert listing_requests.end(world.ctx, requests, 60.0) == {}
     with world.store.read() as tx:
-        assert not any(tx.demands(BRANCH, demand_of(node.dataset)) for node in requests.nodes)
-        assert tx.revisions(BRANCH) == {}
+        assert not any(tx.queue.demands(BRANCH, demand_of(node.dataset)) for node in requests.nodes)
+        assert tx.blueprints.revisions(BRANCH) == {}
 
 
 def test_what_nobody_lists_in_time_is_told_as_it_was(world: World) -> None:
@@ -90,7 +90,7 @@ def test_a_look_while_a_worker_is_at_it_waits_for_one_that_begins_later(world: W
     requests = ask(world)
     assert worker(world) == 0
     with world.store.read() as tx:
-        [attempt] = tx.attempts().values()
+        [attempt] = tx.queue.attempts().values()
     rescue.abandon(world.ctx, attempt, reason="its worker ended", fault="disrupted")
     world.now += 100.0
     assert worker(world) == 1  # the request before
@@ -103,7 +103,7 @@ def test_what_is_listed_on_request_only_is_left_alone_where_a_service_would_comp
     text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(home=world.home)
     blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
     with world.store.begin() as tx:
-        tx.take_lease(LOOP, "somebody", 15.0)
+        tx.leases.take(LOOP, "somebody", 15.0)
     requests = ask(world)
     assert (requests.nodes, set(requests.unseen)) == ((), {"shop.orders"})
     world.now += 100.0  # the service is gone
@@ -152,8 +152,8 @@ def test_listings_of_the_loop_and_of_a_look_are_one_task(world: World) -> None:
     requests = ask(world)
     with world.store.begin() as tx:
         assert listings.dispatch(tx, BRANCH, requests.nodes) == 0
-        assert set(tx.demands(BRANCH, listings.demand_of("shop.orders"))) == set(
-            tx.demands(BRANCH, demand_of("shop.orders"))
+        assert set(tx.queue.demands(BRANCH, listings.demand_of("shop.orders"))) == set(
+            tx.queue.demands(BRANCH, demand_of("shop.orders"))
         )
     listing_requests.end(world.ctx, requests, 60.0)
     assert worker(world) == 1  # the loop wants it still

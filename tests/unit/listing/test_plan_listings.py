@@ -53,12 +53,12 @@ def drafted(world: World, plan: str, text: str) -> ApplyAnswer:
 def shared(world: World) -> Listing | None:
     with world.store.read() as tx:
         [source] = {node.listing for node in overview.sources(world.ctx, BRANCH)}
-        return tx.listings([source]).get(source)
+        return tx.listings.get([source]).get(source)
 
 
 def of_plans(world: World) -> int:
     with world.store.read() as tx:
-        return len(tx.plan_listings())
+        return len(tx.listings.of_plans())
 
 
 def work(found: PlanAnswer) -> dict[str, list[str]]:
@@ -68,7 +68,7 @@ def work(found: PlanAnswer) -> dict[str, list[str]]:
 def test_a_plan_shows_a_file_that_arrived_and_nothing_begins(world: World) -> None:
     before = shared(world)
     with world.store.read() as tx:
-        last = tx.last_event()
+        last = tx.events.last()
     world.put("b.csv", (2, 20))
     found = looked(world, "p1")
     assert work(found) == {"shop.orders": ["b.csv"], "shop.doubled": ["b.csv"]}
@@ -79,7 +79,7 @@ def test_a_plan_shows_a_file_that_arrived_and_nothing_begins(world: World) -> No
     assert overview.plan(world.ctx, BRANCH)["items"] == []
     assert world.rows("shop.doubled") == [(1, 20)]
     with world.store.read() as tx:
-        assert [event.kind for event in tx.events(None, last)] == []
+        assert [event.kind for event in tx.events.newer(None, last)] == []
 
 
 def test_a_plan_that_is_applied_gives_its_listing_to_all(world: World) -> None:
@@ -157,8 +157,8 @@ def test_what_is_found_for_a_plan_that_is_gone_is_dropped(world: World) -> None:
     world.put("b.csv", (2, 20))
     assert worker(world) == 1
     with world.store.read() as tx:
-        assert len(list(tx.pointers(["listing"]))) == 1
-        assert not tx.plan_listings()
+        assert len(list(tx.upkeep.pointers(["listing"]))) == 1
+        assert not tx.listings.of_plans()
 
 
 def test_plans_have_bounds_in_number_and_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,12 +169,12 @@ def test_plans_have_bounds_in_number_and_bytes(world: World, monkeypatch: pytest
     monkeypatch.setattr(plan_listings, "MOST", 2)
     with world.store.begin() as tx:
         plan_listings.collect(tx, world.now)
-        kept = tx.plan_listings()
+        kept = tx.listings.of_plans()
     assert {one.since for one in kept} == {world.now - 1.0, world.now - 2.0}
     monkeypatch.setattr(plan_listings, "MOST_BYTES", sum(one.size_bytes for one in kept) - 1)
     with world.store.begin() as tx:
         plan_listings.collect(tx, world.now)
-        assert len(tx.plan_listings()) == 1
+        assert len(tx.listings.of_plans()) == 1
 
 
 def test_a_listing_of_a_moment_ago_is_used_as_it_is(world: World) -> None:
@@ -191,7 +191,7 @@ def test_a_listing_of_a_moment_ago_is_used_as_it_is(world: World) -> None:
 def test_a_source_that_is_listed_by_hand_is_looked_at_for_a_plan(world: World) -> None:
     text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(home=world.home)
     with world.store.begin() as tx:
-        tx.take_lease(LOOP, "a service", 15.0)
+        tx.leases.take(LOOP, "a service", 15.0)
     world.put("b.csv", (2, 20))
     planned = drafted(world, "p1", text + DOUBLED)
     assert work(planned["plan"])["shop.orders"] == ["b.csv"]

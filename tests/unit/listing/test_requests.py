@@ -84,7 +84,7 @@ def test_one_whose_worker_is_lost_is_made_up_for_once(world: World) -> None:
     world.put("b.csv", (2, 20))
     world.refresh()
     with world.store.read() as tx:
-        [attempt] = tx.attempts().values()
+        [attempt] = tx.queue.attempts().values()
     rescue.adopt(world.ctx, attempt, world.lake, reason="its driver ended")
     world.dispatch()
     report(world, *look(world))
@@ -103,7 +103,7 @@ def test_looks_that_are_over_are_collected(world: World) -> None:
         rest(world)
     collect(world.store, "default")
     with world.store.read() as tx:
-        assert len(tx.demands(BRANCH, LISTING)) == 1  # the newest
+        assert len(tx.queue.demands(BRANCH, LISTING)) == 1  # the newest
 
 
 PLUS = "  plus: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"

@@ -37,7 +37,7 @@ def apply(world: World, *components: str, dry_run: bool = False) -> None:
 def is_asked_for(world: World) -> bool:
     with world.store.read() as tx:
         nodes = desired(tx, BRANCH)
-        found = tx.listings(n.listing for n in listings.sources(nodes, nodes.order))
+        found = tx.listings.get(n.listing for n in listings.sources(nodes, nodes.order))
     return any(map(listings.is_open, found.values()))
 
 

@@ -275,7 +275,7 @@ def test_a_worker_that_dies_before_its_report_leaves_nothing(location: Location)
     location.found(claim, each(files(30)))
     assert left_behind(location) != []
     with location.store.read() as tx:
-        attempt = tx.attempts([claim["attempt"]])[claim["attempt"]]
+        attempt = tx.queue.attempts([claim["attempt"]])[claim["attempt"]]
     assert not rescue.adopt(location.ctx, attempt, location.lake, reason="it is gone")
     assert left_behind(location) == []
     assert location.listing == replace(before, requested=2)

@@ -39,9 +39,9 @@ def clock() -> Clock:
 def ctx(clock: Clock) -> Context:
     ctx = Context(MemoryStore(clock))
     with ctx.store.begin() as tx:
-        tx.put_job(d(0), stored_job(shared={}))
+        tx.queue.put_job(d(0), stored_job(shared={}))
         for branch, tasks in DEMANDED.items():
-            tx.enqueue(branch, DAILY, [task(n, spec={}) for n in tasks])
+            tx.queue.enqueue(branch, DAILY, [task(n, spec={}) for n in tasks])
     return ctx
 
 
@@ -73,7 +73,7 @@ def report(ctx: Context, claim: Claim, lake: Path, *results: TaskResult, measure
 
 def kept(ctx: Context, branch: str = "main") -> PastAttempt:
     with ctx.store.read() as tx:
-        [found] = tx.past_attempts(branch)
+        [found] = tx.past_attempts.newest(branch)
     return found
 
 
@@ -110,9 +110,11 @@ def test_a_claim_says_how_much_it_reads(ctx: Context, claim: Claim, tmp_path: Pa
     """Each file once, however many tasks read it."""
     report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)))
     with ctx.store.begin() as tx:
-        fragment = tx.traces([d(1)])[d(1)].outputs[""].hex()
+        fragment = tx.traces.hits([d(1)])[d(1)].outputs[""].hex()
         slots = {"raw": [fragment]}
-        tx.enqueue("main", "flights.more", [task(n, dataset="flights.more", spec={"slots": slots}) for n in (5, 6)])
+        tx.queue.enqueue(
+            "main", "flights.more", [task(n, dataset="flights.more", spec={"slots": slots}) for n in (5, 6)]
+        )
     following = claims.claim(ctx, "driver", CONTRACT, ["transform"])
     assert following is not None
     assert (len(following["tasks"]), following["reads_bytes"]) == (2, 7)
@@ -149,7 +151,7 @@ def test_one_failed_task_makes_a_failed_attempt(ctx: Context, claim: Claim, tmp_
 
 def test_an_attempt_without_a_report_took_nobody_knows_how_long(ctx: Context, claim: Claim, tmp_path: Path) -> None:
     with ctx.store.read() as tx:
-        attempt = tx.attempts()[claim["attempt"]]
+        attempt = tx.queue.attempts()[claim["attempt"]]
     rescue.adopt(ctx, attempt, LocalObjects(tmp_path), reason="its driver ended")
     found = kept(ctx)
     assert (found.outcome, found.seconds, found.error, found.done) == ("retried", None, "driver-lost", 0)
@@ -161,4 +163,4 @@ def test_collection_forgets_them_after_a_month(ctx: Context, claim: Claim, tmp_p
     assert collect(ctx.store, "default", now=1013.0 + 29 * day_s).attempts == 0
     assert collect(ctx.store, "default", now=1013.0 + 31 * day_s).attempts == 2
     with ctx.store.read() as tx:
-        assert tx.past_attempts("main") == ()
+        assert tx.past_attempts.newest("main") == ()

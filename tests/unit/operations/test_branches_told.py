@@ -34,9 +34,9 @@ DEMANDED = {"main": (1, 2, 4), "dev": (3, 4)}
 def ctx() -> Context:
     ctx = Context(MemoryStore())
     with ctx.store.begin() as tx:
-        tx.put_job(d(0), stored_job(shared={}))
+        tx.queue.put_job(d(0), stored_job(shared={}))
         for branch, tasks in DEMANDED.items():
-            tx.enqueue(branch, DAILY, [task(n, spec={}) for n in tasks])
+            tx.queue.enqueue(branch, DAILY, [task(n, spec={}) for n in tasks])
     return ctx
 
 
@@ -50,7 +50,7 @@ def claim(ctx: Context) -> Claim:
 
 def counts(ctx: Context, branch: str) -> dict[str, int]:
     with ctx.store.read() as tx:
-        return tx.count_events(branch, 0)
+        return tx.events.count(branch, 0)
 
 
 def done(number: int, dropped: int = 0) -> TaskResult:
@@ -78,7 +78,7 @@ def test_what_was_computed_and_left_out(ctx: Context, claim: Claim, tmp_path: Pa
     assert counts(ctx, "main") == {"task.claimed": 3, "task.executed": 3, "rows.dropped": 3010}
     assert counts(ctx, "dev") == {"task.claimed": 2, "task.executed": 2, "rows.dropped": 3200}
     with ctx.store.read() as tx:
-        [dropped] = [e for e in tx.events("dev", 0) if e.kind == "rows.dropped"]
+        [dropped] = [e for e in tx.events.newer("dev", 0) if e.kind == "rows.dropped"]
     assert dropped.body == {"checks": {"positive": 3200}}
 
 
@@ -90,10 +90,10 @@ def test_what_failed_and_what_goes_back(ctx: Context, claim: Claim, tmp_path: Pa
 
 def test_what_nobody_demands_any_more_is_told_in_no_branch(ctx: Context, claim: Claim, tmp_path: Path) -> None:
     with ctx.store.begin() as tx:
-        tx.drop_demands("main", DAILY, [d(1), d(4)])
+        tx.queue.drop_demands("main", DAILY, [d(1), d(4)])
     report(ctx, claim, tmp_path, done(1), done(2), done(3), done(4))
     with ctx.store.read() as tx:
-        executed = {e.branch: e.n for e in tx.events(None, 0) if e.kind == "task.executed"}
+        executed = {e.branch: e.n for e in tx.events.newer(None, 0) if e.kind == "task.executed"}
     assert executed == {"main": 2, "dev": 2, NO_BRANCH: 1}
 
 
@@ -115,8 +115,8 @@ class TwoBranches(World):
         self.apply(DOUBLED.format(factor=2))
         self.settle()
         with self.store.begin() as tx:
-            tx.create_branch(Branch(name="dev", source="main", at=0.0, actor="ann"))
-            self.last = tx.last_event()
+            tx.branches.create(Branch(name="dev", source="main", at=0.0, actor="ann"))
+            self.last = tx.events.last()
 
     def run_in_dev(self, text: str) -> None:
         blueprints.apply(self.ctx, "dev", [blueprints.Source("/shop.yaml", text, {})])
@@ -131,7 +131,7 @@ class TwoBranches(World):
     def kinds_told(self, branch: str) -> set[str]:
         """Of events since dev was made that belong to the branch itself."""
         with self.store.read() as tx:
-            return {e.kind for e in tx.events(None, self.last) if e.branch == branch}
+            return {e.kind for e in tx.events.newer(None, self.last) if e.branch == branch}
 
 
 def test_a_run_in_a_branch_counts_and_tells_nothing_in_another(tmp_path: Path) -> None:
@@ -146,15 +146,15 @@ def test_a_run_in_a_branch_counts_and_tells_nothing_in_another(tmp_path: Path) -
     assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 3)  # b is read, and both files are tripled
     assert (tasks["main"]["other"], tasks["dev"]["other"]) == (0, 2)  # a listing, and the new query's types
     with world.store.read() as tx:
-        assert {change.branch for change in tx.changes("main")} == {"main"}
-        assert [change.action for change in tx.changes("dev")] == ["refresh", "apply"]
+        assert {change.branch for change in tx.audit.changes("main")} == {"main"}
+        assert [change.action for change in tx.audit.changes("dev")] == ["refresh", "apply"]
 
 
 def test_what_is_adopted_in_a_branch_is_told_there(tmp_path: Path) -> None:
     world = TwoBranches(tmp_path)
     world.run_in_dev((HEAD + DOUBLED).format(home=tmp_path, factor=3))
     with world.store.begin() as tx:
-        world.last = tx.last_event()
+        world.last = tx.events.last()
     world.run_in_dev((HEAD + DOUBLED).format(home=tmp_path, factor=2))
     tasks = {branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"] for branch in ("main", "dev")}
     assert (tasks["main"]["adopted"], tasks["dev"]["adopted"]) == (0, 1)

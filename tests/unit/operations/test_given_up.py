@@ -42,7 +42,7 @@ def world(begun: World) -> World:
 
 def waiting(world: World) -> int:
     with world.store.read() as tx:
-        return sum(tx.backlog().values())
+        return sum(tx.queue.backlog().values())
 
 
 @pytest.mark.parametrize("rest", ["", PAUSED])

@@ -19,7 +19,7 @@ def with_generations(generations: Sequence[int]) -> Context:
     ctx = Context(MemoryStore())
     with ctx.store.begin() as tx:
         for number, generation in enumerate(generations, 1):
-            tx.commit_state(state(number, DAILY, generation=generation, partitions=number), number - 1)
+            tx.states.commit(state(number, DAILY, generation=generation, partitions=number), number - 1)
     return ctx
 
 

@@ -30,14 +30,14 @@ class Losing:
         self.now = 0.0
         self.ctx, self.lake = Context(MemoryStore(lambda: self.now)), LocalObjects(folder)
         with self.ctx.store.begin() as tx:
-            tx.put_job(d(0), stored_job(shared={}))
-            tx.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
+            tx.queue.put_job(d(0), stored_job(shared={}))
+            tx.queue.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
 
     def claim(self) -> Attempt:
         self.now += LATER_S
         assert claims.claim(self.ctx, "driver", CONTRACT, ["transform"]) is not None
         with self.ctx.store.read() as tx:
-            (attempt,) = tx.attempts().values()
+            (attempt,) = tx.queue.attempts().values()
         return attempt
 
     def lose(self, fault: Fault) -> Task:
@@ -45,7 +45,7 @@ class Losing:
         attempt = self.claim()
         assert not rescue.adopt(self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault)
         with self.ctx.store.read() as tx:
-            return tx.tasks([d(1)])[d(1)]
+            return tx.queue.tasks([d(1)])[d(1)]
 
 
 COUNTED: dict[Fault, str] = {
@@ -100,7 +100,7 @@ def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> Non
     lake = Reporting(tmp_path, losing, attempt)
     assert not rescue.adopt(losing.ctx, attempt, lake, reason="its driver fell silent")
     with losing.ctx.store.read() as tx:
-        (fragment,) = tx.fragments(tx.traces([d(1)])[d(1)].outputs.values()).values()
+        (fragment,) = tx.traces.fragments(tx.traces.hits([d(1)])[d(1)].outputs.values()).values()
     assert [lake.read(file["path"]) for file in fragment.files] == [b"rows"]
 
 

@@ -22,7 +22,7 @@ def ctx() -> Context:
 
 def actions(ctx: Context) -> list[str]:
     with ctx.store.read() as tx:
-        return [change.action for change in reversed(tx.changes(None))]
+        return [change.action for change in reversed(tx.audit.changes(None))]
 
 
 def test_one_is_made_given_a_token_and_ended(ctx: Context) -> None:
@@ -58,7 +58,7 @@ def test_a_name_is_given_once(ctx: Context) -> None:
 def test_one_that_is_in_use_stays(ctx: Context) -> None:
     namespaces.create(ctx, "team-a")
     with ctx.store.begin("team-a") as tx:
-        tx.put_revision(revision(), expected=None)
+        tx.blueprints.put(revision(), expected=None)
     lake = MemoryLake()
     lake.objects = {"team-a/flights/x": b""}
     for name in ("team-a", "default"):

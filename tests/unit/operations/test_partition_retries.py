@@ -36,7 +36,9 @@ def world(tmp_path: Path) -> Iterator[Pages]:
 
 def states(world: Pages, dataset: str = "shop.orders") -> dict[str, str]:
     with world.services.store.read() as tx:
-        return {task.partition: task.state for task in tx.demands("main", dataset).values() if task.state != "done"}
+        return {
+            task.partition: task.state for task in tx.queue.demands("main", dataset).values() if task.state != "done"
+        }
 
 
 def test_only_its_own_tasks_get_a_fresh_budget(world: Pages) -> None:

@@ -66,7 +66,7 @@ def test_an_attempt_to_analyse_a_draft_is_part_of_no_run(world: World) -> None:
     before = listed(world)[0]
     drafted = replace(past("draft", dataset="shop.total", seconds=4.0, ended_at=world.now - 1.0), kind="analyse")
     with world.store.begin() as tx:
-        tx.put_past_attempts([replace(drafted, queued_at=1.0, started_at=2.0)])
+        tx.past_attempts.put([replace(drafted, queued_at=1.0, started_at=2.0)])
     world.put("c.csv", (3, 30))
     world.settle()
     late, first = listed(world)
@@ -89,7 +89,7 @@ def test_one_run_with_its_steps(world: World) -> None:
 
 def test_what_ended_failed_is_one_failure_however_often_it_was_tried(world: World) -> None:
     with world.store.read() as tx:
-        before = tx.last_event()
+        before = tx.events.last()
     world.apply((REST % world.home).replace("sum(v)", "no_such_function(v)"))
     world.settle()
     failed = listed(world)[0]
@@ -116,7 +116,7 @@ def test_times_stand_where_people_look(world: World) -> None:
 def test_slow_is_twice_the_median_and_ten_seconds_more(world: World) -> None:
     with world.store.begin() as tx:
         usual = [past(f"usual{n}", dataset="shop.total", seconds=4.0, ended_at=1.0) for n in range(4)]
-        tx.put_past_attempts([*usual, past("slow", dataset="shop.total", seconds=30.0, ended_at=world.now)])
+        tx.past_attempts.put([*usual, past("slow", dataset="shop.total", seconds=30.0, ended_at=world.now)])
     world.put("c.csv", (3, 30))
     world.settle()
     [flow] = overview.status(world.ctx, "main", "shop.total", long=True)["dataflows"]

@@ -34,9 +34,9 @@ class Reporting:
         objects = list(source_partition("2013-1.csv").objects)
         spec = {"objects": objects, "listing": d(1).hex()}
         with self.ctx.store.begin() as tx:
-            tx.put_listing(listing(1, at=900.0, requested=1, served=1))
-            tx.put_job(d(0), stored_job())
-            tx.enqueue("main", FLIGHTS, [task(1, kind="parse", dataset=FLIGHTS, spec=spec)])
+            tx.listings.put(listing(1, at=900.0, requested=1, served=1))
+            tx.queue.put_job(d(0), stored_job())
+            tx.queue.enqueue("main", FLIGHTS, [task(1, kind="parse", dataset=FLIGHTS, spec=spec)])
         self.claim = self.next_claim()
 
     def next_claim(self) -> Claim:
@@ -58,7 +58,7 @@ class Reporting:
     @property
     def task(self) -> Task:
         with self.ctx.store.read() as tx:
-            return tx.tasks([d(1)])[d(1)]
+            return tx.queue.tasks([d(1)])[d(1)]
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_a_driver_reports_for_itself_alone(reporting: Reporting) -> None:
 
 def test_an_attempt_that_ends_while_its_report_is_checked_changes_nothing(reporting: Reporting) -> None:
     with reporting.ctx.store.read() as tx:
-        attempt = tx.attempts()[reporting.claim["attempt"]]
+        attempt = tx.queue.attempts()[reporting.claim["attempt"]]
     rescue.abandon(reporting.ctx, attempt, reason="its driver fell silent")
     with pytest.raises(Fenced):
         reports.take_in(reporting.ctx, attempt, [reporting.result()], reporting.lake, by="executed")
     with reporting.ctx.store.read() as tx:
-        assert tx.traces([d(1)]) == {}
+        assert tx.traces.hits([d(1)]) == {}
 
 
 def test_a_result_under_an_old_epoch_does_not_count(reporting: Reporting) -> None:
@@ -104,5 +104,5 @@ def test_files_have_the_size_that_is_reported(reporting: Reporting, size: int) -
 def test_a_source_that_changed_while_it_was_read_is_listed_again(reporting: Reporting) -> None:
     reporting.report({"task": d(1).hex(), "epoch": 1, "state": "void"})
     with reporting.ctx.store.read() as tx:
-        listing = tx.listings([d(1)])[d(1)]
+        listing = tx.listings.get([d(1)])[d(1)]
     assert (listing.requested, listing.served) == (2, 1)

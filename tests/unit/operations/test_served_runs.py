@@ -40,7 +40,7 @@ def work(world: World) -> None:
     while world.once().changed or world.work():
         world.now += 100.0
     with world.store.read() as tx:
-        states = list(tx.states(BRANCH).values())
+        states = list(tx.states.newest(BRANCH).values())
     for state in states:
         publish.publish(world.store, "default", state, Nowhere())
 
@@ -99,11 +99,11 @@ def test_what_had_failed_before_is_named_and_only_that_is_tried_again(world: Wor
 
 def test_a_driver_that_began_since_is_told(world: World) -> None:
     with world.store.begin() as tx:
-        tx.put_driver(driver("before", at=world.now - 1.0))
+        tx.drivers.put(driver("before", at=world.now - 1.0))
     begun = begin(world)
     assert not progress(world, begun)["spark_started"]
     with world.store.begin() as tx:
-        tx.put_driver(driver("since", at=world.now + 1.0))
+        tx.drivers.put(driver("since", at=world.now + 1.0))
     assert progress(world, begun)["spark_started"]
 
 
@@ -112,14 +112,14 @@ def test_a_start_of_spark_for_a_run_is_told_with_its_duration(world: World) -> N
     work(world)
     starting = driver("d", at=world.now - 95.0, reason=STARTING)
     with world.store.begin() as tx:
-        tx.put_driver(starting)
+        tx.drivers.put(starting)
     assert progress(world, begun)["spark_starting_s"] is None  # nothing waits for it
     world.put("b.csv", (3, 30))
     begun = begin(world)
     world.once()
     assert progress(world, begun)["spark_starting_s"] == pytest.approx(95.0)
     with world.store.begin() as tx:
-        tx.put_driver(replace(starting, reason=""))
+        tx.drivers.put(replace(starting, reason=""))
     assert progress(world, begun)["spark_starting_s"] is None
 
 

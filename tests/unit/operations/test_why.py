@@ -59,8 +59,8 @@ def test_it_is_told_what_led_to_the_generation_and_not_to_a_state_after_it(world
 def test_what_was_before_all_that_is_kept_is_not_made_up(world: World) -> None:
     nothing_new(world, FOREVER)
     with world.store.begin() as tx:
-        newest = tx.states(BRANCH)["shop.many"].seq
-        tx.drop_states([Expired(BRANCH, "shop.many", newest - 5, 3, world.now)])
+        newest = tx.states.newest(BRANCH)["shop.many"].seq
+        tx.upkeep.drop_states([Expired(BRANCH, "shop.many", newest - 5, 3, world.now)])
     assert not why(world)["because"]
 
 

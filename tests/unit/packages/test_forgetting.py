@@ -141,13 +141,13 @@ def test_a_collection_says_what_live_blueprints_require() -> None:
 
     for number, required in ((1, "humanize==4.9.0, attrs==23.1.0"), (2, "humanize==4.9.1")):
         with store.begin() as tx:
-            tx.put_revision(
+            tx.blueprints.put(
                 revision(number, "shop", text=FLOW.format(required=required), files={}, uids={}), number - 1
             )
         assert collect(store, "default", packages=packages).packages == 3
     assert told == [{"attrs==23.1.0 humanize==4.9.0"}, {"humanize==4.9.1"}]
     with store.begin() as tx:
-        tx.put_revision(revision(3, "shop", text="dataflow: [", files={}, uids={}), 2)
+        tx.blueprints.put(revision(3, "shop", text="dataflow: [", files={}, uids={}), 2)
     assert collect(store, "default", packages=packages).packages == 0
     assert len(told) == 2
 

@@ -69,7 +69,7 @@ def more(world: World, name: str = "c.csv", row: tuple[int, int] = (3, 30)) -> N
 
 def under_way(world: World) -> int:
     with world.store.read() as tx:
-        return len(tx.unfinished(BRANCH)[1])
+        return len(tx.states.unfinished(BRANCH)[1])
 
 
 def test_a_run_ends_on_its_cut_and_the_next_takes_what_is_new(world: World) -> None:
@@ -173,7 +173,7 @@ def test_a_source_does_not_read_what_is_gone(world: World, name: str) -> None:
     world.settle()
     assert world.rows() == sorted([(4, 40), (1, 10) if name == "b.csv" else (2, 20)])
     with world.store.read() as tx:
-        assert tx.states(BRANCH)["shop.orders"].seq == (2 if name == "b.csv" else 3)
+        assert tx.states.newest(BRANCH)["shop.orders"].seq == (2 if name == "b.csv" else 3)
 
 
 def test_a_collection_takes_nothing_from_a_run(world: World) -> None:
@@ -206,7 +206,7 @@ def test_a_copy_of_what_came_back_rests(tmp_path: Path) -> None:
     for _ in range(6):
         world.once()
         with world.store.read() as tx:
-            generations.append(tx.targets(BRANCH)["shop.to_orders"].generation)
+            generations.append(tx.projections.targets(BRANCH)["shop.to_orders"].generation)
     assert generations == sorted(generations)
     assert generations[-1] == world.dataset()["generation"]
     assert not world.once().changed

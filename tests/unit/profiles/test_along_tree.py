@@ -115,9 +115,9 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     count = 9_000
     row: dict[str, Any] = {**dict.fromkeys(map(str, VALUES)), "number": 1}
     with world.store.begin() as tx:
-        root = tree.build(tx, entries(range(count)))
+        root = tree.build(tx.nodes, entries(range(count)))
         bodies = {e.fragment: packed(profile([(i, {**row, "number": i})])) for i, e in enumerate(entries(range(count)))}
-        tx.put_profiles(bodies)
+        tx.traces.put_profiles(bodies)
     seen: list[int] = []
     while True:
         with world.store.read() as tx:
@@ -136,8 +136,8 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
         assert again.at(root, count) == found
     with world.store.begin() as tx:  # one partition more: one leaf is looked at
         [late] = entries([count + 7])
-        tx.put_profiles({late.fragment: packed(profile([(5, {**row, "number": -1})]))})
-        edited = tree.edit(tx, root, [(late.key, late)])
+        tx.traces.put_profiles({late.fragment: packed(profile([(5, {**row, "number": -1})]))})
+        edited = tree.edit(tx.nodes, root, [(late.key, late)])
     with world.store.read() as tx:
         look = profiles.Look(tx)
         assert look.at(edited, count + 1)["columns"]["number"]["bounds"] == [-1, count - 1]
@@ -146,8 +146,8 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
 
 def test_what_is_kept_of_a_node_goes_with_it(world: World) -> None:
     with world.store.begin() as tx:
-        root = tree.build(tx, entries(range(3)))
-        tx.put_profiles({root: b"node", entries([1])[0].fragment: b"fragment"})
+        root = tree.build(tx.nodes, entries(range(3)))
+        tx.traces.put_profiles({root: b"node", entries([1])[0].fragment: b"fragment"})
     with world.store.begin() as tx:
-        assert tx.drop_nodes([root], world.now + 1) == 1
-        assert tx.profiles([root, entries([1])[0].fragment]) == {entries([1])[0].fragment: b"fragment"}
+        assert tx.upkeep.drop_nodes([root], world.now + 1) == 1
+        assert tx.traces.profiles([root, entries([1])[0].fragment]) == {entries([1])[0].fragment: b"fragment"}

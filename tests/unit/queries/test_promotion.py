@@ -64,7 +64,7 @@ description: a shop""",
     assert found["inputs"]["orders"]["mode"] == "each"
     assert found["inputs"]["orders"]["reason"]
     with ctx.store.read() as tx:
-        assert tx.revisions("main")["shop"].number == 1  # nothing was stored
+        assert tx.blueprints.revisions("main")["shop"].number == 1  # nothing was stored
 
 
 def test_there_and_back(ctx: Context) -> None:

@@ -73,7 +73,7 @@ def test_the_branch_of_tables_that_name_none(world: World) -> None:
 
 def test_times(world: World) -> None:
     with world.store.read() as tx:
-        at = {state.generation: addresses.Moment.of(state.at) for state in tx.history("main", "shop.totals", 10)}
+        at = {state.generation: addresses.Moment.of(state.at) for state in tx.states.history("main", "shop.totals", 10)}
     assert keys(world, f"shop.totals@{at[2]}") == [1, 2, 3]
     assert keys(world, "shop.totals", at=at[1]) == [1]
     assert keys(world, "shop.totals@2", at=at[1]) == [1, 2, 3]

@@ -34,7 +34,7 @@ def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(tmp
     sized(place, "large")
     place.loop.tick()
     with place.ctx.store.read() as tx:
-        (task,) = tx.demands("main", "shop.orders").values()
-        assert tx.backlog(["small"]) == {}
+        (task,) = tx.queue.demands("main", "shop.orders").values()
+        assert tx.queue.backlog(["small"]) == {}
     assert (task.state, task.size) == ("queued", "large")
     assert place.loop.tick() is False, "asked once"

@@ -37,7 +37,7 @@ class Place:
 
     def holder(self) -> str | None:
         with self.store.read() as tx:
-            lease = tx.lease(LOOP)
+            lease = tx.leases.get(LOOP)
         return lease.holder if lease is not None and lease.until > self.now else None
 
 
@@ -92,8 +92,8 @@ def test_who_was_taken_for_dead_stops_and_stands_again(place: Place) -> None:
     place.stand(LeaderElection(place.store, "paused", LEASE_S, work, nudged.set))
     assert work.begins()
     with place.store.begin() as tx:
-        tx.end_lease(LOOP, 1)
-        assert tx.take_lease(LOOP, "other", LEASE_S).epoch == 2
+        tx.leases.end(LOOP, 1)
+        assert tx.leases.take(LOOP, "other", LEASE_S).epoch == 2
     assert work.ends()
     assert nudged.is_set()
     assert place.holder() == "other"

@@ -58,7 +58,7 @@ class Place:
 
     def make(self, name: str) -> None:
         with self.store.begin() as tx:
-            tx.put_namespace(Namespace(name, "ann", tx.now()))
+            tx.namespaces.put(Namespace(name, "ann", tx.now()))
         self.wake.notify()
 
 
@@ -103,7 +103,7 @@ def test_one_that_is_gone_ends_with_its_drivers(place: Place) -> None:
     place.slots.scale("driver", 2, namespace="team-a")
     place.slots.scale("driver", 1)
     with place.store.begin() as tx:
-        tx.put_namespace(Namespace("team-a", "ann", 1.0, ended=2.0))
+        tx.namespaces.put(Namespace("team-a", "ann", 1.0, ended=2.0))
     place.wake.notify()
     place.until(place.ended, "team-a")
     place.make("team-b")

@@ -98,7 +98,7 @@ class Place:
 
     def told(self) -> list[Json]:
         with self.ctx.store.read() as tx:
-            return [e.body for e in tx.events("main", 0) if e.kind == "driver.ended"]
+            return [e.body for e in tx.events.newer("main", 0) if e.kind == "driver.ended"]
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_a_driver_whose_end_was_told_in_a_pass_that_failed_has_ended(place: Plac
     place.pool.drivers = (driver("stays"),)
     place.loop.tick()
     with place.ctx.store.read() as tx:
-        assert [d.id for d in tx.drivers()] == ["stays"]
-        assert tx.attempts() == {}
+        assert [d.id for d in tx.drivers.running()] == ["stays"]
+        assert tx.queue.attempts() == {}
     assert tokens.authenticate(place.ctx.store, text) is None
     assert [(e["driver"], e["reason"]) for e in place.told()] == [("d", "it is not there any more")]
 
@@ -194,4 +194,4 @@ def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Plac
     why = causes.why(place.ctx, "main", "shop.orders")
     assert there(why["error"])["message"] == f"its driver ended: {ENDS[0][0]}"
     with place.ctx.store.read() as tx:
-        assert tx.attempts() == {}
+        assert tx.queue.attempts() == {}

@@ -81,7 +81,7 @@ def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
     world.rest()
     nodes = world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the store's ports
     with world.store.read() as tx:
-        root = tx.states(BRANCH)[dataset].root
+        root = tx.states.newest(BRANCH)[dataset].root
     nodes[root] = (nodes[root][0], b"damaged")
     world.put("b.csv", (2, 20))
     world.apply(TOTALS, "other")

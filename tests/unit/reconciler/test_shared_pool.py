@@ -148,8 +148,8 @@ class Team:
         self.fleet = Fleet(Context(store, name), MemoryLake(), pool, monotonic=place.clock, fair=place.fair)
         self.claims = 0
         with store.begin(name) as tx:
-            tx.put_job(b"j" * 32, stored_job())
-            tx.enqueue("main", "flights.daily", [task(n, job=b"j" * 32) for n in range(tasks)])
+            tx.queue.put_job(b"j" * 32, stored_job())
+            tx.queue.enqueue("main", "flights.daily", [task(n, job=b"j" * 32) for n in range(tasks)])
 
     def step(self) -> None:
         """A pass of the loop; then each driver that has a batch is done with it, and each asks for another one."""
@@ -160,16 +160,16 @@ class Team:
 
     def work(self, id: str) -> None:
         with self.store.begin(self.name) as tx:
-            if not any(token.subject == id for token in tx.tokens()):
-                tx.put_token(replace(EMPTY, id=id, hash=id.encode(), subject=id))
+            if not any(token.subject == id for token in tx.access.tokens()):
+                tx.access.put_token(replace(EMPTY, id=id, hash=id.encode(), subject=id))
         with self.store.begin(self.name) as tx:
-            for attempt in tx.attempts().values():
+            for attempt in tx.queue.attempts().values():
                 if attempt.driver == id:
-                    tx.end_attempt(attempt.id)
-            (token,) = [token for token in tx.tokens() if token.subject == id]
+                    tx.queue.end_attempt(attempt.id)
+            (token,) = [token for token in tx.access.tokens() if token.subject == id]
             if tokens.is_draining(token):
                 return
-            found = tx.claim(uuid.uuid4().hex, id, ["transform"], max_tasks=1, max_bytes=1, lease_s=1e9)
+            found = tx.queue.claim(uuid.uuid4().hex, id, ["transform"], max_tasks=1, max_bytes=1, lease_s=1e9)
             self.claims += found is not None
 
 

@@ -83,7 +83,7 @@ def test_what_was_found_is_committed_before_the_stream_is_looked_at_again(place:
     assert place.asked_to_list() is None
     place.computes(schema=struct_of([]), content=[0, 0, 0], files=[], metrics={})
     with place.ctx.store.read() as tx:
-        assert tx.states("main")["stream.messages"].partitions == 1
+        assert tx.states.newest("main")["stream.messages"].partitions == 1
     place.lists("2")
     assert place.asked_to_list() is None
 

@@ -94,8 +94,8 @@ def test_from_nothing_all_rows_are_added_in_the_order_of_keys(place: Served) -> 
 def test_rows_that_moved_are_no_changes(place: Served) -> None:
     world = place.world
     with world.store.read() as tx:
-        state = tx.states("main", [ORDERS])[ORDERS]
-        fragments = {e.key: tx.fragments([e.fragment])[e.fragment] for e in tree.scan(tx, state.root)}
+        state = tx.states.newest("main", [ORDERS])[ORDERS]
+        fragments = {e.key: tx.traces.fragments([e.fragment])[e.fragment] for e in tree.scan(tx.nodes, state.root)}
     world.commit({"z.csv": fragments["a.csv"], "b.csv": fragments["b.csv"], "c.csv": fragments["c.csv"]})
     world.commit({"z.csv": fragments["b.csv"], "b.csv": fragments["a.csv"], "c.csv": fragments["c.csv"]})
     with place.http() as http:
@@ -178,7 +178,7 @@ def test_a_generation_that_is_not_kept_is_gone_with_the_oldest_that_is(place: Se
     for k in (2, 3):
         world.commit({"a.csv": [order(k)]})
     with world.store.begin() as tx:
-        tx.drop_states([Expired("main", ORDERS, seq=1, generation=2, before=world.now + 1)])
+        tx.upkeep.drop_states([Expired("main", ORDERS, seq=1, generation=2, before=world.now + 1)])
     with place.http() as http:
         answer = http.get(f"{CHANGES}.ndjson", params={"since": 1})
     assert (answer.status_code, answer.json()["type"]) == (410, "urn:headgate:generation-gone")

@@ -90,16 +90,16 @@ def test_other_addresses_are_refused_alike(place: Served) -> None:
 def test_who_has_the_database_cannot_widen_a_link(place: Served) -> None:
     link = make(place)
     with place.world.store.begin() as tx:
-        stored = tx.link(link["id"])
+        stored = tx.links.get(link["id"])
         assert stored is not None
         assert link["url"].partition("signature=")[2] not in repr(stored)
     for more in ({"where": None}, {"columns": ()}, {"dataset": "shop.other"}, {"expires": 9e9}, {"maker": "x"}):
         with place.world.store.begin() as tx:
-            tx.put_link(replace(stored, **more))
+            tx.links.put(replace(stored, **more))
         url = link["url"].replace("shop.orders", str(more.get("dataset", "shop.orders")))
         assert problem(get(url)) == (403, "wrong-signature"), more
     with place.world.store.begin() as tx:
-        tx.put_link(stored)
+        tx.links.put(stored)
     assert get(link["url"]).status_code == 200
 
 

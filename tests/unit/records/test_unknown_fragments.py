@@ -24,8 +24,8 @@ def place(tmp_path: Path) -> Iterator[Served]:
     known, lost = world.fragment([order(1)]), world.fragment([order(2)])
     world.commit({"a": known})
     with world.store.begin() as tx:
-        root = tree.build(tx, [_entry("a", known), _entry("b", lost)])
-        tx.commit_state(state(2, ORDERS, root=root, schema=SCHEMA, at=NOON, rows=2, partitions=2), 1)
+        root = tree.build(tx.nodes, [_entry("a", known), _entry("b", lost)])
+        tx.states.commit(state(2, ORDERS, root=root, schema=SCHEMA, at=NOON, rows=2, partitions=2), 1)
     with served(world) as place:
         yield place
 

@@ -94,11 +94,11 @@ class RecordWorld:
         self.seqs[dataset] = seq
         rows = sum(f.content.rows for f in found.values())
         with self.store.begin() as tx:
-            tx.put_traces([], list(found.values()))
-            root = tree.build(tx, [Entry(k, f.id, f.content) for k, f in sorted(found.items())])
+            tx.traces.put([], list(found.values()))
+            root = tree.build(tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(found.items())])
             made = state(seq, dataset, root=root, schema=schema, at=self.now, rows=rows, partitions=len(found))
             made = replace(made, **other)
-            tx.commit_state(made, seq - 1)
+            tx.states.commit(made, seq - 1)
         return made
 
     def render(self, wanted: WantedRows) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ EDITED = REST.replace("SELECT k, 2 *", "SELECT k, 3 *")
 
 def holds(world: BranchWorld, branch: str = "main") -> set[str]:
     with world.store.read() as tx:
-        return set(tx.holds(branch))
+        return set(tx.states.holds(branch))
 
 
 # --- edits ----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_an_edit_is_reverted_and_its_data_is_adopted(world: BranchWorld) -> None
     assert not world.ran()
     assert (holds(world), world.values("main", "shop.sums")) == (set(), THIRD)
     with world.store.read() as tx:
-        (change,) = [c for c in tx.changes("main") if c.action == "revert"]
+        (change,) = [c for c in tx.audit.changes("main") if c.action == "revert"]
     assert (change.target, change.before, change.after) == ("shop", before + 1, before + 2)
 
 
@@ -118,7 +118,7 @@ def test_a_hold_in_a_branch_is_its_own(world: BranchWorld) -> None:
     controls.resume(world.ctx, "dev", "shop")
     assert not world.ran()
     with world.store.read() as tx:
-        assert tx.own_datasets("dev") == frozenset()
+        assert tx.branches.own_datasets("dev") == frozenset()
     assert world.values("dev", "shop.sums") == THIRD
 
 
@@ -242,7 +242,7 @@ def test_old_rows_are_as_old_as_they_were(world: BranchWorld) -> None:
         first = time_travel.state_of(tx, "main", "shop.doubled", Generation(2))
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     with world.store.read() as tx:
-        states = tx.states("main", ["shop.doubled"])
+        states = tx.states.newest("main", ["shop.doubled"])
         assert freshness.Changes().times(tx, "main", states) == {"shop.doubled": first.at}
 
 
@@ -291,4 +291,10 @@ def test_a_crash_leaves_all_of_a_rollback_or_nothing(tmp_path: Path) -> None:
 
 def everything(world: BranchWorld) -> tuple[object, ...]:
     with world.store.read() as tx:
-        return tx.states("main"), tx.holds("main"), tx.changes("main"), tx.last_event(), tx.marked("main", 0)
+        return (
+            tx.states.newest("main"),
+            tx.states.holds("main"),
+            tx.audit.changes("main"),
+            tx.events.last(),
+            tx.states.marked("main", 0),
+        )

@@ -62,8 +62,8 @@ def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
         1,
     )
     with world.store.read() as tx:
-        state = tx.states("main")["shop.doubled"]
-        hold = tx.holds("main")["shop.doubled"]
+        state = tx.states.newest("main")["shop.doubled"]
+        hold = tx.states.holds("main")["shop.doubled"]
     assert (state.cause, hold.seq, hold.actor, hold.reason) == ("rollback", state.seq, "local", "bad prices")
 
 
@@ -90,8 +90,8 @@ def test_what_reads_it_by_another_dataset_follows_as_a_whole(world: BranchWorld)
 
 def test_what_finds_no_state_that_agrees_waits(world: BranchWorld) -> None:
     with world.store.begin() as tx:
-        newest = tx.states("main")["shop.other"]
-        tx.drop_states([Expired("main", "shop.other", newest.seq, newest.generation, world.now)])
+        newest = tx.states.newest("main")["shop.other"]
+        tx.upkeep.drop_states([Expired("main", "shop.other", newest.seq, newest.generation, world.now)])
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert not world.ran()
     both = world.decided("main", "shop.both")
@@ -167,7 +167,7 @@ def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(wo
     with pytest.raises(CutsDisagree, match=re.escape(different)) as e:
         rollback.rollback(world.ctx, "main", "shop", to)
     with world.store.read() as tx:
-        assert tx.holds("main") == {}
+        assert tx.states.holds("main") == {}
     assert e.value.agreed is not None
     rollback.rollback(world.ctx, "main", "shop", moment_of(e.value.agreed))
     assert world.values("main", "shop.sums") == SECOND
@@ -181,7 +181,7 @@ def test_a_second_rollback_moves_the_hold(world: BranchWorld) -> None:
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(first + 1))  # which is 1
     with world.store.read() as tx:
-        assert tx.holds("main")["shop.doubled"].generation == 1
+        assert tx.states.holds("main")["shop.doubled"].generation == 1
     assert world.generations("main")["shop.doubled"] == first + 1  # the same rows
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     assert world.values("main", "shop.doubled") == SECOND
@@ -231,7 +231,7 @@ def test_what_an_old_state_was_made_of_may_be_gone(world: BranchWorld) -> None:
 def test_lost_rows_are_refused(world: BranchWorld) -> None:
     with world.store.begin() as tx:
         state = time_travel.state_of(tx, "main", "shop.doubled", Generation(1))
-        tx.condemn([entry.fragment for entry in tree.scan(tx, state.root)])
+        tx.traces.condemn([entry.fragment for entry in tree.scan(tx.nodes, state.root)])
     with pytest.raises(NotReadable, match=r"generation 1 of shop.doubled cannot be read any more: the files of 1 "):
         rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
 
@@ -256,19 +256,19 @@ def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld, what: 
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     with world.store.begin() as tx:
         if what == "tasks":
-            tx.enqueue("main", "shop.doubled", [task(1)])
+            tx.queue.enqueue("main", "shop.doubled", [task(1)])
         else:
-            tx.put_begun(begun("shop.doubled"))
+            tx.states.put_begun(begun("shop.doubled"))
     world.once()
     with world.store.read() as tx:
-        assert tx.demands("main", "shop.doubled") == {}
-        assert tx.unfinished("main") == ({}, {})
+        assert tx.queue.demands("main", "shop.doubled") == {}
+        assert tx.states.unfinished("main") == ({}, {})
     assert not world.once().changed
 
 
 def under_way(world: BranchWorld) -> set[str]:
     with world.store.read() as tx:
-        return set(tx.unfinished("main")[1])
+        return set(tx.states.unfinished("main")[1])
 
 
 def test_a_run_that_began_before_is_not_finished(world: BranchWorld) -> None:

@@ -251,7 +251,7 @@ def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_
     obstore.head(mine.store(), name)  # once it is answered, the request before it is over
     served.services.reads.flush()
     with served.world.store.read() as tx:
-        (read,) = tx.reads(None, 9)
+        (read,) = tx.audit.reads(None, 9)
     assert (read.actor, read.how, read.dataset, read.times, read.bytes) == ("mine", "s3", "shop.a", 1, size)
     tokens.revoke(Context(served.world.store), token.id)
     with pytest.raises(BaseError, match=r"403|PermissionDenied"):

@@ -51,7 +51,7 @@ def test_a_secret_belongs_to_one_key_of_one_installation_and_is_not_stored() -> 
     others = {(b"t" * 64, "default", made.id), (INSTALLATION, "other", made.id), (INSTALLATION, "default", "a")}
     assert secret not in {s3_keys.secret_key(*other) for other in others}
     with ctx.store.read() as tx:
-        assert secret not in repr((tx.tokens(), tx.changes("main", 100)))
+        assert secret not in repr((tx.access.tokens(), tx.audit.changes("main", 100)))
 
 
 def test_neither_tokens_nor_drivers_are_keys_and_keys_are_no_tokens() -> None:

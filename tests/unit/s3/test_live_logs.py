@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import live_log
 from controlplane.core.s3.live_log import HINT, STEPS, checkpoint_file, commit_file
-from controlplane.store.memory.store import MemoryTx
+from controlplane.store.memory.store import FlatTx
 from dataplane.contract.schemas import Schema
 from tests.unit.lake.tables import READERS, Rows, struct
 from tests.unit.s3.world import SCHEMA, World, fragment, reader
@@ -153,7 +153,7 @@ def test_few_checkpoints_are_made_and_those_of_before_stay(world: World) -> None
 def test_a_log_begins_with_the_oldest_generation_that_is_kept(world: World, tmp_path: Path) -> None:
     go_on(world, 6)
     with world.store.begin() as tx:
-        tx.drop_states([Expired("main", "shop.a", 2, 99, 2e9), Expired("dev", "shop.a", 4, 99, 2e9)])
+        tx.upkeep.drop_states([Expired("main", "shop.a", 2, 99, 2e9), Expired("dev", "shop.a", 4, 99, 2e9)])
     assert log(world) == [checkpoint_file(5), commit_file(6), HINT]
     assert_read(world.mirrored(FOLDER, tmp_path / "mirror"), rows(5))
     assert [world.view.find(reader("*"), FOLDER + commit_file(version)) for version in (0, 1, 4, 5)] == [None] * 4
@@ -164,8 +164,8 @@ def test_a_state_that_changes_nothing_for_readers_changes_no_file(world: World) 
     before = {name: body(world, name) for name in log(world)}
     world.now[0] += 60
     with world.store.begin() as tx:
-        newest = tx.states("dev", ["shop.a"])["shop.a"]
-        tx.commit_state(replace(newest, seq=newest.seq + 1, at=tx.now()), newest.seq)
+        newest = tx.states.newest("dev", ["shop.a"])["shop.a"]
+        tx.states.commit(replace(newest, seq=newest.seq + 1, at=tx.now()), newest.seq)
     assert {name: body(world, name) for name in log(world)} == before
 
 
@@ -182,7 +182,7 @@ def test_a_listing_goes_on_with_the_log_that_it_began_with(world: World) -> None
 def test_a_branch_of_the_same_name_is_another_table(world: World) -> None:
     (before,) = actions(world, 0, "metaData")
     with world.store.begin() as tx:
-        tx.drop_branch("dev")
+        tx.branches.drop("dev")
     assert world.view.find(reader("*"), FOLDER + commit_file(0)) is None
     world.now[0] += 1
     world.branch("dev")
@@ -197,13 +197,13 @@ def test_a_commit_costs_a_walk_to_what_differs(world: World, monkeypatch: pytest
     folder = FOLDER.replace("/a/", "/b/")
     assert len(log(world, folder)) == 2
     read: list[bytes] = []
-    get = MemoryTx.get_nodes
+    get = FlatTx.get_nodes
 
-    def counted(self: MemoryTx, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    def counted(self: FlatTx, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         read.extend(digests)
         return get(self, digests)
 
-    monkeypatch.setattr(MemoryTx, "get_nodes", counted)
+    monkeypatch.setattr(FlatTx, "get_nodes", counted)
     log(world, folder)
     assert read == []
     for n in (17, 4_000):

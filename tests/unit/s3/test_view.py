@@ -242,12 +242,12 @@ def test_a_time_of_which_no_state_is_kept_shows_none(world: World) -> None:
     """A pinned branch has an old state of main kept; those that came right after it are gone."""
     world.commit("shop.a", {"x": ROWS})
     with world.store.begin() as tx:
-        tx.create_branch(Branch(name="old", source="main", at=tx.now(), actor="ann", pinned=True))
+        tx.branches.create(Branch(name="old", source="main", at=tx.now(), actor="ann", pinned=True))
     for _ in range(3):
         world.now[0] += 10
         world.commit("shop.a", {"x": MORE})
     with world.store.begin() as tx:
-        assert tx.drop_states([Expired("main", "shop.a", 3, 99, world.now[0])]) == 2
+        assert tx.upkeep.drop_states([Expired("main", "shop.a", 3, 99, world.now[0])]) == 2
     world.now[0] += 10
     assert world.names("main@20251125T120015Z/shop/a/") == []
     assert world.names("main@20251125T120030Z/shop/a/")

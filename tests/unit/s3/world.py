@@ -60,10 +60,10 @@ class World:
         seq = self._seq(branch, dataset) + 1
         self.seqs[branch, dataset] = seq
         with self.store.begin() as tx:
-            tx.put_traces([], list(partitions.values()))
-            root = tree.build(tx, [Entry(k, f.id, f.content) for k, f in sorted(partitions.items())])
+            tx.traces.put([], list(partitions.values()))
+            root = tree.build(tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(partitions.items())])
             made = replace(state(seq, dataset), branch=branch, root=root, schema=schema, at=tx.now())
-            tx.commit_state(made, seq - 1)
+            tx.states.commit(made, seq - 1)
         return made
 
     def _seq(self, branch: str, dataset: str) -> int:
@@ -71,7 +71,7 @@ class World:
 
     def branch(self, name: str) -> None:
         with self.store.begin() as tx:
-            tx.create_branch(Branch(name=name, source="main", at=tx.now(), actor="ann"))
+            tx.branches.create(Branch(name=name, source="main", at=tx.now(), actor="ann"))
 
     def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""

@@ -39,14 +39,14 @@ def go_on(world: World) -> None:
 
 def history(world: World) -> tuple[State, ...]:
     with world.store.read() as tx:
-        return tx.history(BRANCH, "shop.orders", 10)
+        return tx.states.history(BRANCH, "shop.orders", 10)
 
 
 def listed(world: World) -> bytes | None:
     with world.store.read() as tx:
         node = desired(tx, BRANCH).nodes["shop.orders"]
         assert isinstance(node, Source)
-        return tx.listings([node.listing])[node.listing].root
+        return tx.listings.get([node.listing])[node.listing].root
 
 
 @pytest.fixture

@@ -41,14 +41,14 @@ def read(world: World, **keys: Any) -> None:
 def age(world: World) -> None:
     """The component was made before folders were columns."""
     with world.store.begin() as tx:
-        live = tx.revisions(BRANCH)["shop"]
+        live = tx.blueprints.revisions(BRANCH)["shop"]
         uids = {name: without_edition(uid) for name, uid in live.uids.items()}
-        tx.put_revision(replace(live, number=live.number + 1, uids=uids), live.number)
+        tx.blueprints.put(replace(live, number=live.number + 1, uids=uids), live.number)
 
 
 def revision(world: World, branch: str = BRANCH) -> Revision:
     with world.store.read() as tx:
-        return tx.revisions(branch)["shop"]
+        return tx.blueprints.revisions(branch)["shop"]
 
 
 def test_equal_files_in_two_folders_have_rows_of_their_own(world: World) -> None:

@@ -149,8 +149,8 @@ def test_a_schema_that_an_earlier_version_pinned_stays(tmp_path: Path) -> None:
     world.read()
     world.settle()
     with world.store.begin() as tx:
-        pin = tx.pinned_schemas(BRANCH, ["shop.orders"])["shop.orders"]
-        tx.pin_schema(BRANCH, "shop.orders", pin._replace(history=None))
+        pin = tx.states.pinned_schemas(BRANCH, ["shop.orders"])["shop.orders"]
+        tx.states.pin_schema(BRANCH, "shop.orders", pin._replace(history=None))
     world.file("a.csv", "x,zip\n1,02134\n")
     world.settle()
     assert list(world.schema.items()) == [("zip", "integer"), ("x", "integer")]

@@ -171,7 +171,7 @@ class World(expectations.World):
     @property
     def schema(self) -> dict[str, Json]:
         with self.store.read() as tx:
-            return types(tx.states(BRANCH, ["shop.orders"])["shop.orders"].schema)
+            return types(tx.states.newest(BRANCH, ["shop.orders"])["shop.orders"].schema)
 
     def error(self, dataset: str = "shop.orders") -> tuple[str, str]:
         """Condition and message of what keeps it from being up to date."""

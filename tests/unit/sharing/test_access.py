@@ -225,7 +225,7 @@ def test_a_recipient_has_so_many_requests_at_a_time(shared: Sharing) -> None:
 
 def test_what_is_stored_signs_nothing(shared: Sharing) -> None:
     with shared.world.store.read() as tx:
-        stored = repr(tx.tokens())
+        stored = repr(tx.access.tokens())
     assert shared.token not in stored
     assert recipients.s3_key(shared.world.store, "nobody") is None
 

@@ -269,7 +269,7 @@ def test_without_its_history_a_table_has_its_newest_version_alone(tmp_path: Path
 
 def test_versions_that_are_not_kept_any_more_are_said_so(shared: Sharing) -> None:
     with shared.world.store.begin() as tx:
-        assert tx.drop_states([Expired("main", ORDERS, 2, 99, shared.world.now + 1)]) == 2
+        assert tx.upkeep.drop_states([Expired("main", ORDERS, 2, 99, shared.world.now + 1)]) == 2
     assert (
         "oldest that is kept is generation 3" in shared.send("POST", f"{TABLE}/query", {"version": 2}).json()["message"]
     )

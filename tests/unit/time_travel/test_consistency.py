@@ -142,7 +142,7 @@ def test_a_dataset_that_keeps_less_is_told_and_hides_no_other(place: Place) -> N
     with place.client() as client:
         first = client.history("shop.doubled@1")["items"][0]["at"]
     with place.world.store.begin() as tx:
-        assert tx.drop_states([Expired("main", "shop.orders", 99, 2, 1e12)])
+        assert tx.upkeep.drop_states([Expired("main", "shop.orders", 99, 2, 1e12)])
     with place.client() as client:
         found = client.generations("shop", at=first)["items"]
         assert [(item["found"], item["generation"]) for item in found] == [("gone", None), ("kept", 1)]

@@ -35,7 +35,7 @@ def committed(place: Place, name: str = ORDERS) -> dict[int, str]:
 
 def drop_oldest(place: Place, name: str = ORDERS, below: int = 2) -> None:
     with place.world.store.begin() as tx:
-        assert tx.drop_states([Expired("main", name, 99, below, 1e12)])
+        assert tx.upkeep.drop_states([Expired("main", name, 99, below, 1e12)])
 
 
 # --- records ---------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_of_a_branch_a_time_in_a_gap_is_gone(place: Place) -> None:
     with place.client() as client:
         at = {item["generation"]: item["at"] for item in client.history(name, branch="dev")["items"]}
     with world.store.begin() as tx:
-        assert tx.drop_states([Expired("dev", name, 99, 4, 1e12)])
+        assert tx.upkeep.drop_states([Expired("dev", name, 99, 4, 1e12)])
     assert place.rows(name, branch="dev", at=at[4]) == [[1, 40], [2, 80]]
     assert place.rows(name, branch="dev", generation=2) == [[1, 20], [2, 40]]
     for meant in ({"at": at[3]}, {"generation": 3}):

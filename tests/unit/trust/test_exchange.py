@@ -143,15 +143,15 @@ def test_a_rule_that_is_deleted_ends_what_it_opened_at_once_also_streams_and_key
 
 def _keys(place: Trusting) -> list[Any]:
     with place.services.store.read() as tx:
-        return [token for token in tx.tokens() if token.scopes and token.scopes[0].startswith("s3:")]
+        return [token for token in tx.access.tokens() if token.scopes and token.scopes[0].startswith("s3:")]
 
 
 def test_a_token_that_came_while_its_rule_was_deleted_is_not_live(place: Trusting) -> None:
     place.trust("ci", "exchange", MAIN, ["edit"])
     answer = place.exchange(place.job())
     with place.services.store.begin() as tx:
-        (rule,) = tx.trust_rules()
-        tx.drop_trust_rule(rule)
+        (rule,) = tx.access.trust_rules()
+        tx.access.drop_trust_rule(rule)
     with bearer(place, answer) as http:
         assert http.get("/v1/branches").status_code == 401
     assert not tokens.is_live(place.services.store, answer.json()["id"])
@@ -191,13 +191,13 @@ def test_tokens_of_jobs_are_forgotten_a_month_after_their_end(place: Trusting) -
     place.trust("ci", "exchange", MAIN, ["edit"], ttl_s=60)
     place.exchange(place.job())
     with place.services.store.begin() as tx:
-        (old,) = [one for one in tx.tokens() if one.parent]
-        tx.put_token(replace(old, expires=tx.now() - trust.KEPT_S - 1))
+        (old,) = [one for one in tx.access.tokens() if one.parent]
+        tx.access.put_token(replace(old, expires=tx.now() - trust.KEPT_S - 1))
     place.exchange(place.job())
     with place.services.store.read() as tx:
-        (left,) = [one for one in tx.tokens() if one.parent]
+        (left,) = [one for one in tx.access.tokens() if one.parent]
         assert left.id != old.id
-        assert len(tx.tokens()) == 2
+        assert len(tx.access.tokens()) == 2
 
 
 # --- the command line -------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def test_a_session_is_of_the_namespace_that_was_chosen(place: Trusting, browser:
     assert (page.status_code, "ada@acme.com" in page.text, ">ada<" in page.text) == (200, True, False)
     assert browser.get("/v1/namespaces").status_code == 403
     with place.services.store.read("team-a") as tx:
-        assert [(c.actor, c.action) for c in tx.changes("main", 1)] == [("ada@acme.com", "session.login")]
+        assert [(c.actor, c.action) for c in tx.audit.changes("main", 1)] == [("ada@acme.com", "session.login")]
     assert place.audit("session.login") == []
 
 
@@ -58,7 +58,7 @@ def test_a_rule_opens_its_own_namespace_alone(place: Trusting, browser: httpx2.C
     assert not is_in(browser)
     for name in ("team-b", "team-z"):
         with place.services.store.read(name) as tx:
-            assert not tx.tokens()
+            assert not tx.access.tokens()
 
 
 @pytest.mark.hostile

@@ -84,7 +84,7 @@ class Trusting:
     def audit(self, action: str) -> list[tuple[str, JsonObject]]:
         """Who did it, and what the audit keeps of it."""
         with self.services.store.read() as tx:
-            return [(c.actor, cast("JsonObject", c.after)) for c in tx.changes("main", 100) if c.action == action]
+            return [(c.actor, cast("JsonObject", c.after)) for c in tx.audit.changes("main", 100) if c.action == action]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def forms(http: httpx2.Client, path: str) -> dict[str, dict[str, str]]:
 
 def audited(world: Pages) -> list[tuple[str, str, str]]:
     with world.services.store.read() as tx:
-        return [(c.actor, c.action, c.target) for c in tx.changes("main", 100) if c.actor == "ada"]
+        return [(c.actor, c.action, c.target) for c in tx.audit.changes("main", 100) if c.actor == "ada"]
 
 
 def test_a_wish_is_followed_once_and_taken_back(world: Pages) -> None:
@@ -137,7 +137,9 @@ def test_what_failed_of_one_partition_is_tried_again(world: Pages) -> None:
 
 def states(world: Pages, dataset: str) -> dict[str, str]:
     with world.services.store.read() as tx:
-        return {task.partition: task.state for task in tx.demands("main", dataset).values() if task.state != "done"}
+        return {
+            task.partition: task.state for task in tx.queue.demands("main", dataset).values() if task.state != "done"
+        }
 
 
 def test_a_draft_is_planned_and_just_what_was_planned_is_applied(world: Pages) -> None:

@@ -89,7 +89,7 @@ def test_several_are_computed_again(world: Pages, http: httpx2.Client) -> None:
     form = fields(http.get(address("compute-again", ["shop.told", "shop.grand"])), "/bulk")
     assert http.post("/bulk", data=form, headers=OWN).status_code == 303
     with world.world.store.read() as tx:
-        assert {"shop.told", "shop.grand"} <= set(tx.forces("main"))
+        assert {"shop.told", "shop.grand"} <= set(tx.blueprints.forces("main"))
 
 
 def test_what_is_gone_by_then_stops_no_other(world: Pages, http: httpx2.Client) -> None:

@@ -133,7 +133,7 @@ def test_a_damaged_tree_is_an_error_that_says_what_to_do(tmp_path: Path) -> None
     with pages(tmp_path) as home, home.http() as http:
         nodes = home.world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the ports
         with home.world.store.read() as tx:
-            root = tx.states("main")["shop.dear"].root
+            root = tx.states.newest("main")["shop.dear"].root
         nodes[root] = (nodes[root][0], b"damaged")
         damaged, other = http.get("/datasets/shop.dear"), http.get("/datasets/shop.orders")
     assert (damaged.status_code, other.status_code) == (500, 200)

@@ -42,9 +42,9 @@ def home(tmp_path: Path) -> Iterator[Pages]:
 def commit(world: World, root: bytes, partitions: int) -> None:
     """As the next generation."""
     with world.store.begin() as tx:
-        state = tx.states("main", [DATASET])[DATASET]
+        state = tx.states.newest("main", [DATASET])[DATASET]
         rows, seq, generation = 10 * partitions, state.seq + 1, state.generation + 1
-        tx.commit_state(
+        tx.states.commit(
             replace(state, seq=seq, generation=generation, root=root, partitions=partitions, rows=rows), state.seq
         )
 
@@ -52,20 +52,20 @@ def commit(world: World, root: bytes, partitions: int) -> None:
 def fragment(world: World, number: int = 0) -> bytes:
     """One that there is."""
     with world.store.read() as tx:
-        entries = tree.scan(tx, tx.states("main", ["shop.orders"])["shop.orders"].root)
+        entries = tree.scan(tx.nodes, tx.states.newest("main", ["shop.orders"])["shop.orders"].root)
         return next(islice(entries, number, None)).fragment
 
 
 def built(world: World, keys: Iterable[str]) -> bytes:
     some = fragment(world)
     with world.store.begin() as tx:
-        return tree.build(tx, (Entry(key, some, Content(10, 1, 1)) for key in keys))
+        return tree.build(tx.nodes, (Entry(key, some, Content(10, 1, 1)) for key in keys))
 
 
 def edited(world: World, root: bytes, key: str) -> bytes:
     other = fragment(world, 1)
     with world.store.begin() as tx:
-        return tree.edit(tx, root, [(key, Entry(key, other, Content(10, 2, 2)))])
+        return tree.edit(tx.nodes, root, [(key, Entry(key, other, Content(10, 2, 2)))])
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def test_a_page_of_100_million_partitions_reads_a_few_nodes(home: Pages) -> None
     """All others of its tree are not there."""
     nodes = Planted()
     with home.world.store.begin() as tx:
-        tx.put_nodes(nodes.blobs)
+        tx.nodes.put_nodes(nodes.blobs)
     commit(home.world, nodes.root, 100_000_000)
     commit(home.world, edited(home.world, nodes.root, nodes.key(0)), 100_000_000)
     with home.http() as http, counted(home.world) as reads:

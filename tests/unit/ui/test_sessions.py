@@ -80,7 +80,7 @@ def test_what_is_over_is_not_kept(store: Store, token: Token, clock: Clock) -> N
     clock.now += sessions.LONGEST_S + 1
     sessions.begin(store, token)
     with store.read() as tx:
-        assert tx.browser_session(sessions._hash(text)) is None
+        assert tx.access.browser_session(sessions._hash(text)) is None
 
 
 def test_a_link_opens_one_session_within_five_minutes(store: Store, token: Token, clock: Clock) -> None:
@@ -101,4 +101,4 @@ def test_a_link_ends_with_its_token_and_is_in_the_audit(store: Store, token: Tok
     tokens.revoke(ctx, token.id)
     assert sessions.follow(store, text) is None
     with store.read() as tx:
-        assert "session.link" in [change.action for change in tx.changes("main", 10)]
+        assert "session.link" in [change.action for change in tx.audit.changes("main", 10)]

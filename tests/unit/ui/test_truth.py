@@ -38,9 +38,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
 def stop(world: Pages) -> None:
     """The scheduler hands its lease back."""
     with world.world.store.begin() as tx:
-        lease = tx.lease(LOOP)
+        lease = tx.leases.get(LOOP)
         assert lease
-        tx.end_lease(LOOP, lease.epoch)
+        tx.leases.end(LOOP, lease.epoch)
 
 
 # --- a standstill
@@ -84,15 +84,15 @@ def test_a_run_without_a_service_is_no_standstill(world: Pages) -> None:
     stop(world)
     with ctx.store.begin(ctx.namespace) as tx:
         queue(tx, 1)
-        assert tx.claim("a1", "d1", ("transform",), max_tasks=1, max_bytes=1, lease_s=30.0)
+        assert tx.queue.claim("a1", "d1", ("transform",), max_tasks=1, max_bytes=1, lease_s=30.0)
     assert standstill.now(ctx) is None
     world.world.now += 31.0
     assert standstill.now(ctx)
 
 
 def queue(tx: Tx, number: int) -> None:
-    tx.put_job(d(0), stored_job(shared={}))
-    tx.enqueue("main", "shop.orders", [task(number)])
+    tx.queue.put_job(d(0), stored_job(shared={}))
+    tx.queue.enqueue("main", "shop.orders", [task(number)])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_work_that_waits_for_a_driver_for_two_minutes_is_a_standstill(
     with ctx.store.begin(ctx.namespace) as tx:
         queue(tx, 1)
         for driver in drivers:
-            tx.put_driver(driver)
+            tx.drivers.put(driver)
         queued = tx.now()
     world.world.now = queued + standstill.PATIENCE_S
     assert standstill.now(ctx) is None, "drivers take a while to begin"

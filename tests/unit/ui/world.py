@@ -111,7 +111,7 @@ def filled(home: Path, *, url: str = "memory:") -> World:
 def lead(world: World) -> Lease:
     """A scheduler is there, as far as the database knows."""
     with world.store.begin() as tx:
-        return tx.take_lease(LOOP, "pod-1/ab12", 10 * YEAR_S)
+        return tx.leases.take(LOOP, "pod-1/ab12", 10 * YEAR_S)
 
 
 def compute(world: World, branch: str) -> None:
@@ -128,8 +128,8 @@ def _quoted(text: str) -> str:
 def publish(world: World) -> None:
     """Tables follow, as a publisher would have it."""
     with world.store.begin() as tx:
-        for name, state in tx.states("main").items():
-            tx.put_publication(
+        for name, state in tx.states.newest("main").items():
+            tx.projections.put_publication(
                 Publication("main", name, state.generation, state.root, schema_id(state.schema), state.generation)
             )
 

@@ -85,7 +85,7 @@ def test_a_branch_inherits_what_is_frozen(world: World) -> None:
     controls.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
     world.settle()
     with world.store.begin() as tx:
-        tx.create_branch(Branch(name="dev", source="main", at=0.0, actor="ann"))
+        tx.branches.create(Branch(name="dev", source="main", at=0.0, actor="ann"))
     with world.store.read() as tx:
         plan, _ = plan_now(tx, "dev", None)
     assert not plan.items
@@ -161,8 +161,8 @@ def test_a_half_built_dataset_begins_again_when_the_day_turns(world: World) -> N
     world.apply(component("drawn", CLOCK, "volatile: daily"))
     world.settle()
     with world.store.begin() as tx:
-        s = tx.states(BRANCH)["shop.drawn"]
-        tx.put_building(PartialState(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut))
+        s = tx.states.newest(BRANCH)["shop.drawn"]
+        tx.states.put_building(PartialState(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut))
     world.now = 20 * DAY
     assert world.settle() == {"transform": 2}
     assert min(values(world, "shop.drawn").values()) >= 20 * DAY
@@ -251,7 +251,7 @@ def test_forced_results_are_nobody_else_s(world: World) -> None:
 
 def test_two_branches_that_are_forced_share_nothing(world: World) -> None:
     with world.store.begin() as tx:
-        numbers = [tx.force(branch, ["shop.plain"]) for branch in (BRANCH, "dev", BRANCH)]
+        numbers = [tx.blueprints.force(branch, ["shop.plain"]) for branch in (BRANCH, "dev", BRANCH)]
     assert numbers == sorted(set(numbers))
     with world.store.read() as tx:
-        assert tx.forces("dev") == {"shop.plain": numbers[1]}
+        assert tx.blueprints.forces("dev") == {"shop.plain": numbers[1]}
