@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,6 +30,7 @@ from benchmarks.processes import cpu_of, environment
 from controlplane.bootstrap import Server
 from controlplane.client import Document, Headgate
 from controlplane.drivers.local import LocalPool
+from controlplane.parts.driver_pools import DriverPools
 from controlplane.ports.pool import NamespacedPool
 from controlplane.settings import read
 
@@ -39,14 +41,20 @@ LONGEST_S = 300.0
 AT_A_TIME = 50
 
 
-class WithoutSpark(Server):
-    """A control plane whose pool has workers only."""
+class Workers(DriverPools):
+    """Pools that have workers only."""
 
-    def _made_pool(self, nudge: Callable[[], None] | None) -> NamespacedPool:
-        pool = super()._made_pool(nudge)
+    def make(self, nudge: Callable[[], None] | None) -> NamespacedPool:
+        pool = super().make(nudge)
         assert isinstance(pool, LocalPool)
         pool.shares = tuple(share for share in pool.shares if share.kind == "worker")
         return pool
+
+
+class WithoutSpark(Server):
+    @cached_property
+    def pools(self) -> DriverPools:
+        return Workers(self)
 
 
 @dataclass(frozen=True, slots=True)

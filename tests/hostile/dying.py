@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager
+from functools import cached_property
 
 from controlplane.__main__ import Bootstrap
 from controlplane.bootstrap import Server
 from controlplane.cli.main import run
 from controlplane.cli.session import Role, Running
+from controlplane.parts.leading import Leading
 from controlplane.reconciler.leader import FencedStore
 from controlplane.reconciler.wake import Ends
 from controlplane.settings import Settings
 
 
-class Dying(Server):
-    """Ends its own loop once it leads."""
+class DyingLoop(Leading):
+    """Ends once it leads."""
 
-    def _lead(self, store: FencedStore, over: Ends) -> None:
+    def lead(self, store: FencedStore, over: Ends) -> None:
         raise SystemExit("a library thought that it was time to leave")
+
+
+class Dying(Server):
+    @cached_property
+    def leading(self) -> Leading:
+        return DyingLoop(self, self.pools)
 
 
 class Means(Bootstrap):

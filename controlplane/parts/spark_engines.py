@@ -1,7 +1,4 @@
-"""Which engine of Spark a service has: a process beside it, pods of a cluster, or none, with the reason why.
-
-Everything heavy is imported where it is needed, as in `bootstrap`.
-"""
+"""Which engine of Spark a service has: a process beside it, pods of a cluster, or none, with the reason why."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""The services of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controlplane.parts import spark_engines
+from controlplane.parts.driver_pools import DriverPools
+from controlplane.parts.foundation import Foundation
+
+if TYPE_CHECKING:
+    from controlplane.api.services import Services
+    from controlplane.issuers.tokens import JwtIssuers
+    from controlplane.ports.issuers import SignOn
+
+
+def build_services(
+    foundation: Foundation, pools: DriverPools, unready: Callable[[], str], is_alive: Callable[[], bool]
+) -> Services:
+    """Query pools have processes once there is a query, which `foundation.ends` ends."""
+    from controlplane.api.services import Services
+    from controlplane.issuers.tokens import JwtIssuers
+    from controlplane.lake.changes import ChangeRenderer
+    from controlplane.lake.checkpoints import make_checkpoint
+    from controlplane.lake.contents import damages
+    from controlplane.lake.objects import open_lake
+    from controlplane.lake.queries.memory import memory_bytes
+    from controlplane.lake.queries.pool import QueryPool
+    from controlplane.lake.queries.results import ResultFolder
+    from controlplane.lake.records import RecordPool, RecordRenderer
+    from controlplane.lake.row_diff import RowComparer
+    from controlplane.operations.inspect.queries import Queries
+    from controlplane.operations.inspect.spark_sessions import SparkSessions
+
+    settings, role, ends, stopping = foundation.settings, foundation.role, foundation.ends, foundation.stopping
+    lake = open_lake(settings.lake)
+    query_pool = QueryPool(settings.lake, each=settings.queries_per_user, memory_bytes=memory_bytes())
+    record_pool = RecordPool(settings.lake, memory_bytes=memory_bytes())
+    ends.callback(query_pool.close)
+    ends.callback(record_pool.close)
+    spark = spark_engines.queries(settings, query_pool, foundation.s3_secret, ends, is_service=role.has_spark)
+    sessions = spark_engines.sessions(settings, foundation.store, ends, is_service=role.has_spark)
+    issuers = JwtIssuers()
+    return Services(
+        foundation.store,
+        lake,
+        foundation.wake,
+        RecordRenderer(record_pool),
+        pools.log,
+        foundation.counters,
+        stopping=stopping,
+        unready=unready,
+        is_alive=is_alive,
+        troubles=foundation.troubles,
+        packages=pools.packages,
+        heard=pools.hearing.note,
+        has_spark=pools.hearing.note_spark,
+        deaf=pools.hearing.note_deaf,
+        damages=partial(damages, lake.uri),
+        compare=RowComparer(lake.uri, stopping),
+        render_changes=ChangeRenderer(lake.uri, stopping),
+        queries=Queries(query_pool, ResultFolder(foundation.home.path / "queries"), spark=spark),
+        spark_sessions=SparkSessions(sessions),
+        examples=spark_engines.examples(settings, ends, is_service=role.leads),
+        notify=foundation.notify,
+        s3_secret=foundation.s3_secret(),
+        exports=settings.openlineage is not None,
+        checkpoint=make_checkpoint,
+        issuers=issuers,
+        sign_on=_sign_on(foundation, issuers),
+        hosts=settings.hosts,
+        is_shown_only=not role.has_actions,
+        kinds=role.kinds,
+        analyser=(lambda: "") if role.kinds is None else pools.require_driver,
+    )
+
+
+def _sign_on(foundation: Foundation, issuers: JwtIssuers) -> SignOn | None:
+    """Sign-on of people at the issuer of the settings. MissingPackage where a package that it needs is not
+    installed."""
+    settings = foundation.settings
+    if settings.sign_on is None or not foundation.role.leads:
+        return None
+    from controlplane.issuers.sign_on import OidcSignOn
+    from controlplane.issuers.tokens import library
+
+    library()
+    return OidcSignOn(settings.sign_on, issuers)
