@@ -16,9 +16,10 @@ from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, Parse
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, isolate, task_label
-from dataplane.fragments.expectations import nothing_written
-from dataplane.fragments.writing import Written
+from dataplane.fragments.attempt import isolate, task_label
+from dataplane.fragments.spark.expectations import nothing_written
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.written import Written
 from dataplane.spark.connector_jars import provide
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.jars import NoJars
@@ -27,7 +28,7 @@ from dataplane.spark.session import reading_session
 
 
 @contextmanager
-def reading_of(attempt: Attempt[SourceClaim]) -> Iterator[SourceReader]:
+def reading_of(attempt: SparkAttempt[SourceClaim]) -> Iterator[SourceReader]:
     attempt.enter()
     connector = attempt.claim["job"]["connector"]
     try:
@@ -39,14 +40,14 @@ def reading_of(attempt: Attempt[SourceClaim]) -> Iterator[SourceReader]:
         yield source
 
 
-def schema_of(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
+def schema_of(attempt: SparkAttempt[InferClaim], task: ObjectsTask) -> Schema:
     """The `infer` kind of work."""
     with reading_of(attempt) as source:
         return source.schema(task["objects"])
 
 
 def parse_objects(
-    attempt: Attempt[ParseClaim], source: SourceReader
+    attempt: SparkAttempt[ParseClaim], source: SourceReader
 ) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
     """A fragment or an error for each task, by label; and the tasks of which an object differs from its listing."""
     tasks = attempt.claim["tasks"]
@@ -63,7 +64,7 @@ def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:
 
 
 def _together(
-    attempt: Attempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
+    attempt: SparkAttempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
 ) -> dict[str, Written | TaskError]:
     columns = canonical_schema(tasks[0]["columns"])
     lacking = tasks[0].get("lacking") or NO_COLUMNS

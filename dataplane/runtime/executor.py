@@ -51,11 +51,13 @@ from dataplane.contract.profiles import as_text
 from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema, select_columns
 from dataplane.errors import TaskFailure, error_of
-from dataplane.fragments.attempt import Attempt, Cancelled, Explain, Failed, task_label
-from dataplane.fragments.checks import check
-from dataplane.fragments.compaction import pack_one, proven
-from dataplane.fragments.expectations import TAKEN_OUT
-from dataplane.fragments.writing import Fragment, Partitioned, Stored, Written, measure
+from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
+from dataplane.fragments.spark.checks import check
+from dataplane.fragments.spark.compaction import pack_one, proven
+from dataplane.fragments.spark.expectations import TAKEN_OUT
+from dataplane.fragments.spark.hashing import measure_with_spark
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.written import Fragment, Partitioned, Stored, Written
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.isolation import ProcessState, Settings, reset_catalogue
 from dataplane.spark.session import cancel_group, is_alive
@@ -75,7 +77,7 @@ PARALLEL = 4  # single jobs of one attempt at a time
 VOID = "void"
 
 Outcomes = dict[str, Stored | TaskError]  # by label
-Read = Callable[[Attempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]]
+Read = Callable[[SparkAttempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]]
 
 
 class Executor:
@@ -118,7 +120,7 @@ class Executor:
             return self._with_attempt(claim, _checked)
         raise _not_mine(claim)
 
-    def _with_attempt(self, claim: C, work: Callable[[Attempt[C]], list[TaskResult]]) -> list[TaskResult]:
+    def _with_attempt(self, claim: C, work: Callable[[SparkAttempt[C]], list[TaskResult]]) -> list[TaskResult]:
         with self.attempt(claim) as attempt:
             return work(attempt)
 
@@ -135,14 +137,14 @@ class Executor:
         self._looks.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
-    def attempt(self, claim: C) -> Iterator[Attempt[C]]:
+    def attempt(self, claim: C) -> Iterator[SparkAttempt[C]]:
         """Work on a claim within the block; after the last one nothing is left of what ran."""
         scratch = self._scratch / f"attempt-{next(self._numbers)}"
         cancelled = threading.Event()
         with self._lock:
             self._running[claim["attempt"]] = cancelled
         try:
-            yield Attempt(claim, self._spark, self.lake, scratch, self._looks, cancelled)
+            yield SparkAttempt(claim, self.lake, scratch, self._looks, cancelled, self._spark)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
             with self._lock:
@@ -162,7 +164,7 @@ class Executor:
 
     # fragments
 
-    def _parse(self, attempt: Attempt[ParseClaim]) -> list[TaskResult]:
+    def _parse(self, attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
         if "connector" in attempt.claim["job"]:
             return _parsed(attempt)
         began = datetime.now(UTC)
@@ -183,7 +185,7 @@ class Executor:
         self._delete(outcome for label, outcome in read.outcomes.items() if looks[label] is not None)
         return [_with_types(attempt, t, _result(t, looks[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
-    def _read_files(self, attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask], read: Read) -> _FilesRead:
+    def _read_files(self, attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask], read: Read) -> _FilesRead:
         outcomes = read(attempt, tasks)
         looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in tasks}
         measured = _measured(attempt, outcomes)
@@ -196,7 +198,7 @@ class Executor:
                 for written in filter(None, (outcome, outcome.taken_out)):
                     self.lake.delete(written.files)
 
-    def _transform(self, attempt: Attempt[TransformClaim]) -> list[TaskResult]:
+    def _transform(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
         if "fold" in job:
             return [self._run(attempt, task) for task in tasks]
@@ -211,12 +213,12 @@ class Executor:
         measured = _measured(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
 
-    def _pack(self, attempt: Attempt[PackClaim]) -> list[TaskResult]:
+    def _pack(self, attempt: SparkAttempt[PackClaim]) -> list[TaskResult]:
         tasks = attempt.claim["tasks"]
         measured = _measured(attempt, self._singly(attempt, tasks, partial(pack_one, attempt), explain))
         return [_result(t, proven(t, measured[task_label(t)])) for t in tasks]
 
-    def _run(self, attempt: Attempt[TransformClaim], task: TransformTask) -> TaskResult:
+    def _run(self, attempt: SparkAttempt[TransformClaim], task: TransformTask) -> TaskResult:
         """A task of a fold, and those after it."""
         is_sql = attempt.claim["job"]["language"] == "sql"
         work = partial(sql_one if is_sql else python_one, attempt)
@@ -227,7 +229,7 @@ class Executor:
 
     def _singly(
         self,
-        attempt: Attempt[DriverClaim],
+        attempt: SparkAttempt[DriverClaim],
         tasks: Sequence[Task],
         work: Callable[[Task], Stored | TaskError],
         explain_error: Explain,
@@ -260,7 +262,7 @@ def _refused(claim: Claim) -> dict[str, TaskResult]:
     return refused
 
 
-def _parsed(attempt: Attempt[ParseClaim]) -> list[TaskResult]:
+def _parsed(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
     """Objects of a connector other than `files`."""
     try:
         with reading_of(attempt) as source:
@@ -273,7 +275,7 @@ def _parsed(attempt: Attempt[ParseClaim]) -> list[TaskResult]:
         return [_result(t, error) for t in attempt.claim["tasks"]]
 
 
-def _parsed_from(attempt: Attempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
+def _parsed_from(attempt: SparkAttempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
     """Parse each task's objects. A task whose objects changed after their listing is void: it gives no fragment."""
     outcomes, void = parse_objects(attempt, source)
     measured = _measured(attempt, outcomes)
@@ -287,7 +289,7 @@ def _parsed_from(attempt: Attempt[ParseClaim], source: SourceReader) -> list[Tas
     return results
 
 
-def _typed(attempt: Attempt[ParseClaim], source: SourceReader, task: ParseTask, result: TaskResult) -> TaskResult:
+def _typed(attempt: SparkAttempt[ParseClaim], source: SourceReader, task: ParseTask, result: TaskResult) -> TaskResult:
     """A failed result with the types that its objects have: that these are others may be why."""
     if result["state"] != "failed" or result["error"]["kind"] != "user":
         return result
@@ -299,7 +301,7 @@ def _typed(attempt: Attempt[ParseClaim], source: SourceReader, task: ParseTask, 
 
 
 def _run_one(
-    attempt: Attempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], explain_error: Explain
+    attempt: SparkAttempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], explain_error: Explain
 ) -> Stored | TaskError:
     """One task as a job of its own."""
     try:
@@ -314,11 +316,11 @@ def _run_one(
         return explain_error(e)
 
 
-def _explain_reading(attempt: Attempt[SourceClaim], error: BaseException) -> TaskError:
+def _explain_reading(attempt: SparkAttempt[SourceClaim], error: BaseException) -> TaskError:
     return explain(error, ErrorSource(reads="sources", renamed=attempt.renamed))
 
 
-def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResult) -> TaskResult:
+def _with_types(attempt: SparkAttempt[ParseClaim], task: ParseTask, result: TaskResult) -> TaskResult:
     """A failed result with the types that its files have: that these are others may be why."""
     if (
         result["state"] != "failed"
@@ -362,7 +364,7 @@ def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
     return has_dropped or look == DOUBTFUL_NUMBERS
 
 
-def _look(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
+def _look(attempt: SparkAttempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
     """Check the files after the read: VOID if an object differs from its listing, an error if Spark has misread it."""
     try:
         return _looked_at(attempt.claim["job"], task)
@@ -388,7 +390,9 @@ def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
     return doubt
 
 
-def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
+def _misdated(
+    attempt: SparkAttempt[ParseClaim], measured: Mapping[str, Fragment], began: datetime
+) -> dict[str, TaskError]:
     """Errors of fragments that are of today because they were read today, by label."""
     job, doubtful = attempt.claim["job"], []
     for task in attempt.claim["tasks"]:
@@ -405,7 +409,7 @@ def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], be
 
 
 def _lossy(
-    attempt: Attempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
+    attempt: SparkAttempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
 ) -> dict[str, TaskError | None]:
     """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in JSON does not
     fit."""
@@ -423,7 +427,7 @@ def _lossy(
 
 
 def _measured(
-    attempt: Attempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
+    attempt: SparkAttempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
 ) -> dict[str, Fragment | TaskError]:
     """Contents of the written fragments. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
@@ -437,7 +441,7 @@ def _measured(
     try:
         attempt.enter()
         others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
-        fragments = measure(attempt, {**written, **others})
+        fragments = measure_with_spark(attempt, {**written, **others})
         return {**errors, **{k: replace(fragments[k], taken_out=fragments.get(k + TAKEN_OUT)) for k in written}}
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
@@ -460,7 +464,7 @@ def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, 
     return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": outcome.metrics}
 
 
-def _kept_keys(attempt: Attempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
+def _kept_keys(attempt: SparkAttempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
     """A task that gave rows of another key than its own has failed."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     attempt.enter()
@@ -488,7 +492,7 @@ def _output(fragment: Fragment) -> Output:
 # --- work without fragments ---------------------------------------------------------------------
 
 
-def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
+def _inferred(attempt: SparkAttempt[InferClaim]) -> list[TaskResult]:
     """Infer schemas. If files changed meanwhile, their schema or error is void: it is not about the listed files."""
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
@@ -504,11 +508,11 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     ]
 
 
-def _schema_of_files(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
+def _schema_of_files(attempt: SparkAttempt[InferClaim], task: ObjectsTask) -> Schema:
     return with_folders(infer(attempt, task), task["objects"])
 
 
-def _indexed(attempt: Attempt[IndexClaim]) -> list[TaskResult]:
+def _indexed(attempt: SparkAttempt[IndexClaim]) -> list[TaskResult]:
     held = index(attempt)
     return [_index_result(t, held[task_label(t)]) for t in attempt.claim["tasks"]]
 
@@ -523,14 +527,14 @@ def _answering(work: Callable[[Task], Schema]) -> Callable[[Task], SchemaAnswer]
     return lambda task: {"schema": work(task)}
 
 
-def _analysed(attempt: Attempt[AnalyseClaim]) -> list[TaskResult]:
+def _analysed(attempt: SparkAttempt[AnalyseClaim]) -> list[TaskResult]:
     tasks = attempt.claim["tasks"]
     if attempt.claim["job"]["language"] == "sql":
         return _without_files(attempt, tasks, lambda _: analyse_sql(attempt), partial(explain_sql, attempt))
     return _without_files(attempt, tasks, lambda _: analyse_python(attempt), explain)
 
 
-def _checked(attempt: Attempt[CheckClaim]) -> list[TaskResult]:
+def _checked(attempt: SparkAttempt[CheckClaim]) -> list[TaskResult]:
     answers = check(attempt)
     return [_answered(task, answers[task_label(task)]) for task in attempt.claim["tasks"]]
 
@@ -541,7 +545,7 @@ def _answered(task: TaskSpec, answer: CheckAnswer | TaskError) -> TaskResult:
 
 
 def _without_files(
-    attempt: Attempt[DriverClaim],
+    attempt: SparkAttempt[DriverClaim],
     tasks: Sequence[Task],
     work: Callable[[Task], SchemaAnswer],
     explain_error: Callable[[BaseException], TaskError],
