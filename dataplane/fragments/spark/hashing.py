@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from dataplane.contract.claims import DriverClaim
+from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, profile_query
@@ -16,10 +17,35 @@ from dataplane.fragments.content_local import Words
 from dataplane.fragments.distinct import Counting, sketch_of
 from dataplane.fragments.measuring import NO_ROWS, MeasuredRows, StoredFile, is_small, measure
 from dataplane.fragments.sampling import Drawing
+from dataplane.fragments.spark.expectations import TAKEN_OUT
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.written import Fragment, Written
+from dataplane.fragments.written import Fragment, Partitioned, Stored, Written
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
+
+
+def measured_outcomes(
+    attempt: SparkAttempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
+) -> dict[str, Fragment | TaskError]:
+    """Contents of the written fragments. A fragment that cannot be read back is no result."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    dealt = [outcome for outcome in outcomes.values() if isinstance(outcome, Partitioned)]
+    written |= {label: w for partitioned in dealt for label, w in partitioned.written.items()}
+    errors: dict[str, Fragment | TaskError] = {
+        k: e for k, e in outcomes.items() if not isinstance(e, Written | Partitioned)
+    }
+    if not written:
+        return errors
+    try:
+        attempt.enter()
+        others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
+        fragments = measure_with_spark(attempt, {**written, **others})
+        return {**errors, **{k: replace(fragments[k], taken_out=fragments.get(k + TAKEN_OUT)) for k in written}}
+    except Exception as e:  # noqa: BLE001  # the outcome of all of them
+        attempt.check()
+        error: TaskError = {**explain(e, ErrorSource(renamed=attempt.renamed)), "kind": "infrastructure"}
+        return {**errors, **dict.fromkeys(written, error)}
 
 
 def measure_with_spark(attempt: SparkAttempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
