@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dataplane.contract.profiles import as_text, packed
-from dataplane.fragments.attempt import Attempt
-from dataplane.fragments.writing import Written, measure, write_labelled
+from dataplane.fragments.spark.hashing import measure_with_spark
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import write_labelled
+from dataplane.fragments.written import Written
 from dataplane.spark.session import MORE, start, stop
 from dataplane.storage.lake import LocalLake
 
@@ -83,11 +85,11 @@ class Bench:
         self.jvm = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}")
         self.compilers = [place for place in self.jvm.glob("task/*") if "Compiler" in _name(place)]
 
-    def attempt(self, name: str, mode: str) -> Attempt[Any]:
+    def attempt(self, name: str, mode: str) -> SparkAttempt[Any]:
         claim: Any = {"kind": "transform", "attempt": name, "prefix": f"f/{name}", "job": {"profile": mode}}
         scratch = self.folder / "scratch" / f"{name}-{mode}-{time.monotonic_ns()}"
         scratch.mkdir(parents=True)
-        return Attempt(claim, self.spark, self.lake, scratch, self.threads, threading.Event())
+        return SparkAttempt(claim, self.lake, scratch, self.threads, threading.Event(), self.spark)
 
     def cpu_s(self, *, with_jvm: bool) -> float:
         """Of this process, and of the JVM without its compilers."""
@@ -141,7 +143,7 @@ class Bench:
 
     def measured(self, name: str, mode: str, written: Mapping[str, Written]) -> Any:
         """With each profile as it is reported."""
-        found = measure(self.attempt(name, mode), written)
+        found = measure_with_spark(self.attempt(name, mode), written)
         for one in found.values():
             if one.profile is not None:
                 as_text(one.profile)

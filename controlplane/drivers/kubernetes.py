@@ -330,9 +330,10 @@ class KubernetesPool:
         """Shown as a driver that does not come to be."""
         now = time.time()
         at = self._refused[pool.name].at if pool.name in self._refused else now
-        kind = cast("Literal['driver', 'worker']", pool.kind)
         words = f"cannot be launched: {reason}"
-        self._refused[pool.name] = Driver(f"{pool.name}-refused", self.name, kind, at, at, reason=words, size=pool.size)
+        self._refused[pool.name] = Driver(
+            f"{pool.name}-refused", self.name, pool.kind, at, at, reason=words, size=pool.size
+        )
         self._backoff[pool.name].after(0.0, self._monotonic())
 
     def _no_longer_refused(self, pool: Pool, reason: str) -> None:

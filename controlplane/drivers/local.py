@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 from uuid import uuid4
 
 from controlplane import logs
@@ -39,8 +39,8 @@ from controlplane.drivers.left_behind import ChildRecords
 from controlplane.drivers.tails import end_of, last_lines
 from controlplane.drivers.user import User
 from controlplane.ports.pool import LOG_BYTES
+from dataplane.contract.kinds import Process
 
-Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
 LOG_TAIL_BYTES = 8192
 START_S = 300.0  # a child that never called may take so long to
@@ -142,7 +142,7 @@ class LocalPool:
                 child.process.terminate()
             if not self._closed and self._monotonic() >= self._backoff[namespace, kind].until:
                 for _ in range(wanted - len(running)):
-                    self._start(cast("Kind", kind), namespace)
+                    self._start(cast("Process", kind), namespace)
 
     def _end_left_behind(self) -> None:
         """Once, before the first child: the caller has adopted results that earlier children had finished."""
@@ -195,7 +195,7 @@ class LocalPool:
             self._children.clear()
             self._spawner.shutdown()
 
-    def _start(self, kind: Kind, namespace: str) -> None:
+    def _start(self, kind: Process, namespace: str) -> None:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         path = self._log(id)
         path.parent.mkdir(parents=True, exist_ok=True)

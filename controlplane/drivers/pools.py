@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import Limits, Share
 from controlplane.core.model.tasks import SIZES, Size
+from dataplane.contract.kinds import Process
 
 QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
 CPU = re.compile(r"([0-9]{1,6})m|([0-9]{1,3}(?:\.[0-9]{1,3})?)")
@@ -52,7 +53,7 @@ class Executors:
 class Pool:
     """Pods of one kind and size. `tasks_each`: waiting tasks for which one more is worth while."""
 
-    kind: str
+    kind: Process
     size: Size
     cpu: str
     memory: str

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 
 
@@ -23,10 +23,10 @@ class Queue(Protocol):
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         """Insert missing tasks (a `done` one that is requested again is queued again) and this dataset's demand for all
-        of them; priority and size become the maximum, and a task that failed at a smaller size is queued again. So is a
-        running write without any demand: something else may have been written since it was claimed. What becomes queued
-        stands in the order of claims as if queued `after_s` later, and waits for nothing. Returns how many became
-        queued that were not there, done, or such writes."""
+        of them; priority and size become the maximum (one that needs a larger driver gets the placement as well), and a
+        task that failed at a smaller size is queued again. So is a running write without any demand: something else may
+        have been written since it was claimed. What becomes queued stands in the order of claims as if queued `after_s`
+        later, and waits for nothing. Returns how many became queued that were not there, done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
@@ -49,11 +49,11 @@ class Queue(Protocol):
 
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
 
-    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
-        """Queued (and due) plus running tasks of these sizes by kind."""
+    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
+        """Queued (and due) plus running tasks of these sizes and placements by kind."""
 
-    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
-        """When the oldest queued task of these kinds that is due became so; None if there is none."""
+    def waiting_since(self, placements: Collection[Placement]) -> float | None:
+        """When the oldest queued task of these placements that is due became so; None if there is none."""
 
     def claim(
         self,
@@ -65,12 +65,14 @@ class Queue(Protocol):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
     ) -> Attempt | None:
-        """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
-        job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this
-        attempt. The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`.
-        `without`: of none of these dataflows. None: nothing to do."""
+        """Take the due queued task of highest priority (oldest first) of these kinds, sizes and placements, and more of
+        the same job, dataset, size and placement, within the limits (at least one). Each becomes running with a raised
+        epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
+
+        The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""

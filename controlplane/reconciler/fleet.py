@@ -29,7 +29,7 @@ from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
 from controlplane.reconciler.shared_pool import FairShare, Wish
-from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
+from dataplane.contract.kinds import STARTED_FOR
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 RESCUE_TRIES = 3  # after which the finished part of an attempt is computed again
@@ -121,9 +121,11 @@ class Fleet:
     def scale(self) -> None:
         """Scale the pool to as many workers and drivers as the waiting and running tasks are worth."""
         with self._store.read(self._namespace) as tx:
-            backlog = {share.serves: tx.queue.backlog(share.serves) for share in self.pool.shares}
-        for share in self.pool.shares:
-            fit = partial(self._fit, share, backlog[share.serves])
+            tasks = [
+                sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values()) for share in self.pool.shares
+            ]
+        for share, count in zip(self.pool.shares, tasks, strict=True):
+            fit = partial(self._fit, share, count)
             self.troubles.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:
@@ -254,11 +256,9 @@ class Fleet:
 
     # --- how many -----------------------------------------------------------------------------------
 
-    def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
+    def _fit(self, share: Share, tasks: int) -> None:
         """At first, all present drivers are kept."""
         now, of = self._monotonic(), (share.kind, share.size)
-        kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
-        tasks = sum(backlog.get(kind, 0) for kind in kinds)
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
         level = self._levels.get(of, Level(len(running), now))
         needs = replace(share.limits, minimum=0)

@@ -6,10 +6,12 @@ Does not belong here: anything that needs a database.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol, TypeVar, cast
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from controlplane.core.model.tasks import SIZES, Size
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import Kind, Placement, placement_of
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
 LONGEST_DELAY_S = 600.0  # that a task waits before it is tried: a later time is of before the clock went back
@@ -46,14 +48,32 @@ def is_of_flows(dataset: str, flows: Collection[str] | None) -> bool:
     return flows is None or not dataset or dataset.partition(".")[0] in flows
 
 
-def kind_text(kind: Kind, size: Size) -> str:
-    """How a task's kind and size are stored in one column; of the standard size it is the kind alone."""
-    return kind if size == "standard" else f"{kind}/{size}"
+class KindText(NamedTuple):
+    """The parts of a task that are stored in the column `kind`."""
+
+    kind: Kind
+    size: Size
+    placement: Placement
+
+    @property
+    def text(self) -> str:
+        """`kind`, `kind/size` of another size than the standard one, `kind/size/placement` of another placement than
+        that of the kind."""
+        if self.placement != placement_of(self.kind):
+            return f"{self.kind}/{self.size}/{self.placement}"
+        return self.kind if self.size == "standard" else f"{self.kind}/{self.size}"
+
+    @staticmethod
+    def of(text: str) -> KindText:
+        kind, size, placement = (*text.split("/"), "", "")[:3]
+        of_kind = placement_of(cast("Kind", kind))
+        return KindText(cast("Kind", kind), cast("Size", size or "standard"), cast("Placement", placement or of_kind))
 
 
-def kind_and_size(text: str) -> tuple[Kind, Size]:
-    kind, _, size = text.partition("/")
-    return cast("Kind", kind), cast("Size", size or "standard")
+@lru_cache(maxsize=256)
+def kind_texts(kinds: tuple[Kind, ...], sizes: tuple[Size, ...], placements: frozenset[Placement]) -> tuple[str, ...]:
+    """The stored texts of these kinds, sizes and placements."""
+    return tuple(KindText(*parts).text for parts in product(kinds, sizes, sorted(placements)))
 
 
 def larger(one: Size, other: Size) -> Size:

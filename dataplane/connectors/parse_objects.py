@@ -1,9 +1,10 @@
-"""The `parse` kind of work for connectors other than `files`: source objects into fragments, many in one Spark job."""
+"""The work of drivers for connectors whose objects Spark reads as rows: many objects in one Spark job."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,14 +12,19 @@ from pyspark.sql import functions as F
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
-from dataplane.connectors.registry import OfUsersCode, SourceReader, reader
+from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
-from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.jobs import connector_of
+from dataplane.contract.results import LABEL, SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, isolate, task_label
-from dataplane.fragments.expectations import nothing_written
-from dataplane.fragments.writing import Written
+from dataplane.fragments.attempt import Cancelled, Failed, isolate, task_label
+from dataplane.fragments.spark.answering import answer_each, explain_reading
+from dataplane.fragments.spark.expectations import nothing_written
+from dataplane.fragments.spark.hashing import measured_outcomes
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.task_results import VOID, delete_written, task_result
+from dataplane.fragments.written import Written
 from dataplane.spark.connector_jars import provide
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.jars import NoJars
@@ -26,27 +32,72 @@ from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 
 
+def work_on(open_source: OpenSource) -> SourceWork:
+    """The work on objects of a source that `open_source` opens for an attempt."""
+    return SourceWork(partial(_parsed, open_source), partial(_inferred, open_source))
+
+
 @contextmanager
-def reading_of(attempt: Attempt[SourceClaim]) -> Iterator[SourceReader]:
+def _reading_of(open_source: OpenSource, attempt: SparkAttempt[SourceClaim]) -> Iterator[SourceReader]:
     attempt.enter()
-    connector = attempt.claim["job"]["connector"]
+    job = attempt.claim["job"]
     try:
-        provide(attempt.spark, connector)
+        provide(attempt.spark, connector_of(job))
     except NoJars as e:
         raise TaskFailure(e.condition, str(e), "infrastructure") from e
-    session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
-    with reader(connector)(session, attempt.claim["job"]) as source:
+    with open_source(reading_session(attempt.spark, job["timezone"]), job) as source:
         yield source
 
 
-def schema_of(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
-    """The `infer` kind of work."""
-    with reading_of(attempt) as source:
-        return source.schema(task["objects"])
+def _inferred(open_source: OpenSource, attempt: SparkAttempt[InferClaim]) -> list[TaskResult]:
+    def answer(task: ObjectsTask) -> SchemaAnswer:
+        with _reading_of(open_source, attempt) as source:
+            return {"schema": source.schema(task["objects"])}
+
+    return answer_each(attempt, attempt.claim["tasks"], answer, partial(explain_reading, attempt))
 
 
-def parse_objects(
-    attempt: Attempt[ParseClaim], source: SourceReader
+def _parsed(open_source: OpenSource, attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
+    try:
+        with _reading_of(open_source, attempt) as source:
+            return _parsed_from(attempt, source)
+    except Cancelled:
+        raise
+    except Exception as e:  # noqa: BLE001  # a source that cannot be opened is the outcome of all tasks
+        attempt.check()
+        error = e.error if isinstance(e, Failed) else explain_reading(attempt, e)
+        return [task_result(t, error) for t in attempt.claim["tasks"]]
+
+
+def _parsed_from(attempt: SparkAttempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
+    """Parse each task's objects. A task whose objects changed after their listing is void: it gives no fragment."""
+    outcomes, void = _outcomes_of(attempt, source)
+    measured = measured_outcomes(attempt, outcomes)
+    results = []
+    for task in attempt.claim["tasks"]:
+        is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
+        if is_void and outcome is not None:
+            delete_written(attempt.lake, [outcome])
+        result = task_result(task, VOID if is_void else measured[task_label(task)])
+        results.append(_with_types(attempt, source, task, result))
+    return results
+
+
+def _with_types(
+    attempt: SparkAttempt[ParseClaim], source: SourceReader, task: ParseTask, result: TaskResult
+) -> TaskResult:
+    """A failed result with the types that its objects have: that these are others may be why."""
+    if result["state"] != "failed" or result["error"]["kind"] != "user":
+        return result
+    try:
+        return {**result, "result": {"schema": source.schema(task["objects"])}}
+    except Exception:  # noqa: BLE001  # so nothing is known of them
+        attempt.check()
+        return result
+
+
+def _outcomes_of(
+    attempt: SparkAttempt[ParseClaim], source: SourceReader
 ) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
     """A fragment or an error for each task, by label; and the tasks of which an object differs from its listing."""
     tasks = attempt.claim["tasks"]
@@ -63,7 +114,7 @@ def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:
 
 
 def _together(
-    attempt: Attempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
+    attempt: SparkAttempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
 ) -> dict[str, Written | TaskError]:
     columns = canonical_schema(tasks[0]["columns"])
     lacking = tasks[0].get("lacking") or NO_COLUMNS
@@ -81,10 +132,10 @@ def _together(
         written = as_expected(attempt, typed, labels, columns, lacking)
         return with_dropped(written, [rows]) if drops else written
 
-    return isolate(attempt, tasks, run, lambda e: told(source, e))
+    return isolate(attempt, tasks, run, lambda e: _explain(source, e))
 
 
-def told(source: SourceReader, error: BaseException) -> TaskError:
+def _explain(source: SourceReader, error: BaseException) -> TaskError:
     files = source.files if isinstance(source, OfUsersCode) else {}
     error_record = explain(error, ErrorSource(files=files, reads="sources"))
     return {**error_record, "kind": "infrastructure"} if source.may_pass(error_record) else error_record

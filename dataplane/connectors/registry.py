@@ -1,67 +1,50 @@
 """Which module lists, reads and writes for which connector: the one place where they are registered.
 
-A connector is up to three functions, each in a module of its own that is imported on use: a worker loads no Spark.
+A connector is up to four functions, each in a module of its own. Those that need Spark are imported on use: a worker
+loads none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from dataplane.contract.claims import WriteTask
-from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob, WriteJob
-from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.contract.results import TaskError, WriteAnswer
-from dataplane.contract.schemas import Schema
+from dataplane.contract.jobs import FILES, ConnectJob, ListJob, WriteJob
+from dataplane.contract.listings import ListedPartition, ListingResult
+from dataplane.contract.results import WriteAnswer
 from dataplane.errors import TaskFailure
+from dataplane.listing.files import check_folder, list_files
+from dataplane.listing.result_file import written_listing
+from dataplane.listing.version_cache import Versions
 from dataplane.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from dataplane.connectors.source_reader import OpenSource, SourceWork
 
-# Lists a place, in a worker: all partitions in order of their keys, whole or TaskFailure. A job with `known` (the last
-# key, and the objects behind it) asks only for what comes after; keys then ascend from there.
-Lister: TypeAlias = Callable[[ListJob], Iterator[ListedPartition]]
+
+class ListingContext(NamedTuple):
+    """What a listing needs besides its job: the versions of files that are known, the file for a result that is too
+    large for a report, and the URI of the lake, whose files are never listed."""
+
+    versions: Versions
+    place: Callable[[], Path]
+    lake: str
+
+
+# Lists a place, in a worker: whole or TaskFailure.
+Lister: TypeAlias = Callable[[ListJob, ListingContext], ListingResult]
+
+# All partitions of a place in order of their keys. A job with `known` (the last key, and the objects behind it)
+# asks only for what comes after; keys then ascend from there.
+Partitions: TypeAlias = Callable[[ListJob], Iterator[ListedPartition]]
 
 # Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or nothing, and may be
 # asked to do it again. TaskFailure where the target is another writer's.
 Writer: TypeAlias = Callable[[WriteJob, Lake], AbstractContextManager[Callable[[WriteTask], WriteAnswer]]]
-
-
-class SourceReader(Protocol):
-    """Source objects while an attempt reads them with Spark."""
-
-    def schema(self, objects: Sequence[SourceObject]) -> Schema:
-        """The columns of all of these, with the types that they have now."""
-
-    def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
-        """The rows of all of these, each with the label that stands before its object, in the column `LABEL`. Where bad
-        records are dropped, a column `CORRUPT` gives a row's fault."""
-
-    def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Names of those that differ from their listing, as far as rows were, or are still to be, read from them.
-
-        Called before `rows`, where each reported object saves work, and again when all have been read, where all
-        changed objects must be reported.
-        """
-
-    def may_pass(self, error: TaskError) -> bool:
-        """Whether an error of reading is no fault of the user's and may pass by itself."""
-
-
-@runtime_checkable
-class OfUsersCode(Protocol):
-    """A reading that runs a user's code."""
-
-    @property
-    def files(self) -> Mapping[str, str]:
-        """The user's name of each file, by the name under which it is compiled."""
-
-
-# Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
-Reader: TypeAlias = "Callable[[SparkSession, SourceJob], AbstractContextManager[SourceReader]]"
 
 
 # Tries a place without changing it; TaskFailure gives the reason. `writes` in the job: whether to write.
@@ -92,47 +75,73 @@ def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
 @_with_its_packages
 def lister(connector: str) -> Lister:
     match connector:
+        case "files":
+            return _list_files
         case "delta":
             from dataplane.connectors.delta.list import partitions as of_delta
 
-            return of_delta
+            return _listing(of_delta)
         case "jdbc":
             from dataplane.connectors.jdbc.list import partitions
 
-            return partitions
+            return _listing(partitions)
         case "kafka":
             from dataplane.connectors.kafka.list import partitions as of_kafka
 
-            return of_kafka
+            return _listing(of_kafka)
         case "python":
             from dataplane.connectors.python.list import partitions as of_python
 
-            return of_python
+            return _listing(of_python)
         case _:
             raise _unknown(connector)
+
+
+def _list_files(job: ListJob, context: ListingContext) -> ListingResult:
+    return list_files(job, context.versions, context.place, context.lake)
+
+
+def _listing(partitions: Partitions) -> Lister:
+    """A lister of a connector without versions of files."""
+    return lambda job, context: written_listing(partitions(job), job, context.place)
 
 
 @_with_its_packages
-def reader(connector: str) -> Reader:
+def reader(connector: str) -> SourceWork:
     match connector:
+        case "files":
+            from dataplane.connectors.files.read import WORK
+
+            return WORK
         case "delta":
             from dataplane.connectors.delta.read import reading as reading_delta
 
-            return reading_delta
+            return _reading(reading_delta)
         case "jdbc":
             from dataplane.connectors.jdbc.read import reading
 
-            return reading
+            return _reading(reading)
         case "kafka":
             from dataplane.connectors.kafka.read import reading as reading_kafka
 
-            return reading_kafka
+            return _reading(reading_kafka)
         case "python":
             from dataplane.connectors.python.read import reading as reading_python
 
-            return reading_python
+            return _reading(reading_python)
         case _:
             raise _unknown(connector)
+
+
+def _reading(open_source: OpenSource) -> SourceWork:
+    from dataplane.connectors.parse_objects import work_on
+
+    return work_on(open_source)
+
+
+def loads_libraries(connector: str) -> bool:
+    """Whether its listings load Arrow or a client's library."""
+    return connector != FILES
 
 
 @_with_its_packages
@@ -162,8 +171,6 @@ def writer(connector: str) -> Writer:
 def checker(connector: str) -> Checker:
     match connector:
         case "files":
-            from dataplane.listing.files import check_folder
-
             return check_folder
         case "delta":
             from dataplane.connectors.delta.list import check as check_delta

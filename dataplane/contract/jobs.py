@@ -159,6 +159,11 @@ class ParseJob(SourceJob, FragmentJob):
 
 
 ConnectorJob: TypeAlias = ListJob | ConnectJob | WriteJob | SourceJob  # tells how a place is reached
+FILES = "files"  # the connector of jobs that name none
+
+
+def connector_of(job: ConnectorJob) -> str:
+    return job.get("connector", FILES)
 
 
 # --- work of drivers: transforms ----------------------------------------------------------------

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Kind: TypeAlias = Literal[
     "list", "footers", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect", "notify"
 ]
 
 
+Placement: TypeAlias = Literal["worker", "driver", "either"]  # the processes that may run a task
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+Process: TypeAlias = Literal["worker", "driver"]
+
+# The tasks that each kind of process is started for. No JVM is started for a task that a worker may run.
+STARTED_FOR: Mapping[Process, tuple[Placement, ...]] = {"worker": ("worker", "either"), "driver": ("driver",)}
+
+
 class KindTraits(NamedTuple):
     """What the tasks of one kind have in common.
 
-    `has_manifest`: results are also written beside the files, so that they outlive their driver. `remembered_as`: what
-    is known once a task is done, and keeps it from being done again.
+    `placement`: where they run, unless their connector has another place (`placement_of`).
+    `has_manifest`: results are also written beside the files, so that they outlive their driver.
+    `remembered_as`: what is known once a task is done, and keeps it from being done again.
     """
 
-    runs_on: Literal["worker", "driver"]
+    placement: Placement
     has_manifest: bool
     remembered_as: Literal["trace", "memo", "listing", "target", "pack"]
 
@@ -37,8 +46,23 @@ KINDS: Mapping[Kind, KindTraits] = {
     "transform": KindTraits("driver", has_manifest=True, remembered_as="trace"),
     "pack": KindTraits("driver", has_manifest=True, remembered_as="pack"),
 }
-WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "worker")
+# The placement of tasks of a kind with a connector, where others of the kind run elsewhere.
+BY_CONNECTOR: Mapping[tuple[Kind, str], Placement] = {}
+WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "worker")
+DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "driver")
 LOOKS: frozenset[Kind] = frozenset(
     {"list", "footers", "connect", "analyse"}
 )  # work that makes nothing, and changes no place
-DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "driver")
+
+
+def placement_of(kind: Kind, connector: str = "") -> Placement:
+    """The processes that may run a task of this kind; `connector`: of its source or target, if it has one."""
+    return BY_CONNECTOR.get((kind, connector), KINDS[kind].placement)
+
+
+def placements_for(kinds: Iterable[Kind]) -> frozenset[Placement]:
+    """The placements of tasks that a process takes which claims these kinds.
+
+    Example: one that claims `list` and `write` is a worker, and takes tasks for workers and for either.
+    """
+    return frozenset({"either", *(KINDS[kind].placement for kind in kinds)})

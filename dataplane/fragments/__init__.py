@@ -1,1 +1,1 @@
-"""Rows in the Parquet files of the lake: writing, measuring, reading and checking them."""
+"""Rows in the Parquet files of the lake: measuring, reading and comparing them. What needs Spark is in `spark`."""

@@ -11,14 +11,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
-from pyspark.sql import SparkSession
-
 from dataplane.contract.claims import DriverClaim, TaskSpec
 from dataplane.contract.identity import label_of
 from dataplane.contract.results import TaskError
 from dataplane.errors import GONE
 from dataplane.fragments.links import Links, labels_in
-from dataplane.spark.session import claim_thread
 from dataplane.storage.lake import Lake
 
 T = TypeVar("T")
@@ -46,13 +43,12 @@ class Attempt(Generic[C_co]):
     """`scratch` is a temporary folder of this attempt alone; `threads` run things for it that start no Spark job."""
 
     claim: C_co
-    spark: SparkSession
     lake: Lake
     scratch: Path
     threads: Threads
     cancelled: threading.Event
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _renaming: list[Callable[[str], str]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
+    _renaming: list[Callable[[str], str]] = field(default_factory=list, init=False)
 
     @property
     def prefix(self) -> str:
@@ -74,11 +70,6 @@ class Attempt(Generic[C_co]):
     def staging(self) -> str:
         """A folder for one job's output; hidden from anybody who lists fragments."""
         return f"{self.prefix}/_job-{next(self._numbers)}"
-
-    def enter(self) -> None:
-        """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
-        self.check()
-        claim_thread(self.spark, self.claim["attempt"])
 
     def check(self) -> None:
         if self.cancelled.is_set():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult, columns_of, listing_line
 
 INLINE_BYTES = 400_000  # of lines that a report carries itself
@@ -90,6 +92,18 @@ class ListingWriter:
         """Leave nothing behind that was not finished."""
         if self._file is not None:
             self._file.close()
+
+
+def written_listing(
+    partitions: Iterable[ListedPartition], job: ListJob, place: Callable[[], Path] | None
+) -> ListingResult:
+    """The listing of these partitions. Where the job has a listing as `known`, the new one is added to it."""
+    with closing(ListingWriter(place)) as writer:
+        for partition in partitions:
+            writer.add(partition)
+        listing = writer.result()
+    before = job.get("known")
+    return listing if before is None else {**listing, "after": before["key"]}
 
 
 class _File:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult
 from dataplane.listing.file_columns import is_wide
-from dataplane.listing.result_file import ListingWriter
+from dataplane.listing.result_file import written_listing
 from dataplane.listing.version_cache import Versions
 
 
@@ -35,10 +34,7 @@ def result(look: LocationFingerprint, job: ListJob, cache: Versions, place: Call
     cached: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
     if cached is not None and cached["digest"] == job["was"]:
         return cached
-    with closing(ListingWriter(place)) as sheet:
-        for partition in look.partitions():
-            sheet.add(partition)
-        listing = sheet.result()
+    listing = written_listing(look.partitions(), job, place)
     if look.text:
         cache.keep_listing(way, look.text, {k: v for k, v in listing.items() if k not in ("partitions", "file")})
     return listing

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from pathlib import Path
 from typing import Protocol, TypeVar
 
-from dataplane.connectors.registry import checker, lister, writer
+from dataplane.connectors.registry import ListingContext, checker, lister, loads_libraries, writer
 from dataplane.contract.claims import (
     Claim,
     ConnectClaim,
@@ -28,13 +27,11 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
-from dataplane.contract.jobs import ListJob
+from dataplane.contract.jobs import connector_of
 from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ConnectAnswer, FootersAnswer, Measures, NotifyAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
-from dataplane.listing.files import list_files
-from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.notify.sending import send
 from dataplane.runtime import listing_child
@@ -50,7 +47,6 @@ from dataplane.storage.refused_places import Places
 NOTICES: frozenset[Kind] = frozenset({"notify"})
 WAITS = (LOOKS | NOTICES) & WORKER_KINDS  # most of their time is waiting
 WRITES = WORKER_KINDS - WAITS
-FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
@@ -135,7 +131,7 @@ class Work:
 
 def _may_load(claim: Claim) -> bool:
     """Whether it may load Arrow or a connector's library, as all but a listing of files does."""
-    return claim["kind"] != "list" or claim["job"].get("connector", FILES) != FILES
+    return claim["kind"] != "list" or loads_libraries(connector_of(claim["job"]))
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -166,8 +162,7 @@ def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult
     if claim["kind"] == "notify":
         return _each(claim["tasks"], partial(_sent, claim), orders)
     if claim["kind"] == "write":
-        connector = claim["job"].get("connector", FILES)
-        with writer(connector)(claim["job"], open_lake(claim["lake"])) as write:
+        with writer(connector_of(claim["job"]))(claim["job"], open_lake(claim["lake"])) as write:
             return _each(claim["tasks"], write, orders)
     raise _not_mine(claim)
 
@@ -195,12 +190,9 @@ def _failed(task: TaskSpec, error: BaseException) -> TaskResult:
 def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
     """The listing of a place. One that is too large for a report goes to a file of the attempt."""
     job = claim["job"]
-    connector = job.get("connector", FILES)
     path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
     with open_lake(claim["lake"]).new_file(path) as file:
-        if connector == FILES:
-            return list_files(job, cache, lambda: file, claim["lake"])
-        return _listed_by(connector, job, lambda: file)
+        return lister(connector_of(job))(job, ListingContext(cache, lambda: file, claim["lake"]))
 
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
@@ -220,17 +212,6 @@ def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
 
     Places.of(os.environ, claim["lake"]).check_objects(task["objects"])
     return {"misread": misread_columns(claim["job"], task)}
-
-
-def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> ListingResult:
-    """The listing of a connector other than `files`. Where the job has a listing as `known`, the new one is added to
-    it."""
-    with closing(ListingWriter(place)) as sheet:
-        for partition in lister(connector)(job):
-            sheet.add(partition)
-        listing = sheet.result()
-    before = job.get("known")
-    return listing if before is None else {**listing, "after": before["key"]}
 
 
 def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG001  # there is one task, and no spec

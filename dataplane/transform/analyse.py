@@ -11,9 +11,10 @@ from dataplane.contract.claims import AnalyseClaim
 from dataplane.contract.jobs import AnalyseJob
 from dataplane.contract.results import SchemaAnswer
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, Failed
-from dataplane.fragments.expectations import check_conditions
-from dataplane.fragments.inputs import empty
+from dataplane.fragments.attempt import Failed
+from dataplane.fragments.spark.expectations import check_conditions
+from dataplane.fragments.spark.inputs import empty
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.plan_lineage import column_lineage
 from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import query_session
@@ -24,7 +25,7 @@ from dataplane.transform.result import result_of
 from dataplane.transform.sql import run_query
 
 
-def analyse_sql(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
+def analyse_sql(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
     attempt.enter()
     job = attempt.claim["job"]
     assert job["language"] == "sql"
@@ -35,7 +36,7 @@ def analyse_sql(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
     return _answer(rows, inputs)
 
 
-def analyse_python(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
+def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
     """No schema where the code looks at data before it has a result: on no data it may come to another one, or to none.
 
     Raises Failed for an error that occurs with any data.
@@ -55,7 +56,7 @@ def analyse_python(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
             raise Failed(explain_python(attempt, bundle, e)) from e
 
 
-def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> DataFrame | None:
+def _on_no_data(attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> DataFrame | None:
     try:
         rows = transform()
         check_conditions(rows, attempt.claim["job"].get("expect"))
@@ -77,7 +78,7 @@ def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:
     return {name: empty(session, input_job["schema"]) for name, input_job in job["inputs"].items()}
 
 
-def _ran_jobs(attempt: Attempt[AnalyseClaim]) -> bool:
+def _ran_jobs(attempt: SparkAttempt[AnalyseClaim]) -> bool:
     context = attempt.spark.sparkContext
     context._jsc.sc().listenerBus().waitUntilEmpty()
     return bool(context.statusTracker().getJobIdsForGroup(attempt.claim["attempt"]))

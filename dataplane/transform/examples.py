@@ -21,10 +21,11 @@ from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json
 from dataplane.contract.zones import zone
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, Failed
-from dataplane.fragments.expectations import condition, sorted_out
-from dataplane.fragments.inputs import read_files
-from dataplane.fragments.key_columns import only
+from dataplane.fragments.attempt import Failed
+from dataplane.fragments.spark.expectations import condition, sorted_out
+from dataplane.fragments.spark.inputs import read_files
+from dataplane.fragments.spark.key_columns import only
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.session import closed, query_session, under
 from dataplane.transform.bundle import opened
@@ -37,7 +38,7 @@ MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
 Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file
 
 
-def run_example(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def run_example(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
     """Rows of the result, or the error that it came to. Users' errors are answers."""
     attempt.enter()
     try:
@@ -50,7 +51,7 @@ def run_example(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -
         return {"error": e.error}
 
 
-def _sql(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def _sql(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
     job = question["job"]
     assert job["language"] == "sql"
     try:
@@ -63,7 +64,7 @@ def _sql(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answe
         raise Failed(explain_sql(attempt, e)) from e
 
 
-def _python(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def _python(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
     job = question["job"]
     assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
@@ -79,13 +80,13 @@ def _python(attempt: Attempt[AnalyseClaim], question: Run, parsed: Parsed) -> An
 
 
 def _inputs(
-    attempt: Attempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed
+    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed
 ) -> dict[str, DataFrame]:
     return {name: _input(attempt, session, question, parsed, name) for name in question["job"]["inputs"]}
 
 
 def _input(
-    attempt: Attempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed, name: str
+    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed, name: str
 ) -> DataFrame:
     input_job = question["job"]["inputs"][name]
     rows = (

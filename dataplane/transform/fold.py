@@ -15,7 +15,7 @@ from dataplane.contract.identity import Content
 from dataplane.contract.jobs import Logic
 from dataplane.contract.results import FollowingResult, TaskError, TaskResult
 from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.writing import Fragment, Stored, Written
+from dataplane.fragments.written import Fragment, Stored, Written
 
 Compute: TypeAlias = Callable[[TransformTask], Stored | TaskError]
 Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, Fragment | TaskError]]

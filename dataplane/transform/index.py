@@ -10,11 +10,12 @@ from dataplane.contract.identity import Content
 from dataplane.contract.keys import column_key
 from dataplane.contract.results import IndexAnswer, TaskError
 from dataplane.contract.schemas import Json
-from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import content_of, content_query, physical
-from dataplane.fragments.key_columns import key_texts
-from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.writing import SMALL_BYTES
+from dataplane.fragments.measuring import SMALL_BYTES
+from dataplane.fragments.spark.key_columns import key_texts
+from dataplane.fragments.spark.reading import labelled_rows
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 
@@ -30,17 +31,17 @@ class Held:
         return {"keys": {key: list(content) for key, content in self.keys.items()}}
 
 
-def index(attempt: Attempt[IndexClaim]) -> Mapping[str, Held | TaskError]:
+def index(attempt: SparkAttempt[IndexClaim]) -> Mapping[str, Held | TaskError]:
     """By label."""
     tasks = attempt.claim["tasks"]
     return isolate(attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e))
 
 
-def _explain(attempt: Attempt[IndexClaim], error: BaseException) -> TaskError:
+def _explain(attempt: SparkAttempt[IndexClaim], error: BaseException) -> TaskError:
     return explain(error, ErrorSource(renamed=attempt.renamed))
 
 
-def _index(attempt: Attempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str, Held]:
+def _index(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str, Held]:
     attempt.enter()
     held = {task_label(t): Held() for t in tasks}
     names = [part["name"] for part in attempt.claim["job"]["key"]]
@@ -50,7 +51,7 @@ def _index(attempt: Attempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str
     return held
 
 
-def _rows(attempt: Attempt[IndexClaim], tasks: Sequence[FilesTask]) -> Sequence[Sequence[Json]]:
+def _rows(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> Sequence[Sequence[Json]]:
     job = attempt.claim["job"]
     files = [(path, task_label(task)) for task in tasks for path in task["slots"][""]]
     if not files:

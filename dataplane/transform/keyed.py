@@ -15,17 +15,18 @@ from dataplane.contract.keys import KeyPart, column_key
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Schema, select_columns
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.expectations import write_dealt, write_one_kept
-from dataplane.fragments.key_columns import exact, key_texts, spelled
-from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.writing import Partitioned, Stored, Written, by_schema
+from dataplane.fragments.attempt import task_label
+from dataplane.fragments.spark.expectations import write_dealt, write_one_kept
+from dataplane.fragments.spark.key_columns import exact, key_texts, spelled
+from dataplane.fragments.spark.reading import labelled_rows
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.written import Partitioned, Stored, Written, by_schema
 from dataplane.spark.errors import explain
 from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import reading_session
 
 
-def store(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Stored:
+def store(attempt: SparkAttempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Stored:
     """A task's result where it belongs."""
     is_one = "key" not in attempt.claim["job"] or is_by_key(attempt.claim["job"])
     return write_one_kept(attempt, rows, task_label(task)) if is_one else _deal(attempt, rows, task)
@@ -37,7 +38,7 @@ def is_by_key(job: Logic) -> bool:
 
 
 def store_together(
-    attempt: Attempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
+    attempt: SparkAttempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
 ) -> dict[str, Written]:
     """The results of several tasks by key, by the keys of their rows. TaskFailure for a row that belongs to no task."""
     dealt = _deal(attempt, rows, tasks[0])
@@ -48,7 +49,7 @@ def store_together(
     return {label: by_label.get(label) or Written(dealt.schema) for label in labels.values()}
 
 
-def _deal(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Partitioned:
+def _deal(attempt: SparkAttempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Partitioned:
     schema = schema_of(rows)
     texts = key_texts(schema, _parts(attempt, schema))
     with exact(rows.sparkSession):
@@ -58,11 +59,11 @@ def _deal(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask
     return Partitioned(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 
-def _parts(attempt: Attempt[TransformClaim], schema: Schema) -> list[KeyPart]:
+def _parts(attempt: SparkAttempt[TransformClaim], schema: Schema) -> list[KeyPart]:
     return spelled(schema, attempt.claim["job"]["key"], case_sensitive=attempt.claim["job"]["spark"]["case_sensitive"])
 
 
-def foreign_keys(attempt: Attempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
+def foreign_keys(attempt: SparkAttempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
     """Errors by label, for tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     errors: dict[str, TaskError] = {}
@@ -82,7 +83,7 @@ def _stray(own: str, key: str) -> TaskFailure:
 
 
 def _keys(
-    attempt: Attempt[TransformClaim], schema: Schema, written: Mapping[str, Written]
+    attempt: SparkAttempt[TransformClaim], schema: Schema, written: Mapping[str, Written]
 ) -> Iterator[tuple[str, str]]:
     """The keys of the rows that were written, with their labels."""
     parts = _parts(attempt, schema)

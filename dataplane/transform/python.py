@@ -13,9 +13,10 @@ from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import PythonLogic
 from dataplane.contract.results import TaskError
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, Failed
-from dataplane.fragments.inputs import inputs_of
-from dataplane.fragments.writing import Stored
+from dataplane.fragments.attempt import Failed
+from dataplane.fragments.spark.inputs import inputs_of
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.written import Stored
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import activate, task_session
 from dataplane.transform.bundle import Bundle, opened
@@ -24,7 +25,7 @@ from dataplane.transform.keyed import store
 from dataplane.transform.result import result_of
 
 
-def python_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored | TaskError:
+def python_one(attempt: SparkAttempt[TransformClaim], task: TransformTask) -> Stored | TaskError:
     """One task as one call."""
     job = attempt.claim["job"]
     assert job["language"] == "python"
@@ -39,7 +40,7 @@ def python_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored 
             return explain_python(attempt, bundle, e)
 
 
-def explain_python(attempt: Attempt[LogicClaim], bundle: Bundle, error: BaseException) -> TaskError:
+def explain_python(attempt: SparkAttempt[LogicClaim], bundle: Bundle, error: BaseException) -> TaskError:
     if isinstance(error, Failed):
         return error.error
     return explain(error, ErrorSource(files=bundle.files, renamed=attempt.renamed))

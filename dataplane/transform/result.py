@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from dataplane.contract.jobs import Logic
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
-from dataplane.fragments.writing import storable
+from dataplane.fragments.spark.writing import storable
 from dataplane.spark.schemas import schema_of, spark_type
 
 

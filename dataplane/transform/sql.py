@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import SqlJob, SqlLogic
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.fragments.attempt import Attempt, isolate, task_label
-from dataplane.fragments.expectations import write_kept
-from dataplane.fragments.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
-from dataplane.fragments.writing import Stored, Written, storable
+from dataplane.fragments.attempt import isolate, task_label
+from dataplane.fragments.spark.expectations import write_kept
+from dataplane.fragments.spark.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import storable
+from dataplane.fragments.written import Stored, Written
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import query_session
 from dataplane.spark.sql_positions import unedited
@@ -40,14 +42,14 @@ def run_query(job: SqlLogic, session: SparkSession, inputs: Mapping[str, DataFra
     return rows if named is None else rows.toDF(*sql(session, named, job["params"], views).columns)
 
 
-def sql_job(attempt: Attempt[TransformClaim]) -> SqlJob:
+def sql_job(attempt: SparkAttempt[TransformClaim]) -> SqlJob:
     """The job of an attempt whose language is SQL."""
     job = attempt.claim["job"]
     assert job["language"] == "sql"
     return job
 
 
-def sql_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored:
+def sql_one(attempt: SparkAttempt[TransformClaim], task: TransformTask) -> Stored:
     """One task as one job."""
     job = sql_job(attempt)
     session = query_session(attempt.spark, job["spark"])
@@ -55,7 +57,7 @@ def sql_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored:
     return store(attempt, result_of(rows, job), task)
 
 
-def sql_batches(attempt: Attempt[TransformClaim]) -> dict[str, Stored | TaskError]:
+def sql_batches(attempt: SparkAttempt[TransformClaim]) -> dict[str, Stored | TaskError]:
     """All tasks of the attempt in as few jobs as possible."""
     outcomes: dict[str, Stored | TaskError] = {}
     for tasks in _chunks(attempt.claim["tasks"]):
@@ -68,7 +70,7 @@ def _chunks(tasks: Sequence[TransformTask]) -> Iterator[Sequence[TransformTask]]
         yield tasks[start : start + LARGEST_BATCH]
 
 
-def _run(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> Mapping[str, Stored]:
+def _run(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]) -> Mapping[str, Stored]:
     attempt.enter()
     if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
         return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
@@ -81,7 +83,7 @@ def _run(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> Ma
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
-def _together(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> dict[str, Written]:
+def _together(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]) -> dict[str, Written]:
     """Tasks by key, computed together: the query gives the same rows for many keys at once as for each."""
     job = sql_job(attempt)
     session = query_session(attempt.spark, job["spark"])
@@ -101,11 +103,11 @@ def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
     return storable(remaining, case_sensitive=case_sensitive, labelled=True)
 
 
-def explain_sql(attempt: Attempt[LogicClaim], error: BaseException) -> TaskError:
+def explain_sql(attempt: SparkAttempt[LogicClaim], error: BaseException) -> TaskError:
     return explain(error, source_of(attempt))
 
 
-def source_of(attempt: Attempt[LogicClaim]) -> ErrorSource:
+def source_of(attempt: SparkAttempt[LogicClaim]) -> ErrorSource:
     job = attempt.claim["job"]
     assert job["language"] == "sql"
     views = {input_job["view"]: name for name, input_job in job["inputs"].items()}

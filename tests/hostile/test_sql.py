@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from controlplane.core.sql import SqlProblem, analyse, apply_edits, predicate
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
-from dataplane.fragments.expectations import condition
+from dataplane.fragments.spark.expectations import condition
 from dataplane.spark.plan_guard import check_analysed
 from dataplane.spark.session import query_session, task_session
 from dataplane.transform.parameters import sql

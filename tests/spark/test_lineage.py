@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from controlplane.core import sql
 from dataplane.contract.lineage import ColumnLineage, InputField
 from dataplane.contract.results import SchemaAnswer
-from dataplane.fragments.inputs import empty
+from dataplane.fragments.spark.inputs import empty
 from dataplane.spark.plan_lineage import column_lineage
 from tests.spark.conftest import Lake, done, query, schema_of
 from tests.unit.sql.piecewise import small_tables

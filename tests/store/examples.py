@@ -28,6 +28,7 @@ from controlplane.core.model.trust import TrustRule
 from controlplane.core.rights import NamedRole, Narrowing
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import AlertItem
+from dataplane.contract.kinds import placement_of
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Schema
 
@@ -141,7 +142,8 @@ def task(number: int, **other: Any) -> Task:
         spec={"slots": {"raw": ["ff"]}},
         size_bytes=10,
     )
-    return replace(made, **other)
+    kind = other.get("kind", made.kind)
+    return replace(made, **{"placement": placement_of(kind), **other})
 
 
 def stored_job(**fields: object) -> StoredJob:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from controlplane.core.model.tasks import Attempt, Demand, Size, Task
 from controlplane.ports.store import Tx
 from controlplane.store.rules import LONGEST_DELAY_S
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import STARTED_FOR, Kind, Placement, placements_for
 from tests.store.conftest import World
 from tests.store.examples import d, error, fragment, stored_job, task
 
@@ -105,6 +106,28 @@ def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:
         tx.queue.enqueue("main", "flights.other", [task(1, size="large"), task(2, size="small")])
         assert states(tx, 1, 2) == ["queued", "failed"]
         assert tx.queue.tasks([d(1)])[d(1)] == task(1, size="large", epoch=1)
+
+
+def test_claims_are_of_the_placements_that_a_process_takes(world: World) -> None:
+    """A task with the placement `either` goes to workers and drivers; one batch has one placement."""
+    parse = partial(task, kind="parse", size="small")
+    with world.begin() as tx:
+        tx.queue.enqueue("main", DAILY, [parse(1), parse(2, placement="either"), parse(3, placement="either")])
+        assert tx.queue.tasks([d(2)])[d(2)].placement == "either"
+        assert tx.queue.backlog(placements=STARTED_FOR["worker"]) == {"parse": 2}
+        assert tx.queue.backlog(placements=STARTED_FOR["driver"]) == {"parse": 1}
+        assert tx.queue.waiting_since(["worker"]) is None
+        asked: list[Collection[Placement]] = [["worker"], ["worker", "either"], placements_for(["parse"])]
+        made = [
+            tx.queue.claim(f"a{i}", "driver", ["parse"], max_tasks=9, max_bytes=1 << 40, lease_s=5.0, placements=of)
+            for i, of in enumerate(asked)
+        ]
+        assert [one and set(one.tasks) for one in made] == [None, {d(2), d(3)}, {d(1)}]
+        tx.queue.fail("a1", d(2), error())
+        tx.queue.enqueue("main", DAILY, [parse(2, size="large", placement="either")])
+        assert tx.queue.tasks([d(2)])[d(2)] == parse(2, size="large", placement="either", epoch=1)
+        tx.queue.enqueue("main", DAILY, [parse(1, size="large", placement="either"), parse(3)])
+        assert [tx.queue.tasks([d(n)])[d(n)].placement for n in (1, 3)] == ["either", "either"]
 
 
 def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
@@ -472,16 +495,16 @@ def test_tasks_may_stand_further_back_in_the_queue(world: World) -> None:
 
 def test_how_long_due_tasks_have_waited(world: World) -> None:
     with world.begin() as tx:
-        assert tx.queue.waiting_since(["transform", "list"]) is None
+        assert tx.queue.waiting_since(["driver", "worker"]) is None
         tx.queue.put_job(d(0), stored_job())
         tx.queue.enqueue("main", DAILY, [task(1), replace(task(2), not_before=tx.now() + 60.0)])
     with world.begin() as tx:
-        since = tx.queue.waiting_since(["transform"])
+        since = tx.queue.waiting_since(["driver"])
         assert since is not None
         assert since <= tx.now()
-        assert tx.queue.waiting_since(["list"]) is None
+        assert tx.queue.waiting_since(["worker"]) is None
         claimed(tx, n=2)
-        assert tx.queue.waiting_since(["transform"]) is None, "one runs, and the other is not due"
+        assert tx.queue.waiting_since(["driver"]) is None, "one runs, and the other is not due"
         tx.queue.release([d(1)], attempt="a1", not_before=since + 0.5, error=None, burn=False)
     with world.begin() as tx:
-        assert tx.queue.waiting_since(["transform"]) in (None, since + 0.5), "from when it is due again"
+        assert tx.queue.waiting_since(["driver"]) in (None, since + 0.5), "from when it is due again"

@@ -20,7 +20,7 @@ from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import Kind, Placement
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
@@ -78,13 +78,27 @@ def call(build: Callable[..., Call], *arguments: st.SearchStrategy[Any]) -> st.S
 
 
 def tasks_of(
-    ns: list[int], priority: int, kind: str, size_bytes: int, not_before: float, size: Size = "standard"
+    ns: list[int],
+    priority: int,
+    kind: Kind,
+    size_bytes: int,
+    not_before: float,
+    size: Size = "standard",
+    placement: Placement | None = None,
 ) -> list[Any]:
-    more = {"priority": priority, "kind": kind, "size_bytes": size_bytes, "not_before": not_before, "size": size}
+    more: dict[str, Any] = {
+        "priority": priority,
+        "kind": kind,
+        "size_bytes": size_bytes,
+        "not_before": not_before,
+        "size": size,
+    }
+    more |= {"placement": placement} if placement else {}
     return [task(n, job=d(n % 2), **more) for n in ns]
 
 
-tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times, st.sampled_from(SIZES))
+places = st.sampled_from([None, None, "either"])
+tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times, st.sampled_from(SIZES), places)
 
 DESIRED = [
     call(

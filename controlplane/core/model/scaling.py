@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from controlplane.core.model.tasks import Size
+from dataplane.contract.kinds import Process
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class Limits:
 class Share:
     """What a pool has of one kind and size of drivers, and the sizes of the tasks that those take."""
 
-    kind: str
+    kind: Process
     size: Size
     serves: tuple[Size, ...]
     limits: Limits

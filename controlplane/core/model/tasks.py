@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from controlplane.core.model.jobs import Spec
 from dataplane.contract.identity import Content
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import Kind, Placement, placement_of
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Schema
 
@@ -80,6 +80,11 @@ class Task:
     not_before: float = 0.0
     error: TaskError | None = None
     size: Size = "standard"
+    placement: Placement | None = None  # None: that of its kind, which it then is
+
+    def __post_init__(self) -> None:
+        if self.placement is None:
+            object.__setattr__(self, "placement", placement_of(self.kind))
 
 
 class Demand(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from controlplane.core.model.answers import Standstill
 from controlplane.core.model.drivers import Driver
@@ -12,8 +11,9 @@ from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.ports.store import Tx
-from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
+from dataplane.contract.kinds import STARTED_FOR, Process
 
+_PROCESSES: tuple[Process, ...] = ("driver", "worker")
 PATIENCE_S = 120.0  # how long a due task may wait for its first driver
 NOTHING = "Nothing is being computed"
 
@@ -30,13 +30,13 @@ def of(tx: Tx, lease: Lease | None, drivers: Sequence[Driver]) -> Standstill | N
     if lease is None or lease.until <= now:
         is_run = any(attempt.lease_until > now for attempt in tx.queue.attempts().values())  # by `headgate run`
         return None if is_run else _without_scheduler(lease)
-    for missing, kinds in (("driver", DRIVER_KINDS), ("worker", WORKER_KINDS)):
+    for missing in _PROCESSES:
         theirs = [driver for driver in drivers if driver.kind == missing]
         if any(not driver.reason for driver in theirs):
             continue
-        since = tx.queue.waiting_since(sorted(kinds))
+        since = tx.queue.waiting_since(STARTED_FOR[missing])
         if since is not None and now - since > PATIENCE_S:
-            return _without_driver("driver" if missing == "driver" else "worker", since, theirs)
+            return _without_driver(missing, since, theirs)
     return None
 
 
@@ -58,7 +58,7 @@ def _without_scheduler(lease: Lease | None) -> Standstill:
     }
 
 
-def _without_driver(missing: Literal["driver", "worker"], since: float, drivers: Iterable[Driver]) -> Standstill:
+def _without_driver(missing: Process, since: float, drivers: Iterable[Driver]) -> Standstill:
     """`drivers`: the requested ones that have not started."""
     reason = next((driver.reason for driver in drivers if driver.reason), None)
     return {

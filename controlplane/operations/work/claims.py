@@ -22,7 +22,7 @@ from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, Writ
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import CheckJob, Job, ListJob, TransformJob, WriteJob
 from dataplane.contract.keys import pair_key
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import Kind, placements_for
 from dataplane.contract.results import FileEntry, infrastructure_error
 
 log = logs.get("claims")
@@ -64,9 +64,16 @@ def claim(
     if contract != CONTRACT:
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
     with ctx.store.begin(ctx.namespace) as tx:
-        limits = {"max_tasks": MAX_TASKS, "max_bytes": MAX_BYTES}
         attempt = tx.queue.claim(
-            uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without
+            uuid.uuid4().hex,
+            driver,
+            kinds,
+            max_tasks=MAX_TASKS,
+            max_bytes=MAX_BYTES,
+            lease_s=LEASE_S,
+            sizes=sizes,
+            placements=placements_for(kinds),
+            without=without,
         )
         if attempt is None:
             return None

@@ -21,6 +21,7 @@ from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
+from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskError
 
@@ -187,6 +188,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         spec={"request": listing.requested},
         size_bytes=0,
         priority=priority,
+        placement=placement_of("list", node.read.connector),
     ), job
 
 

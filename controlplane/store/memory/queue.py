@@ -10,7 +10,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 
 
@@ -84,7 +84,7 @@ class MemoryQueue(MemoryPart):
         """A task that failed in a smaller driver is tried in the larger one."""
         if (size := larger(asked.size, old.size)) == old.size or asked.kind != old.kind:
             return
-        self._set([old.key], size=size)
+        self._set([old.key], size=size, placement=asked.placement)
         if old.state == "failed":
             self._set([old.key], state="queued", attempt=None, failures=0, not_before=0.0, error=None)
 
@@ -163,10 +163,10 @@ class MemoryQueue(MemoryPart):
 
     # --- claims
 
-    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
+    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
         counts: dict[Kind, int] = {}
         for task in self._space.tasks.values():
-            if task.size in sizes and (task.state == "running" or self._is_due(task)):
+            if task.size in sizes and task.placement in placements and (task.state == "running" or self._is_due(task)):
                 counts[task.kind] = counts.get(task.kind, 0) + 1
         return counts
 
@@ -175,8 +175,9 @@ class MemoryQueue(MemoryPart):
         is_delayed = self._now < task.not_before <= self._now + LONGEST_DELAY_S
         return task.state == "queued" and not is_delayed
 
-    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
-        tasks = (task for task in self._space.tasks.values() if task.state == "queued" and task.kind in kinds)
+    def waiting_since(self, placements: Collection[Placement]) -> float | None:
+        queued = (task for task in self._space.tasks.values() if task.state == "queued")
+        tasks = (task for task in queued if task.placement in placements)
         due = [max(self._space.queued_us[task.key] / 1e6, task.not_before) for task in tasks]
         return min((at for at in due if at <= self._now), default=None)
 
@@ -190,16 +191,18 @@ class MemoryQueue(MemoryPart):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
         left_out = tuple(flow + "." for flow in without)
-        heads = (task for task in due if task.kind in kinds and task.size in sizes)
+        fitting = (task for task in due if task.kind in kinds and task.size in sizes)
+        heads = (task for task in fitting if task.placement in placements)
         head = next((task for task in heads if not task.dataset.startswith(left_out)), None)
         if head is None:
             return None
-        alike = (head.job, head.dataset, head.kind, head.size)
-        same = [t for t in due if (t.job, t.dataset, t.kind, t.size) == alike]
+        alike = (head.job, head.dataset, head.kind, head.size, head.placement)
+        same = [t for t in due if (t.job, t.dataset, t.kind, t.size, t.placement) == alike]
         batch = within(same[: max(1, max_tasks)], max_bytes)
         for task in batch:
             self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)

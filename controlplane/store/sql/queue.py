@@ -17,11 +17,11 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, kind_and_size, kind_text, within
+from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
 from controlplane.store.sql.statements import among, equal, one_of
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import KINDS, PLACEMENTS, Kind, Placement, placement_of
 from dataplane.contract.results import TaskError
 
 _TASK, _DEMAND, _ATTEMPT = db.tasks.c, db.demands.c, db.attempts.c
@@ -184,15 +184,15 @@ class SqlQueue(Part):
 
     def _raise_sizes(self, asked: Sequence[Task]) -> None:
         """A task that failed in a smaller driver is tried in the larger one."""
-        kinds: dict[tuple[Kind, Size], list[bytes]] = {}
+        alike: dict[KindText, list[bytes]] = {}
         for task in asked:
-            kinds.setdefault((task.kind, task.size), []).append(task.key)
-        for (kind, size), keys in kinds.items():
-            smaller = [kind_text(kind, s) for s in SIZES[: SIZES.index(size)]]
+            alike.setdefault(_kind_of(task), []).append(task.key)
+        for kind, keys in alike.items():
+            smaller = kind_texts((kind.kind,), SIZES[: SIZES.index(kind.size)], frozenset(PLACEMENTS))
             if not smaller:
                 continue
             self._change_by(_FAILED_SMALLER, keys, smaller=smaller, **FRESH)
-            self._change_by(_ENLARGE, keys, smaller=smaller, kind=kind_text(kind, size))
+            self._change_by(_ENLARGE, keys, smaller=smaller, kind=kind.text)
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         rows = self._rows(_TASKS_OF_DATASET, of_branch=branch, of_dataset=dataset)
@@ -201,7 +201,7 @@ class SqlQueue(Part):
     def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         demands: dict[str, dict[bytes, Demand]] = {}
         for row in self._rows_by(_DEMANDED, datasets, of_branch=branch):
-            demands.setdefault(row.dataset, {})[row.key] = Demand(row.state, kind_and_size(row.kind)[1], -row.rank)
+            demands.setdefault(row.dataset, {})[row.key] = Demand(row.state, KindText.of(row.kind).size, -row.rank)
         return demands
 
     def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
@@ -270,16 +270,16 @@ class SqlQueue(Part):
 
     # --- claims
 
-    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
+    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
         counts: dict[Kind, int] = {}
         for row in self._rows(_BACKLOG, **self._times()):
-            kind, size = kind_and_size(row.kind)
-            if size in sizes:
+            kind, size, placement = KindText.of(row.kind)
+            if size in sizes and placement in placements:
                 counts[kind] = counts.get(kind, 0) + row.n
         return counts
 
-    def waiting_since(self, kinds: Sequence[Kind]) -> float | None:
-        stored = [kind_text(kind, size) for kind in kinds for size in SIZES]
+    def waiting_since(self, placements: Collection[Placement]) -> float | None:
+        stored = kind_texts(tuple(KINDS), SIZES, frozenset(placements))
         row = self._row(_WAITING_SINCE, kinds=stored, now=self._now())
         return None if row is None else row.since
 
@@ -293,9 +293,10 @@ class SqlQueue(Part):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
     ) -> Attempt | None:
-        stored = [kind_text(kind, size) for kind in kinds for size in sizes]
+        stored = kind_texts(tuple(kinds), tuple(sizes), frozenset(placements))
         begins = {f"without_{i}": f"{flow}." for i, flow in enumerate(without)}
         of = {"kinds": stored, "n": max(1, max_tasks), **begins, **self._times()}
         batch = within(self._rows(_batch(len(without)), **of), max_bytes)
@@ -308,7 +309,7 @@ class SqlQueue(Part):
             id=attempt,
             dataset=head.dataset,
             driver=driver,
-            kind=kind_and_size(head.kind)[0],
+            kind=KindText.of(head.kind).kind,
             job=head.job,
             prefix=attempt_prefix(self._namespace, head.dataset, attempt),
             tasks={row.key: row.epoch + 1 for row in batch},
@@ -371,10 +372,14 @@ class SqlQueue(Part):
         self._delete(db.attempts, id=attempt)
 
 
+def _kind_of(task: Task) -> KindText:
+    return KindText(task.kind, task.size, task.placement or placement_of(task.kind))
+
+
 def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
     return {
         "key": task.key,
-        "kind": kind_text(task.kind, task.size),
+        "kind": _kind_of(task).text,
         "dataset": task.dataset,
         "partition": task.partition,
         "job": task.job,
@@ -391,11 +396,12 @@ def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
 
 
 def _task(row: Row[Any]) -> Task:
-    kind, size = kind_and_size(row.kind)
+    kind, size, placement = KindText.of(row.kind)
     return Task(
         key=row.key,
         kind=kind,
         size=size,
+        placement=placement,
         dataset=row.dataset,
         partition=row.partition,
         job=row.job,

@@ -31,8 +31,9 @@ from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json, Schema, Type, canonical_schema, field_of, select_columns, struct_of
 from dataplane.contract.types import NOTHING, held, in_words
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, Cancelled, Failed
+from dataplane.fragments.attempt import Cancelled, Failed
 from dataplane.fragments.content import quoted
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.session import reading_session
@@ -45,7 +46,7 @@ _FIRST_ROWS = 1000
 _NO_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
-def infer(attempt: Attempt[SourceClaim], task: ObjectsTask, under: Schema = _NO_SCHEMA) -> Schema:
+def infer(attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema = _NO_SCHEMA) -> Schema:
     """The union of the files' columns, in order of first appearance. `under`: inferred types that the files could not
     be read under: a number that such a type does not hold is a text."""
     attempt.enter()
@@ -66,7 +67,7 @@ def _struct(types: Mapping[str, Type]) -> Schema:
 # --- footers --------------------------------------------------------------------------------------
 
 
-def _of_footers(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) -> dict[str, Type]:
+def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject]) -> dict[str, Type]:
     """The join of the files' types. TaskFailure with file, column and both types where no type holds two."""
     types: dict[str, Type] = {}
     first: dict[str, str] = {}  # the file that first had a column
@@ -84,7 +85,7 @@ def _of_footers(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) 
     return types
 
 
-def _held_types(attempt: Attempt[SourceClaim], source: SourceObject) -> tuple[str, dict[str, Type]]:
+def _held_types(attempt: SparkAttempt[SourceClaim], source: SourceObject) -> tuple[str, dict[str, Type]]:
     attempt.check()
     job, path = attempt.claim["job"], told_path(source)
     with open_source(job, source, BUFFER_BYTES) as file:
@@ -105,7 +106,7 @@ def _held_types(attempt: Attempt[SourceClaim], source: SourceObject) -> tuple[st
 
 
 def _of_texts(
-    attempt: Attempt[SourceClaim], objects: Sequence[SourceObject], under: Mapping[str, Type]
+    attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject], under: Mapping[str, Type]
 ) -> dict[str, Type]:
     job = attempt.claim["job"]
     session = reading_session(attempt.spark, job["timezone"])
@@ -129,7 +130,7 @@ def _type_of(facts: NumberFacts, under: Type | None) -> Type:
 
 
 def _blaming(
-    attempt: Attempt[SourceClaim], objects: Sequence[SourceObject], work: Callable[[Sequence[SourceObject]], T]
+    attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject], work: Callable[[Sequence[SourceObject]], T]
 ) -> T:
     """The work over all objects. Where it fails over several, the error is that of the first one that fails alone."""
     try:
@@ -162,14 +163,14 @@ def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
     return error if isinstance(error, dict) else None
 
 
-def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
+def _inferred(attempt: SparkAttempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
     """The schema that Spark infers. In JSON, fields without any value are left out."""
     job = attempt.claim["job"]
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true")
     return schema_of(loaded(attempt, session, source.option("dropFieldIfAllNull", "true"), objects))
 
 
-def _has_doubtful_numbers(attempt: Attempt[SourceClaim], source: SourceObject) -> bool:
+def _has_doubtful_numbers(attempt: SparkAttempt[SourceClaim], source: SourceObject) -> bool:
     """Whether a CSV file may have numbers that Spark takes for others."""
     attempt.check()
     job = attempt.claim["job"]
@@ -181,7 +182,7 @@ def _has_doubtful_numbers(attempt: Attempt[SourceClaim], source: SourceObject) -
 
 
 def _of_csv(
-    attempt: Attempt[SourceClaim],
+    attempt: SparkAttempt[SourceClaim],
     session: SparkSession,
     objects: Sequence[SourceObject],
     *,
@@ -234,7 +235,7 @@ def _facts(kind: Type, values: Sequence[Json]) -> NumberFacts:
 
 
 def _of_json(
-    attempt: Attempt[SourceClaim],
+    attempt: SparkAttempt[SourceClaim],
     session: SparkSession,
     objects: Sequence[SourceObject],
     under: Mapping[str, Type],

@@ -20,8 +20,8 @@ from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, field_of, select_columns, struct_of
 from dataplane.errors import TaskFailure, error_of
-from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import quoted
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 
@@ -72,7 +72,7 @@ def checked_paths(job: ParseJob, task: ParseTask) -> list[Path]:
     return [path for path in number_paths(types) if type_at(types, path) == "double"]
 
 
-def check_numbers(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | None:
+def check_numbers(attempt: SparkAttempt[ParseClaim], task: ParseTask) -> TaskError | None:
     """An error where a number of a task's files has another value as DOUBLE. Reads the files once more."""
     attempt.enter()
     session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
@@ -86,7 +86,7 @@ def check_numbers(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | 
 
 
 def lost_numbers(
-    attempt: Attempt[SourceClaim],
+    attempt: SparkAttempt[SourceClaim],
     session: SparkSession,
     objects: Sequence[SourceObject],
     schema: Schema,

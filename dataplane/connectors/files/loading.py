@@ -11,8 +11,8 @@ from dataplane.connectors.files.verify import local_file
 from dataplane.contract.claims import SourceClaim
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Json, Schema
-from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT, with_label
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.schemas import spark_type
 
 PATH = "__headgate_path"
@@ -20,7 +20,7 @@ _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata"
 
 
 def loaded(
-    attempt: Attempt[SourceClaim], session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
+    attempt: SparkAttempt[SourceClaim], session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
 ) -> DataFrame:
     """All that these have, to be looked at."""
     if remote := Remote.of(attempt, objects):
@@ -32,7 +32,7 @@ def loaded(
 
 
 def loaded_labelled(
-    attempt: Attempt[SourceClaim],
+    attempt: SparkAttempt[SourceClaim],
     session: SparkSession,
     source: DataFrameReader,
     objects: Sequence[tuple[str, SourceObject]],

@@ -32,11 +32,12 @@ from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
 from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import quoted
-from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments.links import OBJECT
-from dataplane.fragments.writing import Written
+from dataplane.fragments.spark.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.written import Written
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
@@ -64,19 +65,21 @@ class Scan:
         return any(name in json.dumps(self.types) for name in NANOS)
 
 
-def parse(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
+def parse(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label. The caller searches the bytes of the files for numbers that their
     inferred type does not hold."""
     return _parsed(attempt, tasks, CheckedNumbers.beside_search)
 
 
-def parse_checking_numbers(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
+def parse_checking_numbers(
+    attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]
+) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label. Each text of an inferred number is checked."""
     return _parsed(attempt, tasks, CheckedNumbers.of)
 
 
 def _parsed(
-    attempt: Attempt[ParseClaim],
+    attempt: SparkAttempt[ParseClaim],
     tasks: Sequence[ParseTask],
     numbers_of: Callable[[ParseJob, ParseTask], CheckedNumbers],
 ) -> dict[str, Written | TaskError]:
@@ -91,7 +94,7 @@ def _parsed(
     return outcomes
 
 
-def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
+def times_of_day(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     errors: dict[str, TaskError] = {}
     for some in alike(tasks):
@@ -101,7 +104,7 @@ def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> di
 
 
 def as_expected(
-    attempt: Attempt[ParseClaim], rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
+    attempt: SparkAttempt[ParseClaim], rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
 ) -> dict[str, Written]:
     """The fragments of labelled rows, of which those are left out that are not as they are expected to be."""
     expect = attempt.claim["job"].get("expect")
@@ -123,7 +126,7 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt[ParseClaim], task: ParseTask, numbers: CheckedNumbers) -> None:
+    def __init__(self, attempt: SparkAttempt[ParseClaim], task: ParseTask, numbers: CheckedNumbers) -> None:
         self._attempt = attempt
         self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
         self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]

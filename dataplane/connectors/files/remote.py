@@ -19,9 +19,9 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT
-from dataplane.fragments.reading import LISTING, joined_by_path
+from dataplane.fragments.spark.reading import LISTING, joined_by_path
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.hadoop import Way, provide, way_to
 from dataplane.spark.jars import NoJars
 from dataplane.spark.s3a import FILE_SYSTEM, place_of
@@ -39,7 +39,7 @@ class Remote:
     options: Mapping[str, str]
 
     @staticmethod
-    def of(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) -> Remote | None:
+    def of(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject]) -> Remote | None:
         """None where they are local files. Spark is made ready for them."""
         if not objects or not is_remote(objects[0]["uri"]):
             return None

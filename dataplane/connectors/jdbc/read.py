@@ -77,7 +77,7 @@ def _require_driver(session: SparkSession) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`dataplane.connectors.registry.Reading` for one attempt."""
+    """`dataplane.connectors.source_reader.SourceReader` for one attempt."""
 
     session: SparkSession
     job: SourceJob

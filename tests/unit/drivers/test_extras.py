@@ -18,7 +18,13 @@ ASKED = {
         ("psycopg", "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')"),
         ("psycopg", "from controlplane.store import upgrade; upgrade('postgresql+psycopg://localhost:1/db')"),
     ],
-    "kafka": [("confluent_kafka", f"from dataplane.connectors.registry import lister; list(lister('kafka')({JOB}))")],
+    "kafka": [
+        (
+            "confluent_kafka",
+            "from dataplane.connectors.registry import ListingContext, lister;"
+            f"lister('kafka')({JOB}, ListingContext(None, None, ''))",
+        )
+    ],
     "s3": [
         ("obstore", "from dataplane.storage.lake import open_lake; open_lake('s3://bucket/x')"),
         (

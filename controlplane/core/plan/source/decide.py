@@ -38,6 +38,7 @@ from controlplane.core.schema.widening import can_stay
 from dataplane.contract.identity import schema_id, task_key
 from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.joins import TEXTS, has_numbers, is_held
+from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import folder_columns
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, in_order, select_columns
@@ -442,6 +443,7 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
         size_bytes=size,
         priority=of.priority,
         size=of.resources,
+        placement=placement_of("parse", node.read.connector),
     )
 
 

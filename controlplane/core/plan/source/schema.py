@@ -29,6 +29,7 @@ from controlplane.core.schema.schemas import append_columns, missing_columns, na
 from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
 from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
+from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import NESTED, columns_of, folder_columns
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, select_columns
@@ -355,7 +356,15 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     reading = connectors.reading_job(node.read, node.location)
     job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **reading}
     spec: InferSpec = {"objects": objects, "listing": node.listing.hex()}
-    task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
+    task = Task(
+        key,
+        "infer",
+        node.maker,
+        "",
+        ids.job_id(job),
+        spec,
+        placement=placement_of("infer", node.read.connector),
+    )
     status, error = windows.learning(task, (yield from lookups.tasks([key])))
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)

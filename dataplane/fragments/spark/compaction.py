@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataplane.contract.claims import PackClaim, PackTask
 from dataplane.contract.identity import pack_id
 from dataplane.contract.results import TaskError, infrastructure_error
-from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.inputs import read_files
-from dataplane.fragments.sorting import gathered
-from dataplane.fragments.writing import Fragment, Written, write_one
+from dataplane.fragments.attempt import task_label
+from dataplane.fragments.spark.inputs import read_files
+from dataplane.fragments.spark.sorting import gathered
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import write_one
+from dataplane.fragments.written import Fragment, Written
 from dataplane.spark.session import reading_session
 
 
-def pack_one(attempt: Attempt[PackClaim], task: PackTask) -> Written:
+def pack_one(attempt: SparkAttempt[PackClaim], task: PackTask) -> Written:
     rows = read_files(attempt, reading_session(attempt.spark), task["slots"][""], attempt.claim["job"]["schema"])
     return write_one(attempt, gathered(rows, attempt.claim["job"], task["into"]), task_label(task))
 

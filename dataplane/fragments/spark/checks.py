@@ -10,30 +10,31 @@ from pyspark.sql import functions as F
 from dataplane.contract.claims import CheckClaim, FilesTask
 from dataplane.contract.results import LABEL, CheckAnswer, TaskError
 from dataplane.contract.schemas import Schema
-from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import quoted
-from dataplane.fragments.expectations import condition, explain_check
-from dataplane.fragments.inputs import read_files, read_labelled
+from dataplane.fragments.spark.expectations import condition, explain_check
+from dataplane.fragments.spark.inputs import read_files, read_labelled
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.session import query_session
 
 LONGEST = 500  # characters of an example
 _NULLS = {"ignoreNullFields": "false"}
 
 
-def check(attempt: Attempt[CheckClaim]) -> dict[str, CheckAnswer | TaskError]:
+def check(attempt: SparkAttempt[CheckClaim]) -> dict[str, CheckAnswer | TaskError]:
     """`{rows, failing, examples}`, or an error, for each task, by label."""
     tasks, work = attempt.claim["tasks"], _unique if attempt.claim["job"]["unique"] else _conditions
     return isolate(attempt, tasks, lambda some: work(attempt, some), lambda e: _explain(attempt, e))
 
 
-def _explain(attempt: Attempt[CheckClaim], error: BaseException) -> TaskError:
+def _explain(attempt: SparkAttempt[CheckClaim], error: BaseException) -> TaskError:
     return explain_check(attempt.claim["job"], error, attempt.renamed)
 
 
 # --- conditions on rows ---------------------------------------------------------------------------
 
 
-def _conditions(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
+def _conditions(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
     """All these tasks as one job, and a second one over those with rows to show."""
     attempt.enter()
     rows = _rows(attempt, tasks, attempt.claim["job"]["schema"])
@@ -45,7 +46,7 @@ def _conditions(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dic
     return nothing | {label: _answer(n, count, shown.get(label, ())) for label, n, count in counted}
 
 
-def _examples(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, Sequence[str]]:
+def _examples(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, Sequence[str]]:
     rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
     text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
     failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
@@ -58,7 +59,7 @@ def _without_label(row: str, label: str) -> str:
     return row.removesuffix(suffix) + "}" if row.endswith(suffix) else row
 
 
-def _rows(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask], schema: Schema) -> DataFrame:
+def _rows(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask], schema: Schema) -> DataFrame:
     session = query_session(attempt.spark, attempt.claim["job"]["spark"])
     files = [(path, task_label(t)) for t in tasks for path in t["slots"][""]]
     return read_labelled(attempt, session, files, schema)
@@ -67,7 +68,7 @@ def _rows(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask], schema: Sche
 # --- the dataset as a whole -----------------------------------------------------------------------
 
 
-def _unique(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
+def _unique(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
     """Rows beyond the first with the same values; as in SQL, a row with a NULL among them is like no other."""
     attempt.enter()
     job, names = attempt.claim["job"], attempt.claim["job"]["unique"]

@@ -19,12 +19,14 @@ from dataplane.contract.jobs import CheckJob, DropRule, DropRules
 from dataplane.contract.results import EXPECTATION, LABEL, REASON, Metrics, TaskError
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.errors import TaskFailure
-from dataplane.fragments.attempt import Attempt, Failed
+from dataplane.fragments.attempt import Failed
 from dataplane.fragments.content import quoted
-from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.sorting import clustered, clustered_within
+from dataplane.fragments.spark.reading import labelled_rows
+from dataplane.fragments.spark.sorting import clustered, clustered_within
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import write_labelled, write_many, write_one
 from dataplane.fragments.statistics import read_footer
-from dataplane.fragments.writing import Written, write_labelled, write_many, write_one
+from dataplane.fragments.written import Written
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.plan_guard import check_condition, check_filter
 from dataplane.spark.session import closed, reading_session, under
@@ -80,7 +82,7 @@ def _mark(number: int) -> str:
     return f"-{number}"
 
 
-def write_kept(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """As `write_many`, without the rows that the job takes out."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
@@ -88,14 +90,16 @@ def write_kept(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: Sequenc
     return write_sorted_out(attempt, sorted_out(rows, expect), labels)
 
 
-def write_one_kept(attempt: Attempt[FragmentClaim], rows: DataFrame, label: str) -> Written:
+def write_one_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, label: str) -> Written:
     """One task's rows, without those that the job takes out."""
     if not attempt.claim["job"].get("expect"):
         return write_one(attempt, clustered(rows, attempt.claim["job"]), label)
     return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
 
 
-def write_sorted_out(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_sorted_out(
+    attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]
+) -> dict[str, Written]:
     """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
     expect = attempt.claim["job"]["expect"]
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
@@ -108,7 +112,7 @@ def write_sorted_out(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: S
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
 
-def write_dealt(attempt: Attempt[FragmentClaim], rows: DataFrame) -> tuple[dict[str, Written], Metrics]:
+def write_dealt(attempt: SparkAttempt[FragmentClaim], rows: DataFrame) -> tuple[dict[str, Written], Metrics]:
     """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
@@ -121,7 +125,7 @@ def write_dealt(attempt: Attempt[FragmentClaim], rows: DataFrame) -> tuple[dict[
     return written, _metrics({id: n for id, n in counts.items() if n})
 
 
-def _delete_rejected(attempt: Attempt[FragmentClaim], written: Written) -> int:
+def _delete_rejected(attempt: SparkAttempt[FragmentClaim], written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
     count: int = sum(read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items())
     attempt.lake.delete(written.files)
@@ -139,7 +143,7 @@ def _metrics(dropped: Mapping[str, int]) -> Metrics:
 # --- keeping them elsewhere -----------------------------------------------------------------------
 
 
-def nothing_written(attempt: Attempt[FragmentClaim], schema: Schema) -> Written:
+def nothing_written(attempt: SparkAttempt[FragmentClaim], schema: Schema) -> Written:
     """The fragments of a task without a row."""
     second = Written(_with_reason(schema)) if _quarantining(attempt) else None
     return Written(schema, taken_out=second)
@@ -149,7 +153,7 @@ def _with_reason(schema: Schema) -> Schema:
     return struct_of([*schema["fields"], field_of(REASON, "string")])
 
 
-def _quarantining(attempt: Attempt[FragmentClaim]) -> dict[str, str]:
+def _quarantining(attempt: SparkAttempt[FragmentClaim]) -> dict[str, str]:
     """The names of the checks whose rows are kept, by the mark of their labels."""
     expect = attempt.claim["job"].get("expect")
     checks = expect["drop"] if expect else ()
@@ -157,7 +161,7 @@ def _quarantining(attempt: Attempt[FragmentClaim]) -> dict[str, str]:
 
 
 def _quarantined(
-    attempt: Attempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
+    attempt: SparkAttempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
 ) -> dict[str, Written]:
     """The second fragments of tasks: the rows that were written under the labels of reasons, once more, with the
     reason."""

@@ -13,9 +13,9 @@ from dataplane.contract.claims import DriverClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import Logic
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.key_columns import any_of, only
 from dataplane.fragments.links import with_label
-from dataplane.fragments.reading import labelled_rows, rows_of
+from dataplane.fragments.spark.key_columns import any_of, only
+from dataplane.fragments.spark.reading import labelled_rows, rows_of
 from dataplane.spark.schemas import spark_type
 
 

@@ -1,0 +1,191 @@
+"""Fragments measured as their files are: sizes, contents, profiles.
+
+Few rows of simple types are hashed in memory, by Arrow. All others are hashed by a function of the caller's: with
+Spark, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from dataplane.contract.claims import DriverClaim
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.profiles import (
+    ColumnCounts,
+    Mode,
+    Profile,
+    Sample,
+    fitting,
+    merged,
+    merged_sample,
+    no_sample,
+    nothing,
+)
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
+from dataplane.fragments.attempt import Attempt
+from dataplane.fragments.content_local import content, is_simple
+from dataplane.fragments.distinct import Dictionaries, merged_by_name, of_tables
+from dataplane.fragments.sampling import samples_of_tables
+from dataplane.fragments.statistics import profiled_entry
+from dataplane.fragments.written import Fragment, Written, by_schema
+
+SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
+FEW_VALUES = 250_000  # up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    entry: FileEntry
+    columns: dict[str, ColumnCounts]
+    dictionaries: Dictionaries
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRows:
+    """The results of the pass over a fragment's rows."""
+
+    content: Content
+    sample: Sample = field(default_factory=no_sample)
+    distinct: Mapping[str, str] = field(default_factory=dict)  # sketches by column
+
+
+NO_ROWS = MeasuredRows(EMPTY)
+
+# The contents, samples and sketches of files of one schema, by label; the last argument: with samples and sketches.
+HashRows: TypeAlias = Callable[[Schema, Mapping[str, Sequence[StoredFile]], bool], dict[str, MeasuredRows]]
+
+
+def is_small(entries: Iterable[FileEntry]) -> bool:
+    """Whether one task reads these files sooner than several do."""
+    return sum(entry["size"] for entry in entries) <= SMALL_BYTES
+
+
+def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written], hash_rows: HashRows) -> dict[str, Fragment]:
+    """Files, contents and profiles by label, from one pass per schema over the files as written.
+
+    `hash_rows` reads the rows that are not hashed in memory. Raises if the rows read back differ from those written;
+    files without rows are deleted.
+    """
+    mode = _profile_mode(attempt.claim)
+    entries = _entries(attempt, written, with_counts=mode != "off")
+    rows: dict[str, MeasuredRows] = {}
+    for schema, labels in by_schema(written):
+        files = {label: entries[label] for label in labels if entries[label]}
+        rows |= _rows(attempt, schema, files, hash_rows, with_sample=mode == "full")
+    fragments = {
+        label: _fragment(label, w, entries[label], rows.get(label, NO_ROWS), mode) for label, w in written.items()
+    }
+    return fragments if mode == "off" else _reportable(fragments)
+
+
+def _reportable(fragments: Mapping[str, Fragment]) -> dict[str, Fragment]:
+    """With profiles that one report can carry."""
+    profiles = fitting([fragment.profile or nothing() for fragment in fragments.values()])
+    return {
+        label: replace(fragment, profile=profile)
+        for (label, fragment), profile in zip(fragments.items(), profiles, strict=True)
+    }
+
+
+def _profile_mode(claim: DriverClaim) -> Mode:
+    """Packs hold rows of fragments that have profiles."""
+    return claim["job"].get("profile", "full") if claim["kind"] in ("parse", "transform") else "off"
+
+
+def _fragment(label: str, written: Written, files: Sequence[StoredFile], read: MeasuredRows, mode: Mode) -> Fragment:
+    rows = sum(file.entry["rows"] for file in files)
+    if rows != read.content.rows:
+        raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
+    profile = None if mode == "off" else _profile(files, read)
+    entries = tuple(file.entry for file in files)
+    return Fragment(written.schema, entries, read.content, written.metrics, profile=profile)
+
+
+def _profile(files: Sequence[StoredFile], read: MeasuredRows) -> Profile:
+    parts: list[Profile] = [{**nothing(), "rows": file.entry["rows"], "columns": file.columns} for file in files]
+    counted = parts[0] if len(parts) == 1 else merged(parts)
+    columns = dict(counted["columns"])
+    for name, sketch in read.distinct.items():
+        if name in columns:
+            columns[name] = {**columns[name], "distinct": sketch}
+    return {**counted, "columns": columns, "sample": read.sample}
+
+
+def _entries(
+    attempt: Attempt[DriverClaim], written: Mapping[str, Written], *, with_counts: bool
+) -> dict[str, list[StoredFile]]:
+    files = [(label, path, size) for label, outcome in written.items() for path, size in sorted(outcome.files.items())]
+
+    def look(file: tuple[str, str, int]) -> StoredFile:
+        label, path, size = file
+        return StoredFile(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
+
+    files_by_label: dict[str, list[StoredFile]] = {label: [] for label in written}
+    empty: list[str] = []
+    for (label, path, _), written_file in zip(files, attempt.threads.map(look, files), strict=True):
+        if written_file.entry["rows"]:
+            files_by_label[label].append(written_file)
+        else:
+            empty.append(path)
+    attempt.lake.delete(empty)
+    return files_by_label
+
+
+def _rows(
+    attempt: Attempt[DriverClaim],
+    schema: Schema,
+    files: Mapping[str, Sequence[StoredFile]],
+    hash_rows: HashRows,
+    *,
+    with_sample: bool,
+) -> dict[str, MeasuredRows]:
+    entries = [file.entry for of_label in files.values() for file in of_label]
+    if not entries:
+        return {}
+    has_few = sum(entry["rows"] for entry in entries) * len(schema["fields"]) <= FEW_VALUES
+    if is_small(entries) and has_few and is_simple(schema):
+        rows = _of_few_rows(attempt, schema, files, with_sample=with_sample)
+        if rows is not None:
+            return rows
+    return hash_rows(schema, files, with_sample)
+
+
+def _of_few_rows(
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[StoredFile]], *, with_sample: bool
+) -> dict[str, MeasuredRows] | None:
+    """The contents, samples and sketches of files read into memory; None if only Spark can hash one of them."""
+
+    def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
+        table = _table(attempt, entry)
+        return table, content(schema, table)
+
+    labels = [label for label, of_label in files.items() for _ in of_label]
+    every = [file.entry for of_label in files.values() for file in of_label]
+    looks = list(attempt.threads.map(look, every))
+    contents = [own for _, own in looks if own is not None]
+    if len(contents) < len(every):
+        return None
+    tables = [table for table, _ in looks]
+    samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
+    sketches = of_tables(schema, tables) if with_sample else repeat({})
+    rows = dict.fromkeys(files, NO_ROWS)
+    for label, own, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # some have no end
+        before = rows[label]
+        if before.content.rows:
+            sample = merged_sample([before.sample, sample])
+            sketch = merged_by_name(before.distinct, sketch)
+        rows[label] = MeasuredRows(before.content.plus(own), sample, sketch)
+    return rows
+
+
+def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
+    source = attempt.lake.open(entry["path"], entry["size"])
+    with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
+        return file.read(use_threads=False)

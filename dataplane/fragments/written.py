@@ -1,0 +1,56 @@
+"""Fragments as values: as they were stored, and as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dataplane.contract.identity import Content
+from dataplane.contract.profiles import Profile
+from dataplane.contract.results import FileEntry, Metrics
+from dataplane.contract.schemas import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A task's fragment as it was stored: its files, with their sizes, if it has any row. Canonical schema."""
+
+    schema: Schema
+    files: Mapping[str, int] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+    taken_out: Written | None = None  # the second fragment of the task
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A task's stored fragments, one for each key that its rows have; by label."""
+
+    schema: Schema
+    keys: Mapping[str, str]
+    written: Mapping[str, Written]
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+Stored: TypeAlias = Written | Partitioned
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A fragment as its files are: measured, not remembered."""
+
+    schema: Schema
+    files: tuple[FileEntry, ...]
+    content: Content
+    metrics: Metrics
+    taken_out: Fragment | None = None
+    profile: Profile | None = None  # None: none was requested
+
+
+def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
+    """Labels of fragments that have the same columns."""
+    groups: dict[str, list[str]] = {}
+    for label, fragment in written.items():
+        groups.setdefault(str(fragment.schema), []).append(label)
+    for labels in groups.values():
+        yield written[labels[0]].schema, labels
