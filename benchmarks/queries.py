@@ -27,12 +27,12 @@ from controlplane.core import tree
 from controlplane.core.model.tasks import Fragment
 from controlplane.demo.data import lay_out
 from controlplane.lake.objects import open_lake
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
-from controlplane.lake.queries.spark import SparkPool
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.inspect.queries import EngineName, Queries
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.spark import SparkPool
+from controlplane.services.queries.queries import EngineName, Queries
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry

@@ -12,7 +12,7 @@ from controlplane.garbage import collect_rarely
 if TYPE_CHECKING:
     from controlplane.cli.session import Role, Running
     from controlplane.operations.context import Context
-    from controlplane.ports.examples import ExampleRunner
+    from controlplane.services.examples.port import ExampleRunner
     from controlplane.settings import Settings
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from controlplane.api.serving import Serving
     from controlplane.operations.context import Context
-    from controlplane.ports.examples import ExampleRunner
     from controlplane.reconciler.loop import Progress
+    from controlplane.services.examples.port import ExampleRunner
 
 LOOPBACK = "127.0.0.1"
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
@@ -200,9 +200,9 @@ def read(settings: Settings) -> Iterator[Context]:
 
 def example_runner() -> AbstractContextManager[ExampleRunner]:
     """A process of the data plane that runs tests of blueprints; leaving the context ends it."""
-    from controlplane.drivers.examples import ExampleProcess
+    from controlplane.services.examples.register import process
 
-    return ExampleProcess()
+    return process()
 
 
 def upgrade(database_url: str) -> None:

@@ -72,7 +72,7 @@ class Settings:
     driver_user: str | None = None
     admin_token: str | None = None
     s3_secret: str | None = None
-    openlineage: str | None = None  # where events of lineage are sent; None: nowhere
+    openlineage: str | None = None  # URL of the service that events of lineage are sent to
     openlineage_token: str | None = None
     sign_on: SignOnSettings | None = None
     job: JobIdentity | None = None
@@ -200,22 +200,19 @@ def _url(text: str) -> str:
 
 
 def _openlineage(text: str) -> str:
-    """The setting as a URL. The error omits it where it holds a password or a query: these may be secrets."""
-    like = "/folder/events.ndjson or https://host/api/v1/lineage"
-    if text.startswith(("/", "~")):
-        return Path(text).expanduser().absolute().as_uri()
+    """The URL of a service. The error omits it where it holds a password or a query: these may be secrets."""
+    like = "https://host/api/v1/lineage"
     try:
         parts = urlsplit(text)
         has_secret = "@" in parts.netloc or bool(parts.query or parts.fragment)
-        is_file = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
         is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        has_secret, is_file, is_http = "@" in text or "?" in text, False, False
+        has_secret, is_http = "@" in text or "?" in text, False
     if has_secret:
         raise BadSetting(
             f"HEADGATE_OPENLINEAGE must be like {like}: a token belongs in HEADGATE_OPENLINEAGE_TOKEN_FILE"
         )
-    if not (is_file or is_http):
+    if not is_http:
         raise BadSetting(f"HEADGATE_OPENLINEAGE is {text!r}; it must be like {like}")
     return text
 

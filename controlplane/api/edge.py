@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.api import problems
 from controlplane.api.driver import PREFIX, DriverApp
-from controlplane.api.s3.recognition import is_for_s3
 from controlplane.api.services import Services
-from controlplane.api.sharing.recognition import is_for_sharing
+from controlplane.services.s3 import register as s3
+from controlplane.services.sharing import register as sharing
 from controlplane.ui.recognition import is_for_pages
 
 BODY_LIMIT_BYTES = 5_000_000
@@ -39,7 +39,11 @@ class Gateway:
 
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
-        self._s3, self._sharing, self._pages = Lazy(services, _s3), Lazy(services, _sharing), Lazy(services, _pages)
+        self._s3, self._sharing, self._pages = (
+            Lazy(services, s3.app),
+            Lazy(services, sharing.app),
+            Lazy(services, _pages),
+        )
 
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
@@ -55,9 +59,9 @@ class Gateway:
         if OF_ANOTHER_HOST.match(scope["path"]):
             await problems.of_no_address(scope["headgate.request_id"])(scope, exchange.receive, exchange.send)
             return
-        if is_for_s3(scope):
+        if s3.is_for_s3(scope):
             app = self._s3
-        elif is_for_sharing(scope):
+        elif sharing.is_for_sharing(scope):
             app = self._sharing
         elif is_for_pages(scope):
             app = self._pages
@@ -111,18 +115,6 @@ class Lazy:
         if self._app is None:
             self._app = self._load(self._services)
         await self._app(scope, receive, send)
-
-
-def _s3(services: Services) -> ASGIApp:
-    from controlplane.api.s3.app import S3App
-
-    return S3App(services)
-
-
-def _sharing(services: Services) -> ASGIApp:
-    from controlplane.api.sharing.app import SharingApp
-
-    return SharingApp(services)
 
 
 def _pages(services: Services) -> ASGIApp:

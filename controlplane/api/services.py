@@ -16,19 +16,19 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
-from controlplane.operations.inspect.queries import Queries
-from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.operations.planning.branch_planner import Planners
-from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
-from controlplane.ports.examples import ExampleRunner, NoExamples
 from controlplane.ports.issuers import Issuers, SignOn
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.records import RenderChanges, RenderRecords, no_changes
 from controlplane.ports.row_diff import CompareRows, no_comparison
 from controlplane.ports.store import Store
+from controlplane.services.examples.port import ExampleRunner, NoExamples
+from controlplane.services.queries.queries import Queries
+from controlplane.services.s3.reads import ReadCounts
+from controlplane.services.sessions.sessions import SparkSessions
 from dataplane.contract.kinds import Kind
 
 Log: TypeAlias = Callable[[str, int], str]

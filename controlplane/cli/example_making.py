@@ -39,7 +39,7 @@ class ExampleRequest:
 def test_like(session: Session, request: ExampleRequest) -> str:
     """The `tests:` block."""
     from controlplane.cli.example_runner import example_runner
-    from controlplane.operations.examples import making
+    from controlplane.services.examples import making
 
     texts = sources.as_sources(session.load(request.files))
     with session.connect(request.home) as client:

@@ -14,8 +14,8 @@ import httpx2
 from controlplane import settings
 from controlplane.cli.session import NoToken, Session, service_of
 from controlplane.client import ApiError, Headgate
-from controlplane.operations.examples.asking import paths_of
-from controlplane.ports.examples import ExampleRunner, RunnerLost
+from controlplane.services.examples.asking import paths_of
+from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from dataplane.contract.examples import Answer, Question
 
 MOST_BYTES = 3_000_000  # of files that go with a question: a request has 5 MB, and base64 takes a third more

@@ -91,7 +91,7 @@ def _ran(session: Session, files: list[Path], only: str, on_result: Callable[[Ex
     from controlplane.cli import sources
     from controlplane.cli.example_runner import example_runner
     from controlplane.operations.desired import blueprints
-    from controlplane.operations.examples import running
+    from controlplane.services.examples import running
 
     began = time.monotonic()
     desired = blueprints.tested(sources.as_sources(session.load(files)))

@@ -26,7 +26,7 @@ def init(
 ) -> None:
     """Make a project: a blueprint with its schema for editors, some data, a workflow for CI. Overwrites nothing."""
     from controlplane.core.blueprint import checks
-    from controlplane.editor import files
+    from controlplane.services.editor import files
 
     options.session(ctx)
     if name is not None and (fault := checks.name(name)):
@@ -46,7 +46,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of blueprints, for editors."""
-    from controlplane.editor import files
+    from controlplane.services.editor import files
 
     options.session(ctx)
     if vscode is None:
@@ -65,7 +65,7 @@ def lsp(
     headgate[lsp]."""
     session = options.session(ctx)
     try:
-        from controlplane.editor import server
+        from controlplane.services.editor import server
     except ImportError as error:
         raise MissingLsp(f"the language server needs pygls: pip install 'headgate[lsp]' ({error})") from error
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controlplane.cli.stopped_home import StoppedHome
     from controlplane.client import Headgate
     from controlplane.operations.context import Context
-    from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.store import Store
+    from controlplane.services.examples.port import ExampleRunner
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
 Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controlplane.parts import spark_engines
 from controlplane.parts.driver_pools import DriverPools
 from controlplane.parts.foundation import Foundation
 
@@ -19,35 +18,25 @@ if TYPE_CHECKING:
 def build_services(
     foundation: Foundation, pools: DriverPools, unready: Callable[[], str], is_alive: Callable[[], bool]
 ) -> Services:
-    """Query pools have processes once there is a query, which `foundation.ends` ends."""
+    """Queries have processes once there is one, which `foundation.ends` ends."""
     from controlplane.api.services import Services
     from controlplane.issuers.tokens import JwtIssuers
-    from controlplane.lake.changes import ChangeRenderer
     from controlplane.lake.checkpoints import make_checkpoint
     from controlplane.lake.contents import damages
     from controlplane.lake.objects import open_lake
-    from controlplane.lake.queries.memory import memory_bytes
-    from controlplane.lake.queries.pool import QueryPool
-    from controlplane.lake.queries.results import ResultFolder
-    from controlplane.lake.records import RecordPool, RecordRenderer
-    from controlplane.lake.row_diff import RowComparer
-    from controlplane.operations.inspect.queries import Queries
-    from controlplane.operations.inspect.spark_sessions import SparkSessions
+    from controlplane.services.examples.register import examples
+    from controlplane.services.queries import register as row_queries
+    from controlplane.services.sessions.register import sessions
 
     settings, role, ends, stopping = foundation.settings, foundation.role, foundation.ends, foundation.stopping
     lake = open_lake(settings.lake)
-    query_pool = QueryPool(settings.lake, each=settings.queries_per_user, memory_bytes=memory_bytes())
-    record_pool = RecordPool(settings.lake, memory_bytes=memory_bytes())
-    ends.callback(query_pool.close)
-    ends.callback(record_pool.close)
-    spark = spark_engines.queries(settings, query_pool, foundation.s3_secret, ends, is_service=role.has_spark)
-    sessions = spark_engines.sessions(settings, foundation.store, ends, is_service=role.has_spark)
+    results = foundation.home.path / "queries"
     issuers = JwtIssuers()
     return Services(
         foundation.store,
         lake,
         foundation.wake,
-        RecordRenderer(record_pool),
+        row_queries.records(settings.lake, ends),
         pools.log,
         foundation.counters,
         stopping=stopping,
@@ -59,11 +48,11 @@ def build_services(
         has_spark=pools.hearing.note_spark,
         deaf=pools.hearing.note_deaf,
         damages=partial(damages, lake.uri),
-        compare=RowComparer(lake.uri, stopping),
-        render_changes=ChangeRenderer(lake.uri, stopping),
-        queries=Queries(query_pool, ResultFolder(foundation.home.path / "queries"), spark=spark),
-        spark_sessions=SparkSessions(sessions),
-        examples=spark_engines.examples(settings, ends, is_service=role.leads),
+        compare=row_queries.comparison(lake.uri, stopping),
+        render_changes=row_queries.changes(lake.uri, stopping),
+        queries=row_queries.queries(settings, results, foundation.s3_secret, ends, is_service=role.has_spark),
+        spark_sessions=sessions(settings, foundation.store, ends, is_service=role.has_spark),
+        examples=examples(settings, ends, is_service=role.leads),
         notify=foundation.notify,
         s3_secret=foundation.s3_secret(),
         exports=settings.openlineage is not None,

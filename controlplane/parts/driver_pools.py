@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.parts import spark_engines
 from controlplane.parts.foundation import Foundation
 from controlplane.settings import BadSetting
 
@@ -65,8 +64,10 @@ class DriverPools:
         )
 
     def _kubernetes(self, nudge: Callable[[], None] | None) -> NamespacedPool:
-        cluster = spark_engines.read_pools(self._settings)
-        api = spark_engines.api_of(cluster, self._settings)()
+        from controlplane.drivers.opening import api_of, read_pools
+
+        cluster = read_pools(self._settings)
+        api = api_of(cluster, self._settings)()
         from controlplane.drivers.kubernetes import KubernetesPool
 
         named = replace(cluster, url=cluster.url or self._foundation.url)

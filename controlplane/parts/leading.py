@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane import logs
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.parts import spark_engines
 from controlplane.parts.driver_pools import DriverPools
 from controlplane.parts.foundation import Foundation
 
@@ -65,7 +64,9 @@ class Leading:
         from controlplane.reconciler.leader import LeaderElection
 
         if self._settings.pool == "kubernetes":
-            spark_engines.read_pools(self._settings)
+            from controlplane.drivers.opening import read_pools
+
+            read_pools(self._settings)
         foundation = self._foundation
         name = f"{socket.gethostname()}/{foundation.home.instance()}"
         return LeaderElection(foundation.store, name, self._settings.lease_s, self.lead, foundation.wake.notify_all)
@@ -134,18 +135,16 @@ class Leading:
         self, store: Store, ends: ExitStack, within_s: float = 0.0, *, namespace: str = DEFAULT
     ) -> Exporting | None:
         """Send events of lineage until the end, which waits so long for unsent events."""
-        if self._settings.openlineage is None:
-            return None
-        from controlplane.operations.openlineage import Export
-        from controlplane.reconciler.exporting import Exporting
-        from controlplane.sinks.openlineage import open_sink
+        from controlplane.services.openlineage.register import export
 
         foundation = self._foundation
-        sink = open_sink(self._settings.openlineage, self._settings.openlineage_token)
-        ends.callback(sink.close)
         count = partial(foundation.counters.add, "openlineage_events")
-        export = Export(store, namespace, sink, self._settings.lake, count)
-        exporting = Exporting(export, foundation.troubles.of(namespace))
+        lineage = export(self._settings, store, namespace, count, ends)
+        if lineage is None:
+            return None
+        from controlplane.reconciler.exporting import Exporting
+
+        exporting = Exporting(lineage, foundation.troubles.of(namespace))
         exporting.start()
         ends.callback(exporting.close, within_s)
         return exporting

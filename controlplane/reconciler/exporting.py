@@ -7,9 +7,9 @@ import time
 
 from controlplane import logs
 from controlplane.core.model.leases import Deposed
-from controlplane.operations.openlineage import Export
 from controlplane.operations.troubles import OF_EXPORT, Troubles
 from controlplane.reconciler.wake import Wake
+from controlplane.services.openlineage.export import Export
 
 RETRY_S = 1.0  # how often it is asked whether the wait after a failure is over
 IDLE_S = 30.0  # the longest wait for a nudge

@@ -18,13 +18,13 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, tokens
 from controlplane.operations.inspect import hidden, standstill
-from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.ports.issuers import SignOn
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import CompareRows
 from controlplane.ports.store import Store
+from controlplane.services.queries.queries import Queries
 from controlplane.ui import gate
 from controlplane.ui.forms import own_address
 from controlplane.ui.rights import Permission, may, sees_pages

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from controlplane.core.records.formats import MEDIA_TYPES
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import FileForm, Queries
+from controlplane.services.queries import queries
+from controlplane.services.queries.queries import FileForm, Queries
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,11 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import hidden, overview, queries, views
+from controlplane.operations.inspect import hidden, overview, views
 from controlplane.operations.inspect.hidden import visible, words
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PageBounds
+from controlplane.services.queries import queries
+from controlplane.services.queries.port import PageBounds
+from controlplane.services.queries.running import Cancel
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
 from controlplane.ui.forms import fields_of

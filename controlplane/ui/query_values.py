@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.answers.promotion import PromotionAnswer
 from controlplane.core.model.answers.queries import QueryAnswer
-from controlplane.operations.inspect.queries import EngineName
+from controlplane.services.queries.queries import EngineName
 
 
 class QueryPage(TypedDict):

@@ -18,8 +18,8 @@ import pytest
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable
 from controlplane.drivers.pools import Cluster, NodePlace, QueriesPod
-from controlplane.drivers.query_pods import KubernetesQueryPods
-from controlplane.ports.queries import PodPlace
+from controlplane.services.queries.adapter.kubernetes_pods import KubernetesQueryPods
+from controlplane.services.queries.port import PodPlace
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, POD, Site
 from tests.e2e.conftest import closing

@@ -16,8 +16,8 @@ import pytest
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.drivers.pools import Cluster, NodePlace, SessionsPod
-from controlplane.drivers.session_pods import LOST_S, KubernetesSessionPods
-from controlplane.ports.spark_sessions import Note, SessionPod
+from controlplane.services.sessions.adapter.kubernetes_pods import LOST_S, KubernetesSessionPods
+from controlplane.services.sessions.port import Note, SessionPod
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, Site
 from tests.cluster.test_queries import SHOP, settings, stays

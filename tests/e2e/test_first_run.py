@@ -13,6 +13,7 @@ from tests.e2e.conftest import closing
 from tests.e2e.tables import DATASETS, Rows, Truth, all_by_spark, by_deltalake, by_duckdb, by_parquet, by_polars
 from tests.e2e.workspace import Run, Workspace, example
 from tests.openlineage import spec
+from tests.openlineage.service import Service, serving
 from tests.slices import TURN, in_turn
 
 QUARTER, YEAR = 3, 12
@@ -32,11 +33,18 @@ def months(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def flights(module_folder: Path, monthly: Path, months: int) -> Iterator[Workspace]:
+def lineage() -> Iterator[Service]:
+    with serving() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def flights(module_folder: Path, monthly: Path, months: int, lineage: Service) -> Iterator[Workspace]:
+    lineage.taken.clear()  # of the flights of fewer months
     with closing(example(module_folder / f"flights-{months}")) as workspace:
         later = [f"2013-{month:02}.csv" for month in range(months + 1, YEAR + 1)]
         shutil.copytree(monthly, workspace.folder / "data", ignore=shutil.ignore_patterns(*later))
-        workspace.environment["HEADGATE_OPENLINEAGE"] = str(workspace.folder / "lineage.ndjson")
+        workspace.environment["HEADGATE_OPENLINEAGE"] = lineage.url
         yield workspace
 
 
@@ -60,9 +68,9 @@ def test_the_first_run_executes_each_task_once(first: Run, months: int) -> None:
     assert first.datasets["flights"]["rows"] == ROWS[months]
 
 
-def test_all_of_it_is_told_in_openlineage(flights: Workspace, first: Run) -> None:
-    told = [spec.valid(line) for line in (flights.folder / "lineage.ndjson").read_bytes().splitlines()]
-    ended = {one["job"]["name"]: one for one in told if one["eventType"] == "COMPLETE"}
+def test_all_of_it_is_sent_to_openlineage(flights: Workspace, first: Run, lineage: Service) -> None:
+    events = [spec.valid(event) for event in lineage.taken]
+    ended = {event["job"]["name"]: event for event in events if event["eventType"] == "COMPLETE"}
     assert ended.keys() >= {f"flights.{name}" for name in first.datasets}
     [output] = ended["flights.daily"]["outputs"]
     assert output["facets"]["symlinks"]["identifiers"][0]["name"] == str(flights.lake / "default/flights/daily")

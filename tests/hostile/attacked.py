@@ -15,13 +15,13 @@ import httpx2
 
 from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.inspect.queries import Queries
-from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.reconciler.wake import Wake
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.queries import Queries
+from controlplane.services.sessions.sessions import SparkSessions
 from controlplane.store import open_store, upgrade
 from dataplane.contract.schemas import Json
 from tests.unit.api.world import render, serving

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.lake.records import RecordPool, RecordRenderer
 from controlplane.ports.records import Rendering, WantedRows
+from controlplane.services.queries.adapter.records import RecordPool, RecordRenderer
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, check_whole

@@ -19,19 +19,19 @@ import pytest
 
 from controlplane.api.app import create_app
 from controlplane.api.auth import LINK, PUBLIC
-from controlplane.api.s3 import presigned
 from controlplane.api.services import Services
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import Namespace
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, browser_sessions, tokens
 from controlplane.operations.feeds.follow import follow
-from controlplane.operations.inspect.queries import Queries
 from controlplane.operations.planning.snapshot import desired
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.queries import Queries
+from controlplane.services.s3.http import presigned
 from tests.hostile.routes import queries_of
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.branches.world import BranchWorld

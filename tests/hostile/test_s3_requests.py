@@ -16,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.api.s3 import sigv4
-from controlplane.api.s3.app import S3App
-from controlplane.api.s3.recognition import REGION
 from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys
+from controlplane.services.s3.http import sigv4
+from controlplane.services.s3.http.app import S3App
+from controlplane.services.s3.http.recognition import REGION
 from tests.unit.api.world import TellingWake, render
 from tests.unit.s3.world import World
 

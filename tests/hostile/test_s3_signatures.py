@@ -16,9 +16,9 @@ from time import time
 
 import pytest
 
-from controlplane.api.s3 import sigv4
-from controlplane.api.s3.refusals import S3Refused
-from controlplane.api.s3.sigv4 import SignedRequest
+from controlplane.services.s3.http import sigv4
+from controlplane.services.s3.http.refusals import S3Refused
+from controlplane.services.s3.http.sigv4 import SignedRequest
 from dataplane.spark.wheels import installed
 from tests.slices import sliced
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from controlplane.lake.queries.spark import SparkPool
-from controlplane.operations.inspect.queries import Queries
+from controlplane.services.queries.adapter.spark import SparkPool
+from controlplane.services.queries.queries import Queries
 from tests.unit.queries.world import World
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, GenerationGone, NotFound, QueriesBusy
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer
-from controlplane.lake.spark_servers import IDLE_S, LocalServers
-from controlplane.operations.inspect import spark_sessions
-from controlplane.operations.inspect.spark_sessions import SparkSessions
+from controlplane.services.sessions import sessions as spark_sessions
+from controlplane.services.sessions.adapter.servers import IDLE_S, LocalServers
+from controlplane.services.sessions.sessions import SparkSessions
 from tests.e2e.workspace import until
 from tests.store.examples import branch, state
 from tests.unit.diffs.world import SCHEMA, Kept, rows

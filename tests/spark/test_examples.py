@@ -12,8 +12,8 @@ from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint.example_model import ExpectedRows
 from controlplane.core.model.answers.examples import ExampleEntry
 from controlplane.operations.desired.blueprints import Source, compiled
-from controlplane.operations.examples.making import Rows, made, task_like
-from controlplane.operations.examples.running import named_tests, run
+from controlplane.services.examples.making import Rows, made, task_like
+from controlplane.services.examples.running import named_tests, run
 from dataplane.contract.examples import Answer, Question
 from dataplane.runtime.examples import Examples
 from tests.unit.examples.committed import InMemory

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import HeadgateError, Problem, QueryRefused
-from controlplane.lake.queries.spark import SETTINGS
+from controlplane.services.queries.adapter.spark import SETTINGS
 from dataplane.contract.queries import SparkRun
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import SCHEMA, rows

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
-from controlplane.lake.queries.pods import SparkPodPool
-from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Queries, QueryRequest
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PodPlace
+from controlplane.services.queries import queries
+from controlplane.services.queries.adapter.pods import SparkPodPool
+from controlplane.services.queries.port import PodPlace
+from controlplane.services.queries.queries import Queries, QueryRequest
+from controlplane.services.queries.running import Cancel
 from tests.e2e.workspace import until
 from tests.servers.ports import free_port
 from tests.spark.query_world import SparkWorld

@@ -13,7 +13,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.model.answers.examples import ExampleAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.operations.examples import asking
+from controlplane.services.examples import asking
 from dataplane.contract.examples import Question
 
 FILES = 100

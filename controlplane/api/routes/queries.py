@@ -21,10 +21,11 @@ from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAna
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import queries, query_comparison
-from controlplane.operations.inspect.result_pages import ResultPage
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PageBounds
+from controlplane.services.queries import comparison as query_comparison
+from controlplane.services.queries import queries
+from controlplane.services.queries.port import PageBounds
+from controlplane.services.queries.result_pages import ResultPage
+from controlplane.services.queries.running import Cancel
 from dataplane.contract.queries import SQL_MOST
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from controlplane.api import auth
 from controlplane.api.auth import caller
 from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.problems import RequestRefused
-from controlplane.api.s3.recognition import REGION
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.core.rights import may
 from controlplane.operations.desired import s3_keys
+from controlplane.services.s3.register import REGION
 
 router = auth.router("data", "all")
 

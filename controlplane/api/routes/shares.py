@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused
-from controlplane.api.sharing.recognition import PREFIX
 from controlplane.core.model.answers.shares import (
     NewRecipientAnswer,
     RecipientsAnswer,
@@ -21,6 +20,7 @@ from controlplane.core.model.answers.shares import (
 from controlplane.core.model.shares import NAME
 from controlplane.operations.desired import recipients, shares
 from controlplane.operations.inspect.views import instant
+from controlplane.services.sharing.register import PREFIX
 
 router = auth.router("admin")
 DAY_S = 86_400.0

@@ -18,7 +18,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
-from controlplane.operations.inspect import spark_sessions
+from controlplane.services.sessions import sessions as spark_sessions
 
 HOUR_S = 3_600.0
 LONGEST_S = 24 * HOUR_S

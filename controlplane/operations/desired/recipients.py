@@ -16,7 +16,7 @@ from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
 from controlplane.core.model.shares import Share
-from controlplane.core.s3.scopes import Scope
+from controlplane.core.scopes import Scope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import shares, tokens
 from controlplane.operations.desired.s3_keys import S3Key

@@ -13,13 +13,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from controlplane.core import scopes
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import S3KeyEntry
 from controlplane.core.rights import EVERYTHING, Principal
-from controlplane.core.s3 import scopes
-from controlplane.core.s3.scopes import Scope
+from controlplane.core.scopes import Scope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.noting import note_change

@@ -18,14 +18,14 @@ from controlplane.api.examples import OF_GET
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.issuers.tokens import JwtIssuers
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
 from controlplane.operations.desired import feeds, tokens
 from controlplane.operations.inspect import audit
-from controlplane.operations.inspect.queries import Queries
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.operations.inspect.spark_sessions import SparkSessions
 from controlplane.operations.work import claims, reports
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.queries import Queries
+from controlplane.services.queries.running import Cancel
+from controlplane.services.sessions.sessions import SparkSessions
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.examples import Answer, Question
 from dataplane.contract.schemas import Json

@@ -15,11 +15,11 @@ import pytest
 
 from controlplane.cli.example_runner import MOST_BYTES, example_runner
 from controlplane.cli.session import Session
-from controlplane.drivers.examples import ExampleProcess
-from controlplane.drivers.shared_examples import SharedExamples
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.ports.examples import ExampleRunner, RunnerLost
+from controlplane.services.examples.adapter.process import ExampleProcess
+from controlplane.services.examples.adapter.shared import SharedExamples
+from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from tests.unit.api.world import World, serving
 from tests.unit.drivers.test_example_process import infer
 

@@ -18,8 +18,8 @@ from controlplane.api.services import Services
 from controlplane.core.rights import Narrowing
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys, tokens
-from controlplane.operations.s3.reads import ReadCounts
 from controlplane.ports.records import WantedRows
+from controlplane.services.s3.reads import ReadCounts
 from controlplane.store.memory.store import MemoryStore
 from tests.unit.api.world import TellingWake, World, serving
 from tests.unit.time_travel.world import Place, served

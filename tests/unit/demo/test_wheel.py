@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import controlplane.__main__
 import controlplane.demo, dataplane.contract, headgate
-from controlplane.editor import files
+from controlplane.services.editor import files
 for module in (controlplane, dataplane.contract, headgate):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
 assert len(files.project_files("shop")) == 8
@@ -43,7 +43,7 @@ def test_it_holds_every_file_of_the_packages_and_the_example(wheel: Path) -> Non
     example = {
         f"controlplane/demo/flights/{name}" for name in ("flights.yaml", "transforms/trend.py", "transforms/seasons.py")
     }
-    workflow = "controlplane/editor/project/github-actions.yaml"  # of a new project
+    workflow = "controlplane/services/editor/project/github-actions.yaml"  # of a new project
     assert names == packaged(ROOT) | example | {workflow}
     assert {"controlplane/store/migrations/env.py", "controlplane/py.typed", "dataplane/py.typed"} <= names
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from controlplane.drivers.examples import ExampleProcess
-from controlplane.ports.examples import RunnerLost
+from controlplane.services.examples.adapter.process import ExampleProcess
+from controlplane.services.examples.port import RunnerLost
 from dataplane.contract.examples import Question
 from dataplane.contract.schemas import struct_of
 

@@ -14,10 +14,12 @@ import pytest
 
 from controlplane.core.model.answers.spark_sessions import SparkView
 from controlplane.core.model.tasks import Size
-from controlplane.drivers import manifests, query_manifests, session_manifests, side_manifests
+from controlplane.drivers import manifests, side_manifests
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
-from controlplane.ports.spark_sessions import Note
+from controlplane.services.queries.adapter import manifests as query_manifests
+from controlplane.services.sessions.adapter import manifests as session_manifests
+from controlplane.services.sessions.port import Note
 
 GOLDEN = Path(__file__).with_name("manifests")
 POOLS = {

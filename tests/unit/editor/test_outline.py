@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.editor import completion, outline
-from controlplane.editor.knowledge import Knowledge, Meaning
-from controlplane.editor.outline import Spot
+from controlplane.services.editor import completion, outline
+from controlplane.services.editor.knowledge import Knowledge, Meaning
+from controlplane.services.editor.outline import Spot
 
 pytestmark = pytest.mark.unit
 MARK = "¦"

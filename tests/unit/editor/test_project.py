@@ -15,8 +15,8 @@ import yaml
 from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.core.blueprint import json_schema
-from controlplane.editor import files
-from controlplane.editor.ranges import end_of, word_at
+from controlplane.services.editor import files
+from controlplane.services.editor.ranges import end_of, word_at
 
 pytestmark = pytest.mark.unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.schema.schemas import parse_ddl
-from controlplane.operations.examples.making import Rows
+from controlplane.services.examples.making import Rows
 from dataplane.contract.schemas import Json, Schema
 
 

@@ -9,7 +9,7 @@ from controlplane.core.blueprint import parse
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given, Plain
 from controlplane.core.errors import NotFound
 from controlplane.operations.desired.blueprints import Source, beside
-from controlplane.operations.examples.making import NOWHERE, NoSample, Rows, Task, task_like
+from controlplane.services.examples.making import NOWHERE, NoSample, Rows, Task, task_like
 from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.unit

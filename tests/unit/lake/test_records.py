@@ -24,9 +24,9 @@ import pytest
 
 from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
-from controlplane.lake.records import Piped, RecordPool, RecordRenderer, request_of
 from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
+from controlplane.services.queries.adapter.records import Piped, RecordPool, RecordRenderer, request_of
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.records import write as write_rows

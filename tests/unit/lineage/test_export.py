@@ -20,18 +20,19 @@ from controlplane.cli.output import Lines
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.events import COMMITTED, Event
 from controlplane.core.model.leases import LOOP, Deposed
-from controlplane.operations import export_cursor, openlineage
+from controlplane.operations import export_cursor
 from controlplane.operations.context import Context
 from controlplane.operations.desired import rollback
 from controlplane.operations.inspect import overview
-from controlplane.operations.openlineage import Export
 from controlplane.operations.troubles import OF_EXPORT, Troubles
 from controlplane.reconciler.exporting import Exporting
 from controlplane.reconciler.leader import FencedStore
-from controlplane.sinks.memory import MemorySink
+from controlplane.services.openlineage import export as openlineage
+from controlplane.services.openlineage.export import Export
 from controlplane.store.memory.store import MemoryStore
 from tests.openlineage import spec
 from tests.unit.branches.world import BranchWorld
+from tests.unit.lineage.memory_sink import MemorySink
 
 MAIN = "headgate://default/main"
 DEAR = '  dear: {owner: team-é, transform: {sql: "SELECT k, v AS price FROM orders WHERE v > 1"}}\n'

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headgate
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
-from controlplane.operations.inspect.queries import Queries
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.queries import Queries
 from tests.unit.records.conftest import order
 from tests.unit.records.world import RecordWorld, Served, served
 

@@ -17,7 +17,7 @@ import pytest
 import headgate
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers.explore import GraphAnswer
-from controlplane.core.s3 import addresses
+from controlplane.services.s3 import addresses
 from headgate import picture
 from tests.unit.notebook.conftest import BLUEPRINT, HOSTILE
 from tests.unit.records.world import Served

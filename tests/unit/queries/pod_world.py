@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from controlplane.lake.queries.carriers import PodProcess, reached
-from controlplane.lake.queries.child import QueryChild
-from controlplane.ports.queries import PodPlace
+from controlplane.drivers.transport import PodProcess, reached
+from controlplane.services.queries.adapter.child import QueryChild
+from controlplane.services.queries.port import PodPlace
 from dataplane.contract.queries import QueryQuestion
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.pod import Patience, QueryPod

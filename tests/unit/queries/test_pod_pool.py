@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
-from controlplane.lake.queries.carriers import LOST, ChildEnded
-from controlplane.lake.queries.pods import SparkPodPool, Wish
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PodPlace
+from controlplane.drivers.transport import LOST, ChildEnded
+from controlplane.services.queries.adapter.pods import SparkPodPool, Wish
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.port import PodPlace
+from controlplane.services.queries.running import Cancel
 from dataplane.contract.query_pods import POD, WELCOME, frame, number, proof
 from tests.unit.queries.pod_world import LONG_S, NONCE, TOKEN, Serving, answer, run, works
 from tests.unit.queries.test_processes import LARGE, is_gone

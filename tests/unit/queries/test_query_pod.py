@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.lake.queries.carriers import ChildEnded, reached
-from controlplane.lake.queries.child import QueryChild, SparkChild
+from controlplane.drivers.transport import ChildEnded, reached
+from controlplane.services.queries.adapter.child import QueryChild, SparkChild
 from dataplane.contract.queries import ARROW, HEAD, LAST
 from dataplane.contract.query_pods import (
     EXIT,

@@ -22,12 +22,13 @@ from controlplane.core.errors import (
 )
 from controlplane.core.model import addresses
 from controlplane.core.rights import Narrowing, Principal, permissions_of
-from controlplane.lake.queries.results import KEPT_S, ResultFolder
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
-from controlplane.operations.inspect import audit, queries
-from controlplane.operations.inspect.queries import Queries, QueryRequest
-from controlplane.operations.inspect.running_queries import Cancel, RunningQueries
+from controlplane.operations.inspect import audit
+from controlplane.services.queries import queries
+from controlplane.services.queries.adapter.results import KEPT_S, ResultFolder
+from controlplane.services.queries.queries import Queries, QueryRequest
+from controlplane.services.queries.running import Cancel, RunningQueries
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, page_of, world_in
 

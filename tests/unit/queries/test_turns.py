@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import QueriesBusy
-from controlplane.lake.queries.turns import Bounds, Turns
-from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import QueryRequest
-from controlplane.operations.inspect.running_queries import Cancel
+from controlplane.services.queries import queries
+from controlplane.services.queries.adapter.turns import Bounds, Turns
+from controlplane.services.queries.queries import QueryRequest
+from controlplane.services.queries.running import Cancel
 from tests.unit.queries.world import world_in
 
 LONG_S = 600.0

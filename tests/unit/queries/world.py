@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 
 from controlplane.core.model.answers.queries import QueryAnswer
-from controlplane.lake.queries.carriers import LocalProcess
-from controlplane.lake.queries.child import QueryChild
-from controlplane.lake.queries.pool import QueryPool
-from controlplane.lake.queries.results import ResultFolder
+from controlplane.drivers.transport import LocalProcess
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import queries
-from controlplane.operations.inspect.queries import Queries, QueryRequest
-from controlplane.operations.inspect.running_queries import Cancel
-from controlplane.ports.queries import PageBounds
+from controlplane.services.queries import queries
+from controlplane.services.queries.adapter.child import QueryChild
+from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.port import PageBounds
+from controlplane.services.queries.queries import Queries, QueryRequest
+from controlplane.services.queries.running import Cancel
 from dataplane.contract.queries import QueryTable, Reference
 from dataplane.contract.schemas import Schema
 from tests.unit.diffs.world import Kept

@@ -23,12 +23,12 @@ from controlplane.core import tree
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
-from controlplane.lake.changes import request_of as change_request
 from controlplane.lake.objects import LocalObjects
-from controlplane.lake.records import request_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ports.records import WantedChanges, WantedRows
+from controlplane.services.queries.adapter.changes import request_of as change_request
+from controlplane.services.queries.adapter.records import request_of
 from controlplane.store import open_store, upgrade
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.schemas import Schema

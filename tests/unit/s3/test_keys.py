@@ -9,8 +9,8 @@ import pytest
 from controlplane import settings
 from controlplane.bootstrap import Server
 from controlplane.client import Headgate
+from controlplane.core import scopes
 from controlplane.core.errors import BadScope, NameTaken, NotFound
-from controlplane.core.s3 import scopes
 from controlplane.home import Home
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys, tokens

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from obstore import sign
 from obstore.store import S3Store
 
-from controlplane.api.s3 import sigv4
-from controlplane.api.s3.refusals import S3Refused
-from controlplane.api.s3.sigv4 import SignedRequest
+from controlplane.services.s3.http import sigv4
+from controlplane.services.s3.http.refusals import S3Refused
+from controlplane.services.s3.http.sigv4 import SignedRequest
 
 SIGNED = json.loads(Path(__file__).with_name("signed_by_botocore.json").read_text(encoding="utf-8"))
 NOBODY: dict[str, str] = {}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import delta_snapshot
-from controlplane.operations.s3.access import OutOfScope
-from controlplane.operations.s3.view import PageRequest
+from controlplane.services.s3.access import OutOfScope
+from controlplane.services.s3.view import PageRequest
 from tests.unit.s3.world import World, fragment, reader, shown
 
 ROWS = [{"k": 1, "v": "a"}]

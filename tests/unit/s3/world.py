@@ -7,17 +7,16 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from controlplane.core import tree
+from controlplane.core import scopes, tree
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
-from controlplane.core.s3 import scopes
 from controlplane.core.tree import Entry
 from controlplane.lake.checkpoints import make_checkpoint
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations.s3.access import Reader
-from controlplane.operations.s3.view import Page, PageRequest, Position, S3View
 from controlplane.ports.store import Store
+from controlplane.services.s3.access import Reader
+from controlplane.services.s3.view import Page, PageRequest, Position, S3View
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controlplane.ports.spark_sessions import Note, Server
+from controlplane.services.sessions.port import Note, Server
 from dataplane.contract.queries import SparkTable
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.core.errors import EngineUnavailable
-from controlplane.lake.session_pods import PodServers
-from controlplane.ports.spark_sessions import Note, SessionPod
+from controlplane.services.sessions.adapter.pods import PodServers
+from controlplane.services.sessions.port import Note, SessionPod
 from dataplane.contract.query_pods import INPUT, frame, hello
 from dataplane.runtime.spark_connect import pod as of_pod
 from tests.e2e.workspace import until

@@ -14,7 +14,7 @@ import pytest
 from controlplane.api.routes import spark_sessions
 from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import tokens
-from controlplane.operations.inspect.spark_sessions import MOST_VIEWS, SparkSessions
+from controlplane.services.sessions.sessions import MOST_VIEWS, SparkSessions
 from tests.e2e.workspace import until
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, RecordWorld, Served, served

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from controlplane.api.app import create_app
-from controlplane.api.sharing.app import SharingApp
 from controlplane.operations.desired import recipients
+from controlplane.services.sharing.http.app import SharingApp
 from tests.unit.api.test_access import flat
 from tests.unit.records.world import ORDERS, RecordWorld
 from tests.unit.sharing.world import TABLE, Sharing, names, partitions, rows, rows_of, sharing
@@ -116,7 +116,7 @@ def test_a_url_ends_by_itself(shared: Sharing, monkeypatch: pytest.MonkeyPatch) 
     line = shared.lines("POST", f"{TABLE}/query", {})[2]["file"]
     now = line["expirationTimestamp"] / 1000
     for later, expected in ((now - 5, 200), (now + 5, 403)):
-        monkeypatch.setattr("controlplane.api.s3.app.time", SimpleNamespace(time=lambda later=later: later))
+        monkeypatch.setattr("controlplane.services.s3.http.app.time", SimpleNamespace(time=lambda later=later: later))
         assert status(line["url"]) == expected
 
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from controlplane.core.model.retention import Expired
-from controlplane.operations.sharing import files
+from controlplane.services.sharing import files
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld

@@ -1,0 +1,1 @@
+"""Processes of the data plane that answer questions of tests."""

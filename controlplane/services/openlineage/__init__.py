@@ -1,0 +1,1 @@
+"""Lineage events: which events a commit sends, and the service that takes them."""

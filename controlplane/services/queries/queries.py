@@ -1,0 +1,397 @@
+"""SQL over committed states: the meaning of a query's tables, the rights to read them, and stored results.
+
+The engine's own text runs, in a process of the data plane; here only names are resolved. Changes nothing. Does not
+belong here: how SQL is read, and run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
+from controlplane.core.model import addresses
+from controlplane.core.model.addresses import Moment, Point
+from controlplane.core.model.answers.queries import QueryPageHead
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.namespaces import DEFAULT
+from controlplane.core.model.states import State
+from controlplane.core.query_problems import problem_at
+from controlplane.core.rights import may
+from controlplane.operations import known_fragments
+from controlplane.operations.context import Context
+from controlplane.operations.desired import branches
+from controlplane.operations.inspect import audit, time_travel
+from controlplane.ports.store import Tx
+from controlplane.services.queries.port import (
+    KeptResult,
+    NoEngine,
+    NoQueries,
+    PageBounds,
+    QueryEngine,
+    QueryResults,
+    QuerySession,
+)
+from controlplane.services.queries.result_pages import PageMemory, ResultPage
+from controlplane.services.queries.running import Cancel, RunningQueries
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import schema_id
+from dataplane.contract.queries import PAGE_BYTES, QueryTable, Reference, named
+from dataplane.contract.queries import FileForm as TableForm
+
+EngineName: TypeAlias = Literal["duckdb", "spark"]
+FileForm: TypeAlias = Literal["arrow"] | TableForm
+MOST_ROWS = 1_000_000  # of a result that is kept
+PAGE_ROWS = 10_000
+PAGE = PageBounds(PAGE_ROWS)
+NOTED = 1_000  # characters of a query that the audit has
+NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What a process answers queries with. `engine`: DuckDB, which also reads results of the other one."""
+
+    engine: QueryEngine = field(default_factory=NoQueries)
+    results: QueryResults = field(default_factory=NoQueries)
+    running: RunningQueries = field(default_factory=RunningQueries)
+    spark: QueryEngine = field(default_factory=NoEngine)
+    pages: PageMemory = field(default_factory=PageMemory)
+
+    def of(self, name: EngineName) -> QueryEngine:
+        return self.engine if name == "duckdb" else self.spark
+
+    @property
+    def has_spark(self) -> bool:
+        return not isinstance(self.spark, NoEngine)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
+    that is meant of tables that name none. `settings`: of Spark's session, where they are not those of all queries."""
+
+    sql: str
+    parameters: Mapping[str, JsonValue] | list[JsonValue] | None = None
+    limit: int | None = 1000
+    at: Moment | None = None
+    timeout_s: float = 60.0
+    id: str | None = None
+    engine: EngineName = "duckdb"
+    settings: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A table of a query, and the state that it means."""
+
+    name: str
+    branch: str
+    state: State
+    reference: Reference
+
+
+def answer(
+    ctx: Context,
+    queries: Queries,
+    branch: str,
+    request: QueryRequest,
+    *,
+    cancel: Cancel | None = None,
+    bounds: PageBounds = PAGE,
+) -> ResultPage:
+    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
+    NotFound, GenerationGone."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
+        query_result = begun.kept or begun.run_to_the_end()
+        read = _Read(begun.id, query_result, begun.generations, is_cached=begun.kept is not None)
+        return _page(ctx, queries, begun.session, read, after=0, bounds=bounds)
+
+
+def kept_result(
+    ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel | None = None
+) -> KeptResult:
+    """All rows, where they are kept. Raises as `answer`."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
+        return begun.kept or begun.run_to_the_end()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An Arrow stream of all rows. Closing it early ends the query."""
+
+    generations: Mapping[str, int]
+    pieces: Generator[bytes, None, None]
+
+
+def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
+    """As `answer`, in pieces as they come. An error of the first piece is raised here."""
+    with ExitStack() as ends:
+        begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
+        pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
+        first = next(pieces, b"")
+        rest = _rest(first, pieces, ends.pop_all())
+        next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
+        return Stream(begun.generations, rest)
+
+
+def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[bytes, None, None]:
+    with ends:
+        ends.callback(getattr(pieces, "close", lambda: None))
+        yield b""
+        yield first
+        yield from pieces
+
+
+def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE) -> ResultPage:
+    """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row that is too large."""
+    query_result = _kept(ctx, queries, result)
+    if after < query_result.rows:
+        _note_page(ctx, result, query_result, after)
+    with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
+        read = _Read(result, query_result, query_result.generations, is_cached=True)
+        return _page(ctx, queries, session, read, after=after, bounds=bounds)
+
+
+def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
+    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit with the first
+    piece, and OSError where it goes meanwhile."""
+    query_result = _kept(ctx, queries, result)
+    _note_page(ctx, result, query_result, 0)
+    if form == "arrow":
+        return queries.results.stream(query_result)
+
+    def make(path: Path, to: Path) -> None:
+        with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
+            session.as_file(path, to, form, query_result.generations)
+
+    return queries.results.file(query_result, form, make)
+
+
+def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
+    """Raises NotFound, also if the caller may not read a table of it."""
+    query_result = queries.results.find(_place(ctx, result))
+    if query_result is None:
+        raise _not_kept()
+    if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in query_result.tables):
+        raise _not_kept()
+    return query_result
+
+
+def _note_page(ctx: Context, result: str, query_result: KeptResult, after: int) -> None:
+    """Audit a page as a read of its own: a caller with a result's id need not be the one that ran the query."""
+    what: JsonObject = {"result": result, "after": after}
+    for branch, dataset in dict.fromkeys(query_result.tables):
+        audit.note_read(ctx, "query", branch, dataset, what)
+
+
+def _not_kept() -> NotFound:
+    return NotFound("this result is not kept any more; ask the query again")
+
+
+def cancel(ctx: Context, queries: Queries, id: str) -> None:
+    """End a query of the caller's that runs. Raises NotFound."""
+    queries.running.cancel(user(ctx), id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A query whose tables are known. `kept`: its result, if it is there already."""
+
+    session: QuerySession
+    results: QueryResults
+    asked: QueryRequest
+    tables: tuple[Resolved, ...]
+    id: str
+    place: str  # where its result is kept
+    kept: KeptResult | None
+    read: tuple[QueryTable, ...]  # with their files; none where the result is kept
+
+    @property
+    def generations(self) -> dict[str, int]:
+        return {table.name: table.state.generation for table in self.tables}
+
+    def run(self) -> Generator[bytes, None, KeptResult | None]:
+        pieces = self.session.run(
+            self.asked.sql, self.asked.parameters, self.read, self.asked.limit, self.asked.settings
+        )
+        tables = [(table.branch, table.state.dataset) for table in self.tables]
+        return self.results.keep(self.place, tables, self.generations, pieces)
+
+    def run_to_the_end(self) -> KeptResult:
+        pieces = self.run()
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                query_result: KeptResult | None = end.value
+                break
+        if query_result is None:
+            raise QueryLimit("the result is too large to be kept; ask for fewer rows, or for an Arrow stream")
+        return query_result
+
+
+def _begin(
+    ctx: Context,
+    queries: Queries,
+    branch: str,
+    request: QueryRequest,
+    *,
+    cancel: Cancel,
+    ends: ExitStack,
+) -> _Begun:
+    ends.enter_context(queries.running.running(user(ctx), request.id, cancel))
+    engine = queries.of(request.engine)
+    session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=request.timeout_s))
+    inspected = session.inspect(request.sql)
+    with ctx.store.read(ctx.namespace) as tx:
+        tables = _resolved(ctx, tx, branch, request, inspected["references"])
+        is_repeatable = inspected["is_repeatable"]
+        id = _identity(engine.version, request, tables) if is_repeatable else secrets.token_hex(32)
+        cached = queries.results.find(_place(ctx, id))
+        read = () if cached else tuple(_with_files(tx, table) for table in tables)
+    for table in tables:
+        what: JsonObject = {
+            "generation": table.state.generation,
+            "engine": request.engine,
+            "sql": request.sql[:NOTED],
+        }
+        audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
+    place = _place(ctx, id)
+    return _Begun(session, queries.results, request, tables=tables, id=id, place=place, kept=cached, read=read)
+
+
+def user(ctx: Context) -> str:
+    """The caller, by a name that is unique among all namespaces. No actor's name has a line break."""
+    return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
+
+
+def _place(ctx: Context, id: str) -> str:
+    """Where a result is kept: one namespace's id of a result leads to nothing in another one."""
+    return id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
+
+
+def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) -> str:
+    """Equal queries over equal rows have equal results."""
+    read = [
+        (table.branch, named(table.reference), table.state.root, schema_id(table.state.schema))
+        for table in sorted(tables, key=lambda table: table.name)
+    ]
+    parameters = json.dumps([request.parameters, request.settings], sort_keys=True)
+    identity = digest(
+        "query/1", engine=engine, sql=request.sql, parameters=parameters, limit=request.limit, tables=read
+    )
+    return identity.hex()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A result that a page is of."""
+
+    id: str
+    kept: KeptResult
+    generations: Mapping[str, int]
+    is_cached: bool
+
+
+def _page(
+    ctx: Context, queries: Queries, session: QuerySession, read: _Read, *, after: int, bounds: PageBounds
+) -> ResultPage:
+    room = queries.pages.take(user(ctx), PAGE_BYTES)
+    page = session.page(read.kept.path, after, bounds)
+    following = after + page.rows
+    head: QueryPageHead = {
+        "result": read.id,
+        "columns": [{"name": column["name"], "type": column["type"]} for column in page.columns],
+        "generations": dict(read.generations),
+        "total": read.kept.rows,
+        "more": read.kept.more,
+        "next": following if following < read.kept.rows else None,
+        "cut": [{"row": cell["row"], "column": cell["column"], "size_bytes": cell["size_bytes"]} for cell in page.cut],
+        "cached": read.is_cached,
+    }
+    room.shrink(sum(map(len, page.pieces)))
+    return ResultPage(head, page.pieces, room)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _resolved(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
+) -> tuple[Resolved, ...]:
+    """One for each table that is distinct to the engine. The only place that checks who may read them."""
+    by_reference = dict[tuple[str, str, str], Resolved]()
+    for reference in references:
+        key = named(reference)
+        if key not in by_reference:
+            by_reference[key] = _resolve(ctx, tx, branch, request, reference)
+    return tuple(by_reference.values())
+
+
+def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference) -> Resolved:
+    branch_named, flow, table = named(reference)
+    name, _, point = table.partition("@")
+    dataset, home = f"{flow}.{name}", branch_named or branch
+    if not may(ctx.principal, "data", branch=home):
+        raise _refused(request, reference, str(branches.no_branch(home)))
+    is_name = NAME.fullmatch(flow) and NAME.fullmatch(name)
+    if not is_name or not may(ctx.principal, "data", dataset=dataset, branch=home):
+        raise _unknown(ctx, tx, home, request, reference, dataset)
+    try:
+        branches.require_there(tx, home)
+        state = time_travel.state_of(tx, home, dataset, _point(point, request))
+    except NotFound as error:
+        raise _not_found(ctx, tx, home, request, reference, dataset, error=error) from error
+    canonical: Reference = {"branch": branch_named, "dataflow": flow, "table": table, "at": reference["at"]}
+    shown = f"{branch_named}.{flow}.{table}" if branch_named else f"{flow}.{table}"
+    return Resolved(shown, home, state, canonical)
+
+
+def _with_files(tx: Tx, table: Resolved) -> QueryTable:
+    """The one read of all partitions: its time grows with their number."""
+    paths = known_fragments.paths(tx, table.state.root)
+    return {"reference": table.reference, "files": paths, "schema": table.state.schema}
+
+
+def _point(text: str, request: QueryRequest) -> Point | None:
+    """The point that a name gives, or that of the request. Engines ignore the case of names, which arrive here in lower
+    case."""
+    return addresses.point_of(text.upper()) if text else request.at
+
+
+def _not_found(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
+) -> HeadgateError:
+    """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
+    names."""
+    if branch != "main" and branch not in tx.branches.all():
+        return _refused(request, reference, str(error))
+    if tx.states.find(branch, dataset) is not None:
+        return _refused(request, reference, str(error))
+    return _unknown(ctx, tx, branch, request, reference, dataset)
+
+
+def _unknown(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
+) -> QueryRefused:
+    """The error for a missing table, and for one that must not be read: both look alike."""
+    readable = [name for name in tx.states.newest(branch) if may(ctx.principal, "data", dataset=name)]
+    near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(readable)[:5]) or 'no data'}"
+    )
+    return _refused(request, reference, f"there is no table {dataset} with committed data in {branch}", hint)
+
+
+def _refused(request: QueryRequest, reference: Reference, message: str, hint: str = "") -> QueryRefused:
+    return QueryRefused(problem_at(request.sql, reference["at"], "unknown-table", message, hint))

@@ -1,0 +1,1 @@
+"""Spark Connect sessions of users, on a process beside the service or on a pod."""

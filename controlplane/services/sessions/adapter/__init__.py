@@ -1,0 +1,1 @@
+"""Processes and pods that serve Spark Connect."""
