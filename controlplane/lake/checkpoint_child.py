@@ -11,15 +11,17 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from dataplane.contract.delta_log import LOG, checkpoint_name, commit_name
+
 
 def main() -> None:
-    log = Path(sys.argv[1]) / "_delta_log"
+    log = Path(sys.argv[1]) / LOG
     log.mkdir()
-    (log / f"{0:020}.json").write_bytes(sys.stdin.buffer.read())
+    (log / commit_name(0)).write_bytes(sys.stdin.buffer.read())
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a library prints must not look like an answer
         DeltaTable(sys.argv[1]).create_checkpoint()
-        out.write((log / f"{0:020}.checkpoint.parquet").read_bytes())
+        out.write((log / checkpoint_name(0)).read_bytes())
 
 
 if __name__ == "__main__":

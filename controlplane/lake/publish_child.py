@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction, create_table_with_add_actions
 
 from controlplane.core.errors import NotFound
-from controlplane.lake import delta_log
+from controlplane.lake import log_damage
 from controlplane.lake.difference import (
     Add,
     FileKey,
@@ -36,6 +36,7 @@ from controlplane.lake.difference import (
 )
 from controlplane.lake.objects import open_lake, storage_options
 from controlplane.ports.lake import ObjectStore
+from dataplane.contract.delta_log import LOG, checkpoint_name, commit_name
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.results import FileEntry
 
@@ -100,7 +101,7 @@ class Publication:
             table = self._open()
             _active(table)
         except DeltaError:
-            log = delta_log.examine(self.lake, self.path)
+            log = log_damage.examine(self.lake, self.path)
             if log.damage is None:
                 raise
             return -1 if self.is_passing else self._made_anew(log)
@@ -152,7 +153,7 @@ class Publication:
         entry, _ = self._anew(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
         self._ask()
         failpoint("publish-before-log")
-        if not self.lake.put_if_absent(f"{self.path}/_delta_log/{version:020}.json", entry):
+        if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
             raise CommitFailedError("somebody else has committed")
         failpoint("publish-after-log")
         return version
@@ -164,8 +165,8 @@ class Publication:
         checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
-            log = Path(folder) / "_delta_log"
-            actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+            log = Path(folder) / LOG
+            actions = [json.loads(line) for line in (log / commit_name(0)).read_text().splitlines()]
             for action in actions:
                 if "commitInfo" in action:
                     action["commitInfo"] |= {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
@@ -175,18 +176,18 @@ class Publication:
             entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
             if not whole:
                 return entry, b""
-            (log / f"{0:020}.json").write_bytes(entry)
+            (log / commit_name(0)).write_bytes(entry)
             DeltaTable(folder).create_checkpoint()
-            return entry, (log / f"{0:020}.checkpoint.parquet").read_bytes()
+            return entry, (log / checkpoint_name(0)).read_bytes()
 
-    def _made_anew(self, log: delta_log.DeltaLog) -> int:
+    def _made_anew(self, log: log_damage.DeltaLog) -> int:
         """Give an unreadable table a next version that needs none of those before: an entry with all that the table
         holds, and a checkpoint of it. The rest of the log stays, so that evidence is not lost. Files of the table that
         the rest of the log names are removed in that entry, for readers that follow it.
         """
-        folder, version = f"{self.path}/_delta_log", log.newest + 1
+        folder, version = f"{self.path}/{LOG}", log.newest + 1
         if version > LAST:
-            raise OSError(f"no version can follow {folder}/{log.newest:020}.json: remove that file")
+            raise OSError(f"no version can follow {folder}/{commit_name(log.newest)}: remove that file")
         adds = difference(self.wanted, {}).adds
         self._link(adds)
         paths = {add.path for add in adds}
@@ -194,11 +195,11 @@ class Publication:
         entry, checkpoint = self._anew(log.table_id, adds, removes, whole=True)
         self._ask()
         failpoint("publish-before-log")
-        if not self.lake.put_if_absent(f"{folder}/{version:020}.json", entry):
+        if not self.lake.put_if_absent(f"{folder}/{commit_name(version)}", entry):
             raise CommitFailedError("somebody else has committed")
         failpoint("publish-after-log")
-        self.lake.put_if_absent(f"{folder}/{version:020}.checkpoint.parquet", checkpoint)
-        self.lake.delete_prefix(delta_log.hint(self.path))  # it may name a checkpoint that is not there
+        self.lake.put_if_absent(f"{folder}/{checkpoint_name(version)}", checkpoint)
+        self.lake.delete_prefix(log_damage.hint(self.path))  # it may name a checkpoint that is not there
         self.notice = f"{folder}: {log.damage}: made anew as version {version}, with the same rows"
         return version
 

@@ -6,7 +6,6 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from dataplane.contract.keys import encode_segment
@@ -27,11 +26,6 @@ class Part(NamedTuple):
 
     name: str
     entry: FileEntry
-
-
-def body(actions: Iterable[Json]) -> bytes:
-    """As a file of the log."""
-    return b"".join(json.dumps(action).encode() + b"\n" for action in actions)
 
 
 def protocol(schema: Schema) -> Json:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator
 from controlplane.core.model.states import State
 from controlplane.core.s3 import delta_actions
 from controlplane.core.s3.delta_actions import Part
+from dataplane.contract.delta_log import LOG, commit_body, commit_name
 from dataplane.contract.schemas import Json
 
-FILE = "_delta_log/00000000000000000000.json"
+FILE = f"{LOG}/{commit_name(0)}"
 
 
 def log(state: State, parts: Iterable[Part]) -> bytes:
     """The body of the log's only file. `parts`: all files of the state."""
-    return delta_actions.body(_actions(state, parts))
+    return commit_body(_actions(state, parts))
 
 
 def _actions(state: State, parts: Iterable[Part]) -> Iterator[Json]:

@@ -13,8 +13,7 @@ here: comparing trees, and making Parquet of a checkpoint.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -22,12 +21,13 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.s3 import delta_actions
 from controlplane.core.s3.delta_actions import Part
+from dataplane.contract import delta_log
+from dataplane.contract.delta_log import LOG, commit_body
 from dataplane.contract.schemas import Json, Schema
 
-FOLDER = "_delta_log/"
-HINT = f"{FOLDER}_last_checkpoint"
+FOLDER = f"{LOG}/"
+HINT = f"{FOLDER}{delta_log.HINT}"
 STEPS = ((10_000, 20), (20_000, 10), (100_000, 2))  # up to so many partitions, and 1 above
-_FILE = re.compile(rf"{FOLDER}(?P<version>[0-9]{{20}})\.(?P<kind>json|checkpoint\.parquet)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +52,37 @@ def begin(newest: int, partitions: int) -> int:
 
 
 def commit_file(version: int) -> str:
-    return f"{FOLDER}{version:020}.json"
+    return FOLDER + delta_log.commit_name(version)
 
 
 def checkpoint_file(version: int) -> str:
-    return f"{FOLDER}{version:020}.checkpoint.parquet"
+    return FOLDER + delta_log.checkpoint_name(version)
 
 
 def commit_of(name: str) -> int | None:
     """The version that this file would commit."""
-    match = _FILE.fullmatch(name)
-    return int(match["version"]) if match and match["kind"] == "json" else None
+    return _version_in(name, commit_file)
 
 
 def checkpoint_of(name: str) -> int | None:
     """The version that this file would hold."""
-    match = _FILE.fullmatch(name)
-    return int(match["version"]) if match and match["kind"] != "json" else None
+    return _version_in(name, checkpoint_file)
+
+
+def _version_in(name: str, file_of: Callable[[int], str]) -> int | None:
+    version = delta_log.version_in(name.removeprefix(FOLDER))
+    return version if version is not None and file_of(version) == name else None
 
 
 def empty(table: LiveTable, first: State) -> bytes:
     """Version 0, before the first generation."""
     milliseconds = int(first.at * 1000)
-    return delta_actions.body([*_head(table, first.schema), delta_actions.commit_info(milliseconds)])
+    return commit_body([*_head(table, first.schema), delta_actions.commit_info(milliseconds)])
 
 
 def commit(table: LiveTable, before: Schema, after: State, removed: Iterable[Part], added: Iterable[Part]) -> bytes:
     """One generation after another. `before`: the schema until then."""
-    return delta_actions.body(_commit(table, before, after, removed, added))
+    return commit_body(_commit(table, before, after, removed, added))
 
 
 def _commit(
@@ -97,7 +100,7 @@ def whole(table: LiveTable, state: State, parts: Iterable[Part]) -> bytes:
     """All that a checkpoint of a generation is to hold, as a commit. `parts`: all files of the state."""
     milliseconds = int(state.at * 1000)
     adds = (delta_actions.add(part, milliseconds) for part in parts)
-    return delta_actions.body(action for some in (_head(table, state.schema), adds) for action in some)
+    return commit_body(action for some in (_head(table, state.schema), adds) for action in some)
 
 
 def hint(version: int, actions: int) -> bytes:

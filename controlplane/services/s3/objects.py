@@ -20,6 +20,7 @@ from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import StoredFile
 from controlplane.core.s3 import delta_snapshot, part_names
 from controlplane.core.s3.delta_actions import Part
+from controlplane.core.s3.live_log import FOLDER
 from controlplane.core.s3.part_names import PartName, part_name
 from controlplane.core.tree import Entry, NodeCache
 from controlplane.operations import known_fragments
@@ -30,9 +31,9 @@ from controlplane.services.s3.addresses import Table
 from controlplane.services.s3.live_logs import LiveLogs, MadeFile
 from controlplane.services.s3.made_bodies import MadeBodies
 from controlplane.services.s3.own_files import OwnFiles
+from dataplane.contract.delta_log import HINT, LOG
 from dataplane.contract.identity import schema_id
 
-LOG = "_delta_log/"
 OWN = "_frags/"
 NODE_BYTES = 64 << 20
 LOG_BYTES = 64 << 20  # of logs that were made, kept until there are others
@@ -63,16 +64,16 @@ class TableObjects:
         """The objects whose names are `start` or come after it, in the order of their names. `ahead`: of how many
         partitions the files are looked up at first."""
         parts = self._parts(tx, state, part_names.least_key(start), ahead)
-        log = self._log(tx, table, state) if start < LOG or start.startswith(LOG) else ()
+        log = self._log(tx, table, state) if start < FOLDER or start.startswith(FOLDER) else ()
         return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
     def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
         """`state`: the present meaning of the address. For the newest one, files of all kept states are found as well:
         a reader that listed them goes on with them."""
-        if name.startswith(LOG) and _is_live(table):
+        if name.startswith(FOLDER) and _is_live(table):
             made = self._live.find(tx, table.ref.branch, state, name)
             return None if made is None else _of_log(made)
-        if name.startswith(LOG):
+        if name.startswith(FOLDER):
             return next((s3_object for s3_object in self._log(tx, table, state) if s3_object.name == name), None)
         if name.startswith(OWN):
             return self._own_file(tx, table, state, name)
@@ -139,9 +140,9 @@ class TableObjects:
 
     def _published_log(self, table: Table, state: State) -> Iterator[S3Object]:
         folder = table_path(self._namespace, MAIN, table.name)
-        sizes = self._lake.sizes(f"{folder}/{LOG.rstrip('/')}")
+        sizes = self._lake.sizes(f"{folder}/{LOG}")
         for path, size in sorted(sizes.items()):
-            etag = _etag(f"{path} {size} {state.generation if path.endswith('/_last_checkpoint') else ''}")
+            etag = _etag(f"{path} {size} {state.generation if path.endswith(f'/{HINT}') else ''}")
             yield S3Object(path.removeprefix(f"{folder}/"), size, etag, state.at, path)
 
     def _own_file(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
@@ -157,7 +158,7 @@ def _merged(parts: Iterable[S3Object], log: Iterable[S3Object]) -> Iterator[S3Ob
     """In the order of names. The log is made when a listing comes to it."""
     rest = iter(log)
     for part in parts:
-        if part.name > LOG:
+        if part.name > FOLDER:
             yield from rest
         yield part
     yield from rest

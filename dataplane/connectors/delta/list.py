@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from dataplane.connectors.delta.log import LOG, Head, TableSnapshot, head, local_place, snapshot, vector_id
+from dataplane.connectors.delta.log import Head, TableSnapshot, head, local_place, snapshot, vector_id
 from dataplane.connectors.files.footers import malformed
 from dataplane.connectors.files.marker import MARKER
+from dataplane.contract.delta_log import LOG
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
 from dataplane.contract.keys import key_of

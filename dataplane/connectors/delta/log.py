@@ -7,19 +7,16 @@ without reading the vectors.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
-LOG = "_delta_log"
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 _OF_FILES = ("path", "partitionValues", "size", "modificationTime", "deletionVector")  # of an `add`, but statistics
 
 Action: TypeAlias = tuple[str, Mapping[str, Json]]
@@ -136,35 +133,22 @@ class _Segment:
 
 
 def _segment(root: Path, version: int | None) -> _Segment:
-    commits, checkpoints = _listed(root)
-    newest = max((*commits, *checkpoints), default=None)
-    if newest is None:
+    files = LogFiles.of(_names(root))
+    if files.newest == NO_VERSION:
         raise TaskFailure("path-not-found", f"there is no Delta table in {root}")
-    last = newest if version is None else version
-    base = max((v for v in checkpoints if v <= last), default=-1)
+    last = files.newest if version is None else version
+    base = files.base(last)
     versions = range(base + 1, last + 1)
-    if last > newest or any(v not in commits for v in versions):
-        missing = next(v for v in versions if v not in commits)
+    if last > files.newest or any(v not in files.commits for v in versions):
+        missing = next(v for v in versions if v not in files.commits)
         raise _unreadable(root, f"version {missing} is not in its log (any more), which version {last} is made of")
-    return _Segment(last, checkpoints.get(base, ()), tuple(commits[v] for v in versions))
+    checkpoint = (root / LOG / name for name in files.checkpoints.get(base, ()))
+    return _Segment(last, tuple(checkpoint), tuple(root / LOG / files.commits[v] for v in versions))
 
 
-def _listed(root: Path) -> tuple[dict[int, Path], dict[int, tuple[Path, ...]]]:
-    """Commits and whole checkpoints by version."""
-    commits: dict[int, Path] = {}
-    parts: dict[tuple[int, str], list[Path]] = {}
-    for path in _entries(root):
-        if name_match := _COMMIT.fullmatch(path.name):
-            commits[int(name_match[1])] = path
-        elif name_match := _CHECKPOINT.fullmatch(path.name):
-            parts.setdefault((int(name_match[1]), name_match[3] or path.name), []).append(path)
-    complete = {v: tuple(sorted(some)) for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
-    return commits, complete
-
-
-def _entries(root: Path) -> list[Path]:
+def _names(root: Path) -> list[str]:
     try:
-        return list((root / LOG).iterdir())
+        return [path.name for path in (root / LOG).iterdir()]
     except FileNotFoundError as e:
         raise TaskFailure("path-not-found", f"there is no Delta table in {root}") from e
     except PermissionError as e:
@@ -183,8 +167,8 @@ def _actions(path: Path, kinds: Sequence[str]) -> Iterator[Action]:
 def _of_json(path: Path, kinds: Sequence[str]) -> Iterator[Action]:
     """A commit, or a checkpoint of the second kind."""
     with path.open("rb") as file:
-        for line in filter(None, map(bytes.strip, file)):
-            yield from _chosen(path, json.loads(line), kinds)
+        for row in actions_in(file):
+            yield from _chosen(path, row, kinds)
 
 
 def _of_parquet(path: Path, kinds: Sequence[str]) -> Iterator[Action]:

@@ -21,8 +21,9 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.connectors.delta.list import PHYSICAL, root_of, version_of
-from dataplane.connectors.delta.log import LOG, Head, head
+from dataplane.connectors.delta.log import Head, head
 from dataplane.connectors.files.verify import local_file
+from dataplane.contract.delta_log import LOG, commit_name
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import NESTED, SourceObject
 from dataplane.contract.results import LABEL, TaskError
@@ -87,7 +88,7 @@ class DeltaReading:
         (folder / LOG).mkdir(parents=True)
         actions = [self._protocol(), self._metadata(), *(self._add(folder, *labelled) for labelled in objects)]
         text = "".join(f"{json.dumps(action)}\n" for action in actions)
-        (folder / LOG / f"{0:020}.json").write_text(text)
+        (folder / LOG / commit_name(0)).write_text(text)
         return self.session.read.format("delta").load(str(folder))
 
     # the table of these files

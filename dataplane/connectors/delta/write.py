@@ -24,6 +24,7 @@ from uuid import uuid4
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.files.marker import MARKER, TEMPORARY, take
 from dataplane.contract.claims import WriteTask
+from dataplane.contract.delta_log import LOG
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.results import FileEntry, WriteAnswer
@@ -76,7 +77,7 @@ class DeltaTarget:
         """Make the folder ours. `target-owned` if it is another writer's, `target-occupied` if it is a table without
         any: whatever we do not know we would remove from it."""
         self.root.mkdir(parents=True, exist_ok=True)
-        if not (self.root / MARKER).exists() and (self.root / "_delta_log").exists():
+        if not (self.root / MARKER).exists() and (self.root / LOG).exists():
             raise TaskFailure("target-occupied", f"there is a Delta table in {self.root} that nothing here has written")
         take(self.root, self.owner)
         sweep_unfinished(self.root, time() - ABANDONED_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from dataplane.connectors.delta.log import head, local_place, snapshot, vector_id
 from dataplane.connectors.delta.read import vector_file
+from dataplane.contract.delta_log import NO_VERSION, LogFiles, checkpoint_name, commit_name, version_in
 from dataplane.errors import TaskFailure
 
 PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": []}
@@ -132,10 +133,11 @@ def test_no_table(tmp_path: Path, made: bool) -> None:
     assert failure.value.condition == "path-not-found"
 
 
-def test_half_a_commit_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda body: body[:50], lambda body: body + b"\n[1]\n"])
+def test_a_damaged_commit_is_an_error(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     history(tmp_path)
     last = max((tmp_path / "_delta_log").glob("*.json"))
-    last.write_bytes(last.read_bytes()[:50])
+    last.write_bytes(damage(last.read_bytes()))
     with pytest.raises(TaskFailure) as failure:
         snapshot(tmp_path)
     assert (failure.value.condition, failure.value.kind) == ("unreadable", "infrastructure")
@@ -146,3 +148,23 @@ def test_files_elsewhere(tmp_path: Path) -> None:
     assert local_place(tmp_path, "file:///other/x.parquet") == Path("/other/x.parquet")
     with pytest.raises(TaskFailure, match="lies elsewhere"):
         local_place(tmp_path, "s3://bucket/x.parquet")
+
+
+def test_names_of_files_in_the_log() -> None:
+    parts = [f"{4:020}.checkpoint.{i:010}.{2:010}.parquet" for i in (1, 2)]
+    names = [
+        "_last_checkpoint",
+        commit_name(4),
+        commit_name(5),
+        checkpoint_name(2),
+        *parts,
+        "x.json",
+        "٣" * 20 + ".json",
+    ]
+    files = LogFiles.of(reversed(names))
+    assert files.commits == {4: commit_name(4), 5: commit_name(5)}
+    assert files.checkpoints == {2: (checkpoint_name(2),), 4: tuple(parts)}
+    assert (files.newest, files.base(5), files.base(3), files.base(1)) == (5, 4, 2, NO_VERSION)
+    assert LogFiles.of(names[:3] + parts[:1]).checkpoints == {}
+    assert LogFiles.of([]).newest == NO_VERSION
+    assert [version_in(name) for name in names] == [None, 4, 5, 2, 4, 4, None, None]

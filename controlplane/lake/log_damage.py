@@ -5,20 +5,16 @@ Reads the log as the store holds it.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from controlplane.core.errors import NotFound
 from controlplane.ports.lake import ObjectStore
+from dataplane.contract.delta_log import HINT, LOG, LogFiles, actions_in, commit_name
 
 Action: TypeAlias = Mapping[str, Any]
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
-_HINT = "_last_checkpoint"
 _KINDS = ("protocol", "metaData", "add", "remove", "txn")
 
 
@@ -35,12 +31,12 @@ class DeltaLog:
 
 def examine(lake: ObjectStore, table: str) -> DeltaLog:
     """Read the whole log. OSError where the store fails, which is no damage."""
-    return _Examination(lake, f"{table}/_delta_log").made()
+    return _Examination(lake, f"{table}/{LOG}").made()
 
 
 def hint(table: str) -> str:
     """The file that says where the last checkpoint is."""
-    return f"{table}/_delta_log/{_HINT}"
+    return f"{table}/{LOG}/{HINT}"
 
 
 class _Examination:
@@ -49,33 +45,24 @@ class _Examination:
         self._action_kinds: set[str] = set()  # kinds of actions
 
     def made(self) -> DeltaLog:
-        names = sorted(path.removeprefix(f"{self._folder}/") for path in self._lake.sizes(self._folder))
-        commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
-        checkpoints = self._checkpoints(names)
-        self._log.newest = max((*commits, *checkpoints), default=-1)
-        base = max(checkpoints, default=-1)
-        if _HINT in names and not checkpoints:
+        names = [path.removeprefix(f"{self._folder}/") for path in self._lake.sizes(self._folder)]
+        files = LogFiles.of(names)
+        self._log.newest = files.newest
+        base = files.base(files.newest)
+        if HINT in names and not files.checkpoints:
             self._note_damage("it has no checkpoint, though _last_checkpoint names one")
-        for name in checkpoints.get(base, ()):
+        for name in files.checkpoints.get(base, ()):
             self._take(name)
-        for version in sorted(commits):
+        for version, name in files.commits.items():
             if version > base:
-                self._take(commits[version])
-        missing = next((v for v in range(base + 1, self._log.newest) if v not in commits), None)
+                self._take(name)
+        missing = next((v for v in range(base + 1, files.newest) if v not in files.commits), None)
         if missing is not None:
-            self._note_damage(f"{missing:020}.json is missing")
+            self._note_damage(f"{commit_name(missing)} is missing")
         for kind in ("protocol", "metaData"):
             if kind not in self._action_kinds:
                 self._note_damage(f"no entry has the table's {kind}")
         return self._log
-
-    def _checkpoints(self, names: list[str]) -> dict[int, list[str]]:
-        """Those of which all parts are there."""
-        parts: dict[tuple[int, str], list[str]] = {}
-        for name in names:
-            if match := _CHECKPOINT.fullmatch(name):
-                parts.setdefault((int(match[1]), match[2] or name), []).append(name)
-        return {v: some for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
 
     def _note_damage(self, damage: str) -> None:
         self._log.damage = self._log.damage or damage
@@ -111,7 +98,7 @@ def _text(value: object) -> str:
 
 def _actions(name: str, body: bytes) -> Iterator[Action]:
     if not name.endswith(".parquet"):
-        yield from map(_object, filter(None, map(bytes.strip, body.split(b"\n"))))
+        yield from actions_in(body.split(b"\n"))
         return
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
@@ -123,10 +110,3 @@ def _actions(name: str, body: bytes) -> Iterator[Action]:
     except (OSError, pa.ArrowException) as e:
         raise ValueError(str(e)) from e
     yield from rows
-
-
-def _object(line: bytes) -> Action:
-    action = json.loads(line)
-    if not isinstance(action, dict):
-        raise ValueError(f"not an object: {line[:50]!r}")
-    return action
