@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from controlplane.core.model import namespaces
 from controlplane.core.model.tasks import Size
+from controlplane.drivers.pod_kinds import (
+    INSTANCE,
+    MANAGER,
+    POD_KINDS,
+    JobParts,
+    Manifest,
+    job_manifest,
+    secret_manifest,
+)
+from controlplane.drivers.pod_kinds import selector as selector_of
 from controlplane.drivers.pools import Cluster, Executors, NodePlace, Pool, cores, mebibytes
-
-Manifest: TypeAlias = dict[str, Any]
 
 OURS = "headgate.dev"
 DRIVER = f"{OURS}/driver"  # annotation of a Job: the id that its process goes by
 SLOT = f"{OURS}/slot"
 KIND, SIZE, NAMESPACE = f"{OURS}/kind", f"{OURS}/size", f"{OURS}/namespace"
-INSTANCE = "app.kubernetes.io/instance"
 CONTAINER = "headgate"
 RUN_AS = 185  # as Spark's own images
 GIVEN = "/var/run/headgate"  # what the control plane hands to a pod
@@ -54,8 +59,6 @@ POD_SECURITY = {
     "fsGroup": RUN_AS,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-# A pod that the cluster takes away fails its Job with these words, also once the pod itself has gone.
-DISRUPTED = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,37 +83,23 @@ class Launch:
 
 def selector(cluster: Cluster) -> str:
     """The label selector of all that belongs to one installation."""
-    return f"{INSTANCE}={cluster.instance},app.kubernetes.io/managed-by=headgate"
+    return selector_of({INSTANCE: cluster.instance, MANAGER: POD_KINDS["driver"].manager})
 
 
 def job(cluster: Cluster, launch: Launch) -> Manifest:
     cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
-    labels = _labels(cluster, launch)
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": launch.name(cluster, pool),
-            "namespace": cluster.namespace,
-            "labels": labels,
-            "annotations": {DRIVER: launch.driver},
-        },
-        "spec": {
-            "backoffLimit": 0,  # trying again is ours
-            "activeDeadlineSeconds": pool.deadline_s,
-            "ttlSecondsAfterFinished": cluster.keep_s,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [DISRUPTED]},
-            "template": {
-                "metadata": {
-                    "labels": labels,
-                    "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", DRIVER: launch.driver},
-                },
-                "spec": _pod(cluster, pool, launch.name(cluster, pool)),
-            },
-        },
-    }
+    name = launch.name(cluster, pool)
+    driver = {DRIVER: launch.driver}
+    parts = JobParts(
+        name,
+        _labels(cluster, launch),
+        driver,
+        _pod(cluster, pool, name),
+        pool.deadline_s,
+        {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", **driver},
+    )
+    return job_manifest(cluster, parts)
 
 
 def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
@@ -121,19 +110,7 @@ def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str
     texts = {"token": token}
     if pool.executors:
         texts["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "Opaque",
-        "immutable": True,
-        "metadata": {
-            "name": launch.name(cluster, pool),
-            "namespace": cluster.namespace,
-            "labels": _labels(cluster, launch),
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", **owner}],
-        },
-        "data": {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()},
-    }
+    return secret_manifest(cluster, _labels(cluster, launch), owner, texts)
 
 
 def executor(cluster: Cluster, executors: Executors) -> Manifest:
@@ -148,7 +125,7 @@ def executor(cluster: Cluster, executors: Executors) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": {"app.kubernetes.io/component": "executor", **common_labels(cluster)}},
+        "metadata": {"labels": POD_KINDS["executor"].labels(cluster)},
         "spec": {
             "automountServiceAccountToken": False,
             "securityContext": POD_SECURITY,
@@ -202,18 +179,9 @@ def _without_overhead(quantity: str) -> int:
     return max(limit_mib // 2, min(limit_mib - 384, int(limit_mib * 0.75)))
 
 
-def common_labels(cluster: Cluster) -> dict[str, str]:
-    return {
-        "app.kubernetes.io/name": "headgate",
-        "app.kubernetes.io/managed-by": "headgate",
-        INSTANCE: cluster.instance,
-    }
-
-
 def _labels(cluster: Cluster, launch: Launch) -> dict[str, str]:
     return {
-        **common_labels(cluster),
-        "app.kubernetes.io/component": launch.kind,
+        **POD_KINDS[launch.kind].labels(cluster),
         KIND: launch.kind,
         SIZE: launch.size,
         SLOT: str(launch.slot),

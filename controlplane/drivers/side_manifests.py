@@ -5,10 +5,7 @@ Their labels are not those of drivers and workers, which are no business of thei
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from controlplane.drivers.manifests import (
     CONTAINER,
@@ -17,51 +14,18 @@ from controlplane.drivers.manifests import (
     HOME,
     POD_SECURITY,
     UNPRIVILEGED,
-    Manifest,
-    common_labels,
     mounts,
     placed,
 )
+from controlplane.drivers.pod_kinds import Manifest, PodKind
 from controlplane.drivers.pools import Cluster, QueriesPod
 
 GRACE_S = 5
 DISK_BYTES = 4 << 30
-COMPONENT = "app.kubernetes.io/component"
-MANAGER = "app.kubernetes.io/managed-by"
 
 
-def labels(cluster: Cluster, component: str, manager: str) -> dict[str, str]:
-    return {**common_labels(cluster), MANAGER: manager, COMPONENT: component}
-
-
-def selector(of: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in of.items())
-
-
-def number_of(job: Mapping[str, Any]) -> int:
-    """The number of a launch among those of the same name."""
-    return int(str(job["metadata"]["name"]).rpartition("-")[2])
-
-
-def secret(cluster: Cluster, of: Mapping[str, str], owner: Mapping[str, str], token: str) -> Manifest:
-    """Gone with the Job that owns it (`owner`: its name and uid), and called like it. `of`: its labels."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "Opaque",
-        "immutable": True,
-        "metadata": {
-            "name": owner["name"],
-            "namespace": cluster.namespace,
-            "labels": dict(of),
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", **owner}],
-        },
-        "data": {"token": base64.b64encode(token.encode()).decode()},
-    }
-
-
-def spec(cluster: Cluster, settings: QueriesPod, lake: str, kind: str, name: str) -> Manifest:
-    """The spec of a Job's pod. `kind`: the argument of `python -m dataplane`; `name`: of its Secret."""
+def spec(cluster: Cluster, settings: QueriesPod, lake: str, kind: PodKind, name: str) -> Manifest:
+    """The spec of a Job's pod. `name`: of its Secret."""
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_S,
@@ -78,13 +42,13 @@ def spec(cluster: Cluster, settings: QueriesPod, lake: str, kind: str, name: str
     }
 
 
-def _container(cluster: Cluster, settings: QueriesPod, lake: str, kind: str) -> Manifest:
+def _container(cluster: Cluster, settings: QueriesPod, lake: str, kind: PodKind) -> Manifest:
     secrets = cluster.env_secrets if settings.env_secrets is None else settings.env_secrets
     return {
         "name": CONTAINER,
         "image": cluster.image,
         "command": ["tini", "--", "python3", "-P", "-m", "dataplane"],  # they end processes, whose own it takes up
-        "args": [kind],
+        "args": [kind.component],
         "env": [{"name": name, "value": value} for name, value in _env(cluster, settings, lake).items()],
         "envFrom": [{"secretRef": {"name": name}} for name in secrets],
         "ports": [{"containerPort": settings.port}],

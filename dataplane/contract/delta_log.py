@@ -30,7 +30,7 @@ def commit_name(version: int) -> str:
 
 
 def checkpoint_name(version: int) -> str:
-    """Of a checkpoint in one part."""
+    """The name of a checkpoint in one part."""
     return f"{version:020}.checkpoint.parquet"
 
 

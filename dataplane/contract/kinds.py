@@ -23,7 +23,7 @@ class KindTraits(NamedTuple):
 
     `placement`: where they run, unless their connector has another place (`placement_of`).
     `has_manifest`: results are also written beside the files, so that they outlive their driver.
-    `remembered_as`: what is known once a task is done, and keeps it from being done again.
+    `remembered_as`: the record of a task that is done, which keeps it from being done again.
     """
 
     placement: Placement

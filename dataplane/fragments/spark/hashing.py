@@ -49,7 +49,7 @@ def measured_outcomes(
 
 
 def measure_with_spark(attempt: SparkAttempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
-    """As `measure`; Spark hashes what is not hashed in memory."""
+    """As `measure`. Spark hashes the rows that are not hashed in memory."""
     return measure(attempt, written, partial(_hash_rows, attempt))
 
 

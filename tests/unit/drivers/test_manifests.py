@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.core.model.answers.spark_sessions import SparkView
 from controlplane.core.model.tasks import Size
-from controlplane.drivers import manifests, side_manifests
+from controlplane.drivers import manifests, pod_kinds
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
 from controlplane.services.queries.adapter import manifests as query_manifests
@@ -116,7 +116,7 @@ def test_the_pod_of_a_session(cluster: Cluster) -> None:
     job = session_manifests.job(given, "s3://lake/x", note, (2, 7), 4200.0)
     golden("session", job)
     assert session_manifests.note_of(job) == note
-    assert (session_manifests.slot_of(job), side_manifests.number_of(job)) == (2, 7)
+    assert (session_manifests.slot_of(job), pod_kinds.number_of(job)) == (2, 7)
     assert cluster.sessions is None
 
 

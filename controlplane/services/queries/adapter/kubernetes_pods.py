@@ -14,7 +14,7 @@ from typing import Any
 
 from controlplane import logs
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable
-from controlplane.drivers import side_manifests
+from controlplane.drivers import pod_kinds
 from controlplane.drivers.cluster import JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.kubernetes import Asks, warnings_of
 from controlplane.drivers.pools import Cluster
@@ -70,13 +70,13 @@ class KubernetesQueryPods:
         if self._api is None:
             self._api = self._open_api()
         labels = query_manifests.selector(self._cluster, self._settings)
-        jobs = sorted(self._api.list(JOBS, labels), key=side_manifests.number_of)
+        jobs = sorted(self._api.list(JOBS, labels), key=pod_kinds.number_of)
         verdicts = [(job, *self._pod_and_verdict(self._api, job, labels)) for job in jobs]
         for job, pod, verdict in reversed(verdicts):
             if verdict.state in ("waiting", "running"):
                 return self._waited_for(self._api, job, pod, verdict)
         self._check_failures([verdict for _, _, verdict in verdicts])
-        self._start(self._api, 1 + max(map(side_manifests.number_of, jobs), default=0))
+        self._start(self._api, 1 + max(map(pod_kinds.number_of, jobs), default=0))
         return ASKED_FOR
 
     def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
@@ -103,7 +103,7 @@ class KubernetesQueryPods:
         if about["uid"] in self._supplied:
             return
         owner = {"name": about["name"], "uid": about["uid"]}
-        api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
+        api.create(SECRETS, pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}))
         self._supplied.add(about["uid"])
 
     def _check_failures(self, verdicts: Sequence[PodVerdict]) -> None:

@@ -7,17 +7,18 @@ import json
 from hashlib import sha256
 
 from controlplane.drivers import side_manifests
-from controlplane.drivers.manifests import DISRUPTED, OURS, Manifest
+from controlplane.drivers.manifests import OURS
+from controlplane.drivers.pod_kinds import POD_KINDS, JobParts, Manifest, job_manifest
+from controlplane.drivers.pod_kinds import selector as selector_of
 from controlplane.drivers.pools import Cluster
 
-QUERY = "query"
-MANAGER = "headgate-queries"
+QUERY = POD_KINDS["query"]
 SETTINGS, NONCE = f"{OURS}/settings", f"{OURS}/nonce"
 DERIVED = b"headgate/query-pod/1\n"
 
 
 def selector(cluster: Cluster, settings: str) -> str:
-    return side_manifests.selector({**_labels(cluster), SETTINGS: settings})
+    return selector_of({**QUERY.labels(cluster), SETTINGS: settings})
 
 
 def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
@@ -35,28 +36,8 @@ def token(secret: bytes, nonce: str) -> str:
 def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
     """`made_of`: see `settings`. `number`: of launches, so that a second replica that launches the same gets a
     conflict."""
-    name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**_labels(cluster), SETTINGS: made_of}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": cluster.namespace,
-            "labels": labels,
-            "annotations": {NONCE: nonce},
-        },
-        "spec": {
-            "backoffLimit": 0,
-            "ttlSecondsAfterFinished": cluster.keep_s,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [DISRUPTED]},
-            "template": {"metadata": {"labels": labels}, "spec": _spec(cluster, lake, name)},
-        },
-    }
-
-
-def _labels(cluster: Cluster) -> dict[str, str]:
-    return side_manifests.labels(cluster, QUERY, MANAGER)
+    name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**QUERY.labels(cluster), SETTINGS: made_of}
+    return job_manifest(cluster, JobParts(name, labels, {NONCE: nonce}, _spec(cluster, lake, name)))
 
 
 def _spec(cluster: Cluster, lake: str, name: str) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane import logs
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable, QueriesBusy
-from controlplane.drivers import side_manifests
+from controlplane.drivers import pod_kinds
 from controlplane.drivers.cluster import JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.kubernetes import Asks, warnings_of
 from controlplane.drivers.pools import Cluster
@@ -108,7 +108,7 @@ class KubernetesSessionPods:
         about, token = job["metadata"], secrets.token_urlsafe(32)
         owner = {"name": about["name"], "uid": about["uid"]}
         try:
-            api.create(SECRETS, side_manifests.secret(self._cluster, about["labels"], owner, token))
+            api.create(SECRETS, pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}))
         except BaseException:
             api.delete(JOBS, about["name"], about["uid"])
             raise
@@ -155,7 +155,7 @@ def _note(job: Found) -> Note | None:
 
 def _following(jobs: Iterable[Found], slot: int) -> int:
     """The number of the next launch in a slot."""
-    numbers = (side_manifests.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
+    numbers = (pod_kinds.number_of(job) for job in jobs if session_manifests.slot_of(job) == slot)
     return 1 + max(numbers, default=0)
 
 

@@ -7,46 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.drivers import side_manifests
-from controlplane.drivers.manifests import DISRUPTED, OURS, SLOT, Manifest
+from controlplane.drivers.manifests import OURS, SLOT
+from controlplane.drivers.pod_kinds import POD_KINDS, JobParts, Manifest, job_manifest
+from controlplane.drivers.pod_kinds import selector as selector_of
 from controlplane.drivers.pools import Cluster, SessionsPod
 from controlplane.services.sessions.port import Note
 
-SESSION = "session"
-MANAGER = "headgate-sessions"
+SESSION = POD_KINDS["session"]
 ID, NOTE = f"{OURS}/session", f"{OURS}/note"
 
 
 def selector(cluster: Cluster) -> str:
-    return side_manifests.selector(_labels(cluster))
+    return selector_of(SESSION.labels(cluster))
 
 
 def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadline_s: float) -> Manifest:
     """`place`: slot, and the number of launches in it, so that of two replicas that take the same slot one is refused.
     The note is for a replica that finds the Job, and has nothing that opens the session."""
     slot, number = place
-    name, labels = f"{cluster.instance}-session-{slot}-{number}", {**_labels(cluster), SLOT: str(slot)}
+    name, labels = f"{cluster.instance}-session-{slot}-{number}", {**SESSION.labels(cluster), SLOT: str(slot)}
     labels[ID] = note.entry["id"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": cluster.namespace,
-            "labels": labels,
-            "annotations": {NOTE: json.dumps({"namespace": note.namespace, "token": note.token, "entry": note.entry})},
-        },
-        "spec": {
-            "backoffLimit": 0,
-            "activeDeadlineSeconds": int(deadline_s),
-            "ttlSecondsAfterFinished": cluster.keep_s,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [DISRUPTED]},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": side_manifests.spec(cluster, settings(cluster), lake, SESSION, name),
-            },
-        },
-    }
+    text = json.dumps({"namespace": note.namespace, "token": note.token, "entry": note.entry})
+    pod = side_manifests.spec(cluster, settings(cluster), lake, SESSION, name)
+    return job_manifest(cluster, JobParts(name, labels, {NOTE: text}, pod, int(deadline_s)))
 
 
 def note_of(job: Mapping[str, Any]) -> Note:
@@ -61,7 +44,3 @@ def slot_of(job: Mapping[str, Any]) -> int:
 def settings(cluster: Cluster) -> SessionsPod:
     assert cluster.sessions is not None
     return cluster.sessions
-
-
-def _labels(cluster: Cluster) -> dict[str, str]:
-    return side_manifests.labels(cluster, SESSION, MANAGER)
