@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from controlplane.core import tree
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import overview
 from dataplane.contract.schemas import Json
@@ -92,6 +93,34 @@ def test_the_first_file_by_name_decides_the_order_of_columns(tmp_path: Path) -> 
     world.settle()
     assert list(world.schema) == ["x", "y"]
     world.store.close()
+
+
+def test_a_file_that_comes_while_an_output_is_half_built_loses_no_place_of_a_column(tmp_path: Path) -> None:
+    world = World(tmp_path, exact=1, window=2)
+    world.file("m.csv", "x\n1\n")
+    world.read()
+    world.settle()
+    for name in "nopq":
+        world.file(f"{name}.csv", "y\n2\n")
+    world.refresh()
+    until_half_built(world)
+    world.file("a.csv", "x\n3\n")
+    world.settle()
+    world.file("z.csv", "v\n4\n")
+    world.settle()
+    assert list(world.schema) == ["x", "y", "v"]
+    world.store.close()
+
+
+def until_half_built(world: World) -> None:
+    for _ in range(10):
+        world.work()
+        world.once()
+        with world.store.read() as tx:
+            half_built, _ = tx.unfinished(BRANCH, ["shop.orders"])
+        if any(building.root != tree.EMPTY_ROOT for building in half_built.values()):
+            return
+    raise AssertionError("no part of the output was committed")
 
 
 def told(world: World) -> list[str]:
