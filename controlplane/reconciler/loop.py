@@ -324,7 +324,7 @@ class Reconciler:
         """Unpaused read components of feeds, by branch: main's, and those that branches override."""
         nodes, paused = self._wished()
         there = (nodes.nodes[dataset] for dataset in self._scope(nodes))
-        mains = [n for n in there if isinstance(n, Source) and n.feed is not None and not is_paused(n, paused)]
+        mains = [n for n in there if n.feed is not None and not is_paused(n, paused)]
         own = {b: [n for n in some if n.feed is not None] for b, some in self._branching.sources().items()}
         return {MAIN: mains, **own}
 

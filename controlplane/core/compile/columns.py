@@ -16,7 +16,7 @@ from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Position, TextPlace
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.compile.checks import Check
-from controlplane.core.compile.nodes import Node, Sink, Source, Transform
+from controlplane.core.compile.nodes import Node, Source, Transform
 from controlplane.core.errors import Problem
 from dataplane.contract.schemas import Schema
 
@@ -29,13 +29,13 @@ def problems(nodes: Mapping[str, Node], dataflows: Container[str]) -> Iterator[P
     """Problems of the compiled components of these dataflows."""
     tables = Columns(nodes)
     for dataset, node in nodes.items():
-        if dataset.partition(".")[0] in dataflows and not isinstance(node, Sink) and not node.output:
+        if dataset.partition(".")[0] in dataflows and node.has_rows and not node.output:
             yield from _of(node, tables)
 
 
 def _of(node: Source | Transform, tables: Columns) -> Iterator[Problem]:
     names = tables.of(node.dataset)
-    if isinstance(node, Transform):
+    if node.is_transform:
         yield from _twice(node, tables)
         yield from _untaken(node)
     if names is None:
@@ -43,8 +43,7 @@ def _of(node: Source | Transform, tables: Columns) -> Iterator[Problem]:
     look = Look(names, tables.is_case_sensitive(node))
     yield from look.at_checks(node.checks)
     yield from look.at_names(node.component.sort_by, node.component.sort_places)
-    if isinstance(node, Transform):
-        yield from look.at_names([part.column for part in node.key], [part.place for part in node.key])
+    yield from look.at_names([part.column for part in node.key], [part.place for part in node.key])
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class Columns:
         waiting = [dataset]
         while waiting:
             node = self.nodes.get(waiting[-1])
-            slots = node.slots if isinstance(node, Transform) else ()
+            slots = node.slots if node is not None else ()
             lacking = [slot.dataset for slot in slots if slot.dataset not in self.by_dataset]
             if lacking:
                 waiting += lacking

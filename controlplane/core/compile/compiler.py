@@ -94,7 +94,7 @@ def attempt(
                 nodes[dataset] = node
     problems.extend(columns.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
-    late = tuple(d for d in linked.order if isinstance(node := nodes.get(d), Transform) and node.by_key is not None)
+    late = tuple(d for d in linked.order if (node := nodes.get(d)) and node.is_transform and node.by_key)
     return Attempt(Desired(nodes, linked.order, linked, depths, by_flow, undecided=late), tuple(sorted(set(problems))))
 
 
@@ -142,12 +142,12 @@ def _is_kept(before: Desired, dataset: str, text: NodeText, linked: Graph, nodes
 
 def _quarantine(dataset: str, maker: Node | None) -> dict[str, Node]:
     """The dataset of rows that are taken out of another one: the second output of the same tasks."""
-    if not isinstance(maker, Source | Transform):
+    if maker is None or maker.is_copy:
         return {}
     logic, lineage = of_checks.quarantine_logic(maker.logic), of_checks.quarantine_logic(maker.lineage)
     checks = tuple(c for c in maker.checks if c.is_drop)
     twin = replace(maker, dataset=dataset, logic=logic, lineage=lineage, checks=checks, output=QUARANTINED)
-    return {dataset: replace(twin, work=maker.logic) if isinstance(twin, Transform) else twin}
+    return {dataset: replace(twin, work=maker.logic) if twin.is_transform else twin}
 
 
 def _depths(linked: Graph) -> dict[str, int]:

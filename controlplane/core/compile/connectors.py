@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write, feed
 from controlplane.core.compile import ids
-from controlplane.core.compile.nodes import Node, Transform
+from controlplane.core.compile.nodes import Node
 from controlplane.core.model.feeds import FeedAddress
 from controlplane.core.model.revisions import FOLDERS, edition_of
 from dataplane.contract.encoding import digest
@@ -90,7 +90,7 @@ def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
     """Whether plain values of columns name the partitions of a dataset: columns of its own, or of the datasets that it
     follows."""
     node = nodes.get(dataset)
-    if not isinstance(node, Transform):
+    if node is None:
         return False
     if node.key:
         return bool(key_columns(node.key))

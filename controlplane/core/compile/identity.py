@@ -98,7 +98,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
 def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
     """`nodes` holds the dataset `source` and its inputs, unless these could not be compiled."""
     maker = nodes.get(source)
-    keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
+    keyed = connectors.key_columns(maker.key) if maker is not None else ()
     return Sink(
         dataset=named.dataset,
         uid=named.uid,
@@ -135,7 +135,7 @@ def transform(
     if modes.by_key and pin != own:  # a pin to what it is if it is read whole is kept
         own_by_key = own_logic(modes.by_key)
         by_key = ByKey(modes.by_key, pin or own_by_key, b"" if pin in (b"", own_by_key) else own_by_key, logic)
-    upstream = {slot.name: _lineage(nodes[slot.dataset]) for slot in modes.slots}
+    upstream = {slot.name: nodes[slot.dataset].lineage for slot in modes.slots}
     return Transform(
         dataset=named.dataset,
         uid=named.uid,
@@ -192,7 +192,3 @@ def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> dic
         return None
     parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]
     return {"parts": parts, "columns": {slot.name: list(slot.columns) for slot in slots if slot.columns}}
-
-
-def _lineage(node: Node) -> bytes:
-    return b"" if isinstance(node, Sink) else node.lineage

@@ -73,7 +73,7 @@ def all_decided(desired: Desired, schema_of: Callable[[str], Schema | None]) -> 
     nodes: dict[str, Node] = {}
     for dataset in desired.undecided:
         node = desired.nodes[dataset]
-        assert isinstance(node, Transform)
+        assert node.is_transform
         schema_by_slot = {slot.name: schema_of(slot.dataset) for slot in node.slots}
         schemas = {name: schema for name, schema in schema_by_slot.items() if schema is not None}
         if len(schemas) == len(schema_by_slot):

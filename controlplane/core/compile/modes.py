@@ -12,7 +12,7 @@ from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.compile import cures, fold, key_types, names
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.key_types import KeyTypes
-from controlplane.core.compile.nodes import Node, Slot, Source
+from controlplane.core.compile.nodes import Node, Slot
 from controlplane.core.errors import Problem
 from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
@@ -138,7 +138,7 @@ def _proven_keys(verdicts: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ..
 def _declared(dataset: str, inputs: Inputs) -> Schema | None:
     """The columns that a read component declares; None where they are not known before its data is."""
     node = inputs.nodes.get(dataset)
-    return node.declared if isinstance(node, Source) else None
+    return node.declared if node is not None else None
 
 
 def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]) -> Iterator[tuple[str, Mode, str]]:

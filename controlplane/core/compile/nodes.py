@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from controlplane.core import sql
 from controlplane.core.blueprint import (
@@ -80,6 +80,16 @@ class ByKey:
 class Source:
     """A read component."""
 
+    is_source: ClassVar[Literal[True]] = True
+    is_transform: ClassVar[Literal[False]] = False
+    is_copy: ClassVar[Literal[False]] = False
+    has_rows: ClassVar[Literal[True]] = True
+    slots: ClassVar[tuple[Slot, ...]] = ()
+    key: ClassVar[tuple[KeyColumn, ...]] = ()
+    query: ClassVar[None] = None
+    fold: ClassVar[None] = None
+    is_volatile: ClassVar[Literal[False]] = False
+
     dataset: str
     uid: str
     component: Component
@@ -122,6 +132,13 @@ class Source:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
     """A SQL or Python component. Exactly one of `query` and `bundle` is there."""
+
+    is_source: ClassVar[Literal[False]] = False
+    is_transform: ClassVar[Literal[True]] = True
+    is_copy: ClassVar[Literal[False]] = False
+    has_rows: ClassVar[Literal[True]] = True
+    declared: ClassVar[None] = None
+    feed: ClassVar[None] = None
 
     dataset: str
     uid: str
@@ -187,6 +204,19 @@ class Transform:
 class Sink:
     """A write component: an external copy of one dataset."""
 
+    is_source: ClassVar[Literal[False]] = False
+    is_transform: ClassVar[Literal[False]] = False
+    is_copy: ClassVar[Literal[True]] = True
+    has_rows: ClassVar[Literal[False]] = False
+    slots: ClassVar[tuple[Slot, ...]] = ()
+    key: ClassVar[tuple[KeyColumn, ...]] = ()
+    query: ClassVar[None] = None
+    fold: ClassVar[None] = None
+    declared: ClassVar[None] = None
+    feed: ClassVar[None] = None
+    output: ClassVar[str] = ""
+    lineage: ClassVar[bytes] = b""
+
     dataset: str
     uid: str
     component: Component
@@ -199,6 +229,10 @@ class Sink:
     branch: str = ""  # whose copy it is, where it was redirected there
     since: int = 0  # orders of writes begin here: after those of an earlier branch of that name
     by_columns: bool = False  # whether partition keys are plain values of columns, of the dataset or of one it follows
+
+    @property
+    def maker(self) -> str:
+        return self.dataset
 
 
 Node: TypeAlias = Source | Transform | Sink

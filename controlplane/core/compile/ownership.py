@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
 
-from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
+from controlplane.core.compile.nodes import Desired, Node, Source, Transform
 
 
 def own(
@@ -35,7 +35,7 @@ def decided(desired: Desired, owned: Collection[str], off: Container[str] = ()) 
 
 def is_off(node: Node) -> bool:
     """Whether it is a write component that would write where main does."""
-    return isinstance(node, Sink) and not node.branch
+    return node.is_copy and not node.branch
 
 
 def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
@@ -46,21 +46,21 @@ def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
 def ends_hold(before: Node | None, after: Node | None) -> bool:
     """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did not compile: then
     the effect of the edit is unknown."""
-    if before is None or isinstance(before, Sink):
+    if before is None or before.is_copy:
         return False
-    if after is None or isinstance(after, Sink):
+    if after is None or after.is_copy:
         return True
     return is_edited(after, before)
 
 
 def _differs(node: Node, in_main: Node | None, owned: Collection[str]) -> bool:
-    if isinstance(node, Sink) or in_main is None or isinstance(in_main, Sink):
+    if node.is_copy or in_main is None or in_main.is_copy:
         return True
     if (node.uid, node.lineage) != (in_main.uid, in_main.lineage):
         return True
     if _gate(node) != _gate(in_main):
         return True
-    return isinstance(node, Transform) and any(slot.dataset in owned for slot in node.slots)
+    return any(slot.dataset in owned for slot in node.slots)
 
 
 def _gate(node: Source | Transform) -> tuple[object, ...]:

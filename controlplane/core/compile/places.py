@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.compile import checks
-from controlplane.core.compile.nodes import Node, Transform
+from controlplane.core.compile.nodes import Node
 from dataplane.contract.results import TaskError
 
 
@@ -15,7 +15,7 @@ def place_of_error(node: Node, error: TaskError) -> tuple[str | None, int | None
     if at is not None:
         return at
     if line is None:
-        if isinstance(node, Transform):
+        if node.is_transform:
             place = node.component.place
             return place.file, place.line, place.column
         return error["file"], None, None

@@ -68,7 +68,7 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
     moved = {
         dataset: _moved(node, place, branch)
         for dataset, place in branch.redirects.items()
-        if isinstance(node := desired.nodes.get(dataset), Sink) and not _fault(node, place)
+        if (node := desired.nodes.get(dataset)) and node.is_copy and not _fault(node, place)
     }
     return replace(desired, nodes={**desired.nodes, **moved}) if moved else desired
 
@@ -76,7 +76,7 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
 def taken(desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]) -> dict[str, str]:
     """Redirected write components of a branch whose place is not theirs alone, with the reason why they are off.
     `others`: all branches. If two branches have one place, it belongs to the older one."""
-    moved = [node for node in desired.nodes.values() if isinstance(node, Sink) and node.branch]
+    moved = [node for node in desired.nodes.values() if node.is_copy and node.branch]
     if not moved or branch is None:
         return {}
     places = [*_places(main), *_places(desired)]
@@ -130,10 +130,10 @@ def _places(desired: Desired) -> Iterator[tuple[str, Place]]:
     """All that is read or written, by component. A redirected one has its branch in its name, which separates it from
     the same component elsewhere."""
     for dataset, node in desired.nodes.items():
-        if isinstance(node, Source):
+        if node.is_source:
             if place := _read_place(node):
                 yield dataset, place
-        elif isinstance(node, Sink):
+        elif node.is_copy:
             yield (f"{dataset}@{node.branch}" if node.branch else dataset), _place(node)
 
 
@@ -213,7 +213,7 @@ def named(desired: Desired, redirects: Mapping[str, str]) -> dict[str, str]:
     places: dict[str, str] = {}
     for name, text in redirects.items():
         node: Node | None = desired.nodes.get(name)
-        if not isinstance(node, Sink):
+        if node is None or node.has_rows:
             raise BadRedirect(name, "there is no write component of this name: write FLOW.COMPONENT")
         places[name] = resolved(node, text)
     return places

@@ -20,7 +20,7 @@ _DECLARE = "declare `volatile: true | daily | hourly`"
 def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
     """Notices about Python transforms (all, or those named) that are not declared volatile, in order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
-    nodes = (node for node in chosen if isinstance(node, Transform) and not node.component.volatile)
+    nodes = (node for node in chosen if node.is_transform and not node.component.volatile)
     return tuple(sorted({notice for node in nodes for notice in _of(node)}))
 
 

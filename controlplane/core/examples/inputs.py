@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controlplane.core.blueprint.example_model import ExampleRow, Given, Plain
-from controlplane.core.compile.nodes import Node, Source, Transform
+from controlplane.core.compile.nodes import Node, Transform
 from dataplane.contract.schemas import Schema, Type, field_of, struct_of
 
 PREVIOUS: Final = "previous"  # the partition before, whatever the code calls it
@@ -35,9 +35,9 @@ def given_by_input(node: Transform, inputs: Iterable[Given]) -> dict[str, Given]
 
 def declared(node: Node) -> Schema | None:
     """The columns of a dataset as its blueprint says them; None where they are found out only by running something."""
-    if isinstance(node, Source) and node.declared is not None:
+    if node.declared is not None:
         return node.with_metadata(node.declared)
-    if isinstance(node, Transform) and node.fold is not None:
+    if node.fold is not None:
         return node.with_reason(node.fold.schema)
     return None
 

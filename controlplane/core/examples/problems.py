@@ -25,7 +25,7 @@ from dataplane.contract.zones import UnknownZone, zone
 def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
     """Problems of the tests of all components, or of those named, in order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
-    nodes = (node for node in chosen if isinstance(node, Transform) and not node.output)
+    nodes = (node for node in chosen if node.is_transform and not node.output)
     tables = Columns(desired.nodes)
     distinct = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, tables)}
     return tuple(sorted(distinct))

@@ -72,7 +72,7 @@ class Explaining:
         node, partitions = self.desired.nodes[dataset], None if partition is None else (partition,)
         if self.work_on(dataset, partitions):
             return self.pending(dataset, partitions)
-        if isinstance(node, Sink):
+        if node.is_copy:
             above = self.of(node.source, partition)
             return above and CauseNode(
                 dataset, "sync", f"it follows {node.source}", roots=above.roots, at=above.at, inputs=(above,)
@@ -110,7 +110,7 @@ class Explaining:
     def _pending_own(self, node: Source | Transform, cause: Cause, state: State | None) -> str:
         if cause in ("input", "removed"):
             return ""
-        if cause == "logic" and state is not None and isinstance(node, Transform) and node.has_made(state.logic):
+        if cause == "logic" and state is not None and node.is_transform and node.has_made(state.logic):
             return words.of_types(node)
         return words.of_own(node, cause, self.audit, revision=node.revision, at=self.now)
 
@@ -156,13 +156,13 @@ class Explaining:
         cause_node = replace(cause_node, items=(item,))
         cause = own_cause(node, step)
         own = ""
-        if cause == "logic" and isinstance(node, Transform) and _is_of_types(node, step):
+        if cause == "logic" and node.is_transform and _is_of_types(node, step):
             own = words.of_types(node)
         elif cause is not None:
             own = words.of_own(node, cause, self.audit, revision=newer.revision, at=newer.at)
         elif not step.is_known:
             own = f"{node.dataset} changed at {words.instant(newer.at)}; {UNKNOWN}"
-        if isinstance(node, Source):
+        if node.is_source:
             return self._keep(self._settled_source(node, cause_node, step, own, partitions))
         above = list(self._settled_inputs(node, step, partitions))
         return self._keep(_with_inputs(cause_node, own, above, is_new=step.is_first))
@@ -198,7 +198,7 @@ class Explaining:
     ) -> Iterator[CauseNode]:
         """An input that a dataset has seen in two states, or first in the second one."""
         node = self.desired.nodes[slot.dataset]
-        if isinstance(node, Sink):
+        if node.is_copy:
             return
         step = None
         if before is None or before.root != after.root:
@@ -279,7 +279,7 @@ def _because(node: Source | Transform, step: Step) -> Iterator[Because]:
         if "/" in name:  # the index of an input, which follows it
             continue
         if used is None or used.root != consumed.root:
-            origin = node.location if isinstance(node, Source) else consumed.dataset
+            origin = node.location if node.is_source else consumed.dataset
             yield Because(origin, used.root if used else None, consumed.root)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from controlplane.core import tree
 from controlplane.core.compile import fold
-from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import CorruptNode
 from controlplane.core.explain.steps import differs
 from controlplane.core.model.answers import SourceOrigin
@@ -30,13 +30,8 @@ def upstream(desired: Desired, dataset: str) -> Iterator[str]:
 
 
 def _inputs(desired: Desired, dataset: str) -> Sequence[str]:
-    match desired.nodes[dataset]:
-        case Transform(slots=slots):
-            return [s.dataset for s in slots]
-        case Sink(source=source):
-            return [source]
-        case _:
-            return []
+    node = desired.nodes[dataset]
+    return [node.source] if node.is_copy else [s.dataset for s in node.slots]
 
 
 def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
@@ -44,7 +39,7 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
     origins: list[SourceOrigin] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
-        if not isinstance(node, Source) or state is None:
+        if not node.is_source or state is None:
             continue
         keys = [partition] if partition is not None and _kept(desired, dataset, name) else []
         listed = state.inputs.get("objects")  # of one that was rolled back, only its partitions are known
@@ -58,7 +53,7 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
 def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | None) -> str:
     """In words, why the newest change of a fold reached a partition whose inputs are the same; else nothing."""
     node = desired.nodes[dataset]
-    if partition is None or not isinstance(node, Transform) or node.fold is None:
+    if partition is None or node.fold is None:
         return ""
     steps = ((a, b) for a, b in pairwise(world.history(dataset)) if a.root != b.root)
     newer, older = next(steps, (None, None))
@@ -87,6 +82,4 @@ def _kept(desired: Desired, dataset: str, source: str) -> bool:
     if dataset == source:
         return True
     node = desired.nodes[dataset]
-    if not isinstance(node, Transform):
-        return False
     return any(s.mode == "each" and _kept(desired, s.dataset, source) for s in node.slots)

@@ -32,7 +32,7 @@ def stops(explaining: Explaining, dataset: str, since: float) -> tuple[Stop, ...
     newest: list[Stop] = []
     for name in islice(upstream(explaining.desired, dataset), LOOKED_AT):
         node = explaining.desired.nodes[name]
-        if isinstance(node, Source | Transform):
+        if node.has_rows:
             newest += islice(_of(explaining, node, since), 1)
     return tuple(sorted(newest, key=lambda stop: -stop.at)[:SHOWN])
 
@@ -54,7 +54,7 @@ def _change(explaining: Explaining, node: Source | Transform, step: Step) -> str
     """What led to a state of equal rows; empty if only its sources moved on."""
     alone = replace(explaining, explained={})  # the tree that is shown has these datasets elsewhere
     roots = alone.settled(node, step, None).roots
-    if isinstance(node, Source) and not roots:
+    if node.is_source and not roots:
         return _objects(explaining, node, step)
     return words.headline(roots)
 

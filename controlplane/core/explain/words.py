@@ -114,7 +114,7 @@ def of_own(node: Source | Transform, cause: Cause, audit: Audit, *, revision: in
         case "logic":
             return f"{_code(node)} changed ({_applied(audit, name, revision)})"
         case "missing":
-            return f"{name} had never been {'read' if isinstance(node, Source) else 'computed'}"
+            return f"{name} had never been {'read' if node.is_source else 'computed'}"
         case "schema":
             return f"columns that {name} reads changed"
         case "period":
@@ -141,7 +141,7 @@ def of_types(node: Transform) -> str:
 
 
 def _code(node: Source | Transform) -> str:
-    if isinstance(node, Source):
+    if node.is_source:
         return f"how {node.dataset} is read"
     return f"the {'SQL' if node.query is not None else 'Python code'} of {node.dataset}"
 

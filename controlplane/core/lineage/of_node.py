@@ -82,7 +82,7 @@ class Lineages:
                 continue
             self.schemas.of(dataset)
             node = self.desired.nodes[dataset]
-            if isinstance(node, Transform) and (key := self._key(node)) is not None:
+            if node.is_transform and (key := self._key(node)) is not None:
                 keys.append(key)
         self._memos = self.facts.answers(tuple(keys)) if keys else {}
 

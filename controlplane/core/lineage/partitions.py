@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.model.states import State
 from dataplane.contract.jobs import Mode
 from dataplane.contract.keys import pair_key
@@ -87,7 +87,7 @@ def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -
 
 def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, str, _Demand]]:
     node = desired.nodes.get(state.dataset)
-    if not isinstance(node, Transform):
+    if node is None:
         return
     read = keys if node.fold is None else _before(nodes, state.root, keys)
     for slot in node.slots:
@@ -156,7 +156,7 @@ def readers(
     held: dict[str, Keys] = {dataset: frozenset((entry.key,))}
     for name, state in states.items():
         node = desired.nodes.get(name)
-        slots = node.slots if isinstance(node, Transform) else ()
+        slots = node.slots if node is not None else ()
         roots = {state.inputs[s.name].root for s in slots if s.dataset == dataset and s.name in state.inputs}
         if not any(tree.lookup(nodes, root, [entry.key]).get(entry.key) == entry for root in roots):
             continue  # it has not read it yet, or not any more
@@ -169,7 +169,7 @@ def _holding(
     desired: Desired, nodes: tree.NodeStore, state: State, held: Mapping[str, Keys]
 ) -> tuple[Way | None, Keys]:
     node = desired.nodes[state.dataset]
-    if isinstance(node, Source | Sink):
+    if not node.is_transform:
         return None, frozenset()
     made_keys: set[str] = set()
     first: Way | None = None

@@ -163,7 +163,12 @@ def _job(component: Component) -> OpenLineageJob:
         }
     }
     node = component.node
-    if isinstance(node, Transform) and isinstance(node.body, SqlTransform) and len(node.body.sql) <= MOST_TEXT:
+    if (
+        node is not None
+        and node.is_transform
+        and isinstance(node.body, SqlTransform)
+        and len(node.body.sql) <= MOST_TEXT
+    ):
         facets["sql"] = {**_head("SQLJobFacet"), "query": node.body.sql, "dialect": "spark"}
     if node is not None:
         facets |= _ownership("OwnershipJobFacet", node) | _code_location(node)
@@ -210,7 +215,7 @@ def _own(component: Component, fields: Mapping[str, object]) -> dict[str, object
 
 def _inputs(component: Component) -> list[OpenLineageDataset]:
     node = component.node
-    if isinstance(node, Source):
+    if node is not None and node.is_source:
         return [outside(*place(node.read, node.location))]
     return [
         _ours(component, consumed.dataset, _known_facets(consumed.root, consumed.schema))
@@ -237,7 +242,7 @@ def _table(uri: str) -> dict[str, str]:
 
 def _ours(component: Component, dataset: str, facets: Mapping[str, Mapping[str, object]]) -> OpenLineageDataset:
     node = component.node
-    if isinstance(node, Sink) and dataset == component.dataset:
+    if node is not None and node.is_copy and dataset == component.dataset:
         return outside(*place(node.write, node.path))
     source = {"dataSource": _source("headgate", component.home)}
     owner = _ownership("OwnershipDatasetFacet", node) if node is not None and dataset == component.dataset else {}

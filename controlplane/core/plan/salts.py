@@ -46,7 +46,7 @@ def _decoded(encoded: bytes) -> Salt:
 
 def _salt(planning: Planning, node: Source | Transform) -> Salt:
     forced = planning.world.forced(node.maker)
-    if isinstance(node, Source):
+    if node.is_source:
         return Salt("", forced)
     timezone = str(node.spark["timezone"])
     period = zones.period(node.component.volatile, planning.now, timezone)
@@ -59,8 +59,7 @@ SaltOf: TypeAlias = Callable[[str], bytes | None]
 def of(planning: Planning, node: Source | Transform) -> SaltOf:
     """The salts of its tasks, by partition."""
     salt = _salt(planning, node)
-    is_volatile = isinstance(node, Transform) and node.is_volatile
-    if not is_volatile and not salt.encoded:
+    if not node.is_volatile and not salt.encoded:
         return lambda _: None
     return lambda key: ids.salt(node.uid, key, salt.period, salt.force, is_pinned=salt.is_pinned)
 
@@ -173,7 +172,7 @@ def periods(kinds: frozenset[PeriodKind], now: float) -> Mapping[PeriodKind, str
 
 
 def _kind(node: Node) -> PeriodKind | None:
-    if not isinstance(node, Transform) or node.component.volatile in ("", "true"):
+    if not node.is_transform or node.component.volatile in ("", "true"):
         return None
     return node.component.volatile, str(node.spark["timezone"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.compile.nodes import Desired, Node, Sink, Transform
+from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.review import breaks
 from controlplane.core.review.columns import NO_CHANGES, compare, impact_of
 from controlplane.core.review.logic import logic_diff
@@ -46,14 +46,14 @@ def _names(before: Desired, after: Desired) -> Iterator[str]:
 
 def _is_second(node: Node) -> bool:
     """A second output of tasks is reported with the first."""
-    return not isinstance(node, Sink) and bool(node.output)
+    return bool(node.output)
 
 
 def _is_touched(before: Node | None, after: Node) -> bool:
     """Its columns may be others: its code, or something upstream of it, was edited."""
     if before is None:
         return True
-    if isinstance(before, Sink) or isinstance(after, Sink):
+    if before.is_copy or after.is_copy:
         return before != after
     return before.lineage != after.lineage
 
@@ -63,13 +63,13 @@ def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: S
     changes_of: dict[str, ColumnChanges] = {}
     for dataset in after.order:
         node, old = after.nodes[dataset], before.nodes.get(dataset)
-        if isinstance(node, Sink) or not _is_touched(old, node):
+        if node.is_copy or not _is_touched(old, node):
             continue
         new = later.of(dataset).schema
         had = earlier.of(dataset).schema if old is not None else None
         if had is None or new is None:
             continue
-        is_exact = isinstance(node, Transform) and node.is_case_sensitive
+        is_exact = node.is_transform and node.is_case_sensitive
         changes = compare(had, new, case_sensitive=is_exact)
         if not changes.is_empty:
             changes_of[dataset] = changes
@@ -92,7 +92,7 @@ def _breaks(
 
 
 def _may_break(node: Node, old: Node | None, changed: Mapping[str, ColumnChanges]) -> bool:
-    if isinstance(node, Sink):
+    if node.is_copy:
         return node.source in changed
     return _is_touched(old, node) and not node.output
 
@@ -115,7 +115,7 @@ def _change(
     if kind is None:
         return None
     columns = changed.get(dataset, NO_CHANGES)
-    is_dataset = not isinstance(new or old, Sink)
+    is_dataset = any(node is not None and node.has_rows for node in (old, new))
     has = schemas[1].of(dataset) if new is not None and is_dataset else NO_SCHEMA
     had = schemas[0].of(dataset) if old is not None and is_dataset else NO_SCHEMA
     return Change(

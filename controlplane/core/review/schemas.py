@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.core.compile import ids, key_types
-from controlplane.core.compile.nodes import Desired, Sink, Source, Transform, settings_id
+from controlplane.core.compile.nodes import Desired, Source, Transform, settings_id
 from controlplane.core.model.memos import schema_in
 from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
@@ -66,12 +66,12 @@ class Schemas:
 
     def _schema_of(self, dataset: str) -> KnownSchema:
         node = self.desired.nodes.get(dataset)
-        if node is None or isinstance(node, Sink):
+        if node is None or node.is_copy:
             return KnownSchema(None, "unknown", "there is no such dataset")
         state = self.facts.state(dataset)
         if state is not None and state.lineage == node.lineage:
             return KnownSchema(state.schema, "spark")
-        if isinstance(node, Source):
+        if node.is_source:
             return _of_source(self.facts, node, state)
         return self._of_transform(node, state)
 
@@ -142,7 +142,7 @@ class Schemas:
         """sqlglot's answer for the query before the edit, and Spark's; both by folded name."""
         earlier = self.earlier
         node = earlier.desired.nodes.get(dataset) if earlier else None
-        if earlier is None or not isinstance(node, Transform) or node.query is None:
+        if earlier is None or node is None or node.query is None:
             return None
         present = earlier.of(dataset)
         guessed = _inferred(node, earlier.reads(node))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.alerts import Key
-from controlplane.core.compile.nodes import Source
 from controlplane.core.plan import Decision
 from controlplane.operations.inspect import lateness
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -42,7 +41,7 @@ def _error(decision: Decision) -> str:
 
 def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, str]:
     nodes = [facts.desired.nodes[decision.dataset] for decision in decisions]
-    listed_ones = (node for node in nodes if isinstance(node, Source) and node.feed is None)
+    listed_ones = (node for node in nodes if node.is_source and node.feed is None)
     sources = [node for node in listed_ones if not node.output]
     if not sources:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Desired, Sink, Source, paused_by
+from controlplane.core.compile.nodes import Desired, Source, paused_by
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
@@ -74,7 +74,7 @@ def ask_refresh(
 
 def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
     """Those of the chosen that are made by tasks, under the names of their makers."""
-    makers = {node.maker for d in chosen if not isinstance(node := nodes.nodes[d], Sink)}
+    makers = {node.maker for d in chosen if (node := nodes.nodes[d]).has_rows}
     return [d for d in nodes.order if d in makers]
 
 
@@ -108,7 +108,7 @@ def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> 
         partition_tasks = tasks.of_partition(tx, branch, node, partition)
         if partition and not partition_tasks:
             _require_partition(tx, branch, name, partition)
-        demanding = {name} if isinstance(node, Sink) else {name, node.maker}
+        demanding = {name, node.maker}
         count = tx.queue.retry(branch, demanding, [task.key for task in partition_tasks])
         _note(ctx, tx, branch, "retry", dataset, {"tasks": count, "partition": partition})
     ctx.wake()

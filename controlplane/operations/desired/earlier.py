@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from controlplane.core.blueprint import QUARANTINE
-from controlplane.core.compile.nodes import Desired, Sink
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.states import State
@@ -35,7 +35,7 @@ class Chosen:
 
 def choose(tx: Tx, branch: str, nodes: Desired, target: str, to: Point) -> Chosen:
     """Raises NotFound, and GenerationGone."""
-    names = [name for name in targeted(nodes, target) if not isinstance(nodes.nodes[name], Sink)]
+    names = [name for name in targeted(nodes, target) if nodes.nodes[name].has_rows]
     if not names:
         raise NotFound(f"{target} is a copy, which has no generations: roll back the dataset that it is written from")
     if isinstance(to, Moment):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.core.compile.nodes import Source as ReadNode
 from controlplane.core.errors import BranchEnded, CannotMerge, InvalidBlueprint, NotFound
 from controlplane.core.merging import identities
 from controlplane.core.merging.texts import Conflict, Version, merge_dataflow
@@ -217,9 +216,7 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
 
 def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
     """Inferred schemas that the branch knows come along, so that nothing is inferred again."""
-    reads = [
-        d for d, node in edit.proposed.nodes.items() if isinstance(node, ReadNode) and d.split(".")[0] in edit.flows
-    ]
+    reads = [d for d, node in edit.proposed.nodes.items() if node.is_source and d.split(".")[0] in edit.flows]
     theirs, ours = tx.states.pinned_schemas(source, reads), tx.states.pinned_schemas(into, reads)
     for dataset, pin in theirs.items():
         if dataset not in ours or ours[dataset].settings != pin.settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from controlplane.core.blueprint import parse
-from controlplane.core.compile.nodes import Desired, Transform
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.ports.store import Tx
@@ -22,7 +22,7 @@ def check(tx: Tx, live: Mapping[str, Revision], revisions: Sequence[Revision], p
 
 
 def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Desired) -> Iterator[Problem]:
-    pinned = [n for n in proposed.nodes.values() if isinstance(n, Transform) and n.own and not n.output]
+    pinned = [n for n in proposed.nodes.values() if n.is_transform and n.own and not n.output]
     own = [n for n in pinned if n.dataset.partition(".")[0] == revision.dataflow]
     earlier_pins = _pins(before) if own else {}
     for node in own:

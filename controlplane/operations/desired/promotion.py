@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from controlplane.core import sql
 from controlplane.core.blueprint import SqlTransform
-from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound, Problem, QueryRefused
 from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
@@ -63,7 +62,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     with ctx.store.read(ctx.namespace) as tx:
         edit = blueprints.edit_of(ctx, tx, branch, read_drafts, sources)
     node = edit.proposed.nodes[dataset]
-    assert isinstance(node, Transform)
+    assert node.is_transform
     answer: PromotionAnswer = {
         "dataset": dataset,
         "file": file,
@@ -126,7 +125,7 @@ def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
         node = facts.desired.nodes.get(dataset)
     if node is None or not may(ctx.principal, "view", dataflow=dataset.partition(".")[0]):  # the text names others
         raise NotFound(f"there is no dataset {dataset} in branch {branch}")
-    if not isinstance(node, Transform) or node.query is None:
+    if node.query is None:
         raise _refused(0, 0, "query-refused", f"{dataset} is not made by SQL, so it cannot be opened as a query")
     body = node.component.body
     assert isinstance(body, SqlTransform)  # which a query was made of

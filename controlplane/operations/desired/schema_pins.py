@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.core.compile import connectors
-from controlplane.core.compile.nodes import Desired, Node, Source
+from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import NothingPinned
 from controlplane.core.model.pins import TAKEN_BACK
 from controlplane.core.model.revisions import NEWEST_EDITION, Revision, edition_of, in_edition
@@ -50,7 +50,7 @@ def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: 
 
 def _is_earlier(node: Node) -> bool:
     """Whether files are read otherwise by a component of the newest edition."""
-    if not isinstance(node, Source) or not connectors.is_files(node.read):
+    if not node.is_source or not connectors.is_files(node.read):
         return False
     return node.read.hive_partitioning is None and edition_of(node.uid) < NEWEST_EDITION
 
@@ -64,4 +64,4 @@ def _raised(ctx: Context, tx: Tx, branch: str, live: Revision, names: Iterable[s
 
 def _is_inferred(nodes: Desired, dataset: str) -> bool:
     node = nodes.nodes[dataset]
-    return isinstance(node, Source) and node.declared is None and not node.output and node.feed is None
+    return node.is_source and node.declared is None and not node.output and node.feed is None

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
-from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Facet, FacetName, FacetValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
@@ -100,6 +99,6 @@ def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -
     }
     if hit.freshness is not None:
         shown_hit["freshness"] = hit.freshness
-    if own is not None and not isinstance(node, Sink):
+    if own is not None and node.has_rows:
         shown_hit["own"] = dataset_facts.name in own
     return shown_hit

@@ -113,9 +113,9 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
     if name.endswith(QUARANTINE):
         maker = name.removesuffix(QUARANTINE)
         yield {"from": maker, "to": name, "slot": "", "mode": "quarantine", "reason": REJECTED}
-    elif isinstance(node, Sink):
+    elif node.is_copy:
         yield {"from": node.source, "to": name, "slot": "", "mode": "copy", "reason": COPIED}
-    elif isinstance(node, Transform):
+    elif node.is_transform:
         for slot in node.slots:
             yield {"from": slot.dataset, "to": name, "slot": slot.name, "mode": slot.mode, "reason": slot.explanation}
         if node.fold:

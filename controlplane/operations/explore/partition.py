@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.lineage import partitions as parts_of
 from controlplane.core.lineage.partitions import OBJECTS
@@ -106,7 +106,7 @@ def _inputs(
 
 def _objects(tx: Tx, nodes: tree.NodeStore, code: Desired, state: State, key: str) -> Iterator[LineageObjects]:
     node = code.nodes.get(state.dataset)
-    if isinstance(node, Source) and OBJECTS in state.inputs:
+    if node is not None and node.is_source and OBJECTS in state.inputs:
         yield part_views.objects(tx, nodes, node, frozenset((key,)), state.inputs[OBJECTS].root)
 
 
@@ -116,7 +116,7 @@ def _readers(
     reading = [
         node.dataset
         for node in (code.nodes[other] for other in code.order)
-        if isinstance(node, Transform) and any(slot.dataset == name for slot in node.slots)
+        if any(slot.dataset == name for slot in node.slots)
     ]
     states = tx.states.newest(branch, reading[:SHOWN_READERS])
     for parts in parts_of.readers(code, nodes, states, name, entry):

@@ -14,7 +14,6 @@ from typing import Final
 
 from controlplane.core import search as words_in
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers import DatasetFreshness
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
@@ -101,7 +100,7 @@ def _facts(decision: Decision, facts: StoreSnapshot, age: DatasetFreshness | Non
     """A copy is not found by its columns: its dataset is."""
     name = decision.dataset
     node, state = facts.desired.nodes[name], facts.state(name)
-    schema = state.schema if state is not None else node.declared if isinstance(node, Source) else None
+    schema = state.schema if state is not None else node.declared
     component = node.component
     return Facts(
         name,

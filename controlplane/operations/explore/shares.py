@@ -47,7 +47,7 @@ class Shares:
 
     def totals(self, name: str) -> Totals:
         node = self.facts.desired.nodes[name]
-        if isinstance(node, Sink):
+        if node.is_copy:
             return self._of_copy(node)
         return _of_state(self.facts.state(name))
 

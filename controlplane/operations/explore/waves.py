@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from controlplane.core import runs, tree
-from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.explain.audit import Audit
 from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
@@ -52,7 +52,7 @@ class _World:
     @classmethod
     def of(cls, facts: StoreSnapshot, own: frozenset[str], principal: Principal) -> _World:
         nodes = facts.desired
-        reached = frozenset(n for n in reach(nodes, own) if not isinstance(nodes.nodes.get(n), Sink))
+        reached = frozenset(n for n in reach(nodes, own) if n not in nodes.nodes or nodes.nodes[n].has_rows)
         by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
         return cls(
             facts.tx,
@@ -123,7 +123,7 @@ def _world(ctx: Context, facts: StoreSnapshot, dataflow: str | None) -> _World:
     if dataflow is not None and not facts.tx.blueprints.revisions(facts.branch, [dataflow]):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
     nodes = facts.desired
-    made = (name for name in nodes.order if not isinstance(nodes.nodes[name], Sink))
+    made = (name for name in nodes.order if nodes.nodes[name].has_rows)
     own = frozenset(name for name in made if dataflow is None or _flow(name) == dataflow)
     return _World.of(facts, own, ctx.principal)
 
@@ -131,7 +131,7 @@ def _world(ctx: Context, facts: StoreSnapshot, dataflow: str | None) -> _World:
 def _downstream(world: _World, facts: StoreSnapshot) -> _World:
     """With all that follows from it, in whichever dataflow."""
     below = world.own | world.desired.graph.downstream(world.own)
-    made = frozenset(n for n in below if not isinstance(world.desired.nodes[n], Sink))
+    made = frozenset(n for n in below if world.desired.nodes[n].has_rows)
     return _World.of(facts, made, world.principal)
 
 
@@ -202,7 +202,7 @@ def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
     """The first partitions of a source that changed, and one more; none where the tree is damaged."""
     before = past.before(first.dataset, first.seq)
     node = world.desired.nodes.get(first.dataset)
-    if before is None or first.cause not in OF_SOURCES or not isinstance(node, Source):
+    if before is None or first.cause not in OF_SOURCES or node is None or not node.is_source:
         return []
     try:
         differing = list(islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1))

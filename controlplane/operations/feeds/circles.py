@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from controlplane.core.compile.nodes import Source
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Store
@@ -39,9 +38,9 @@ def _above(store: Store, place: Place) -> tuple[set[Place], dict[str, Place]]:
     if dataset not in nodes.nodes:
         return {place}, {}
     names = {dataset, *nodes.graph.upstream([dataset])}
-    read = [node.feed for name in names if isinstance(node := nodes.nodes[name], Source) and node.feed]
+    feeds = [source for name in names if (source := nodes.nodes[name].feed)]
     behind: dict[str, Place] = {}
-    for address in read:
+    for address in feeds:
         with store.read(address.namespace) as tx:
             feed = tx.feeds.get(address.name)
         if feed is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.core.compile.nodes import Source
+from controlplane.core.compile.nodes import Node
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import FeedAddress, FeedGrant
 from controlplane.operations.feeds.offers import is_granted
@@ -56,5 +56,5 @@ def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:
             yield from ((Reader(namespace, branch, name), feed) for name, feed in own)
 
 
-def _reading(nodes: Iterable[object]) -> Iterator[tuple[str, FeedAddress]]:
-    return ((node.dataset, node.feed) for node in nodes if isinstance(node, Source) and node.feed is not None)
+def _reading(nodes: Iterable[Node]) -> Iterator[tuple[str, FeedAddress]]:
+    return ((node.dataset, node.feed) for node in nodes if node.feed is not None)

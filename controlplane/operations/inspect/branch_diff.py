@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Literal
 
-from controlplane.core.compile.nodes import Sink
 from controlplane.core.merging.spans import split
 from controlplane.core.model.answers import BranchDifference, ComponentDifference, DatasetDifference
 from controlplane.core.model.branches import MAIN
@@ -100,7 +99,7 @@ def _root(state: State | None) -> bytes | None:
 
 def _declared(ctx: Context, tx: Tx, branch: str) -> frozenset[str]:
     nodes = desired(tx, branch, namespace=ctx.namespace).nodes
-    return frozenset(name for name, node in nodes.items() if not isinstance(node, Sink))
+    return frozenset(name for name, node in nodes.items() if node.has_rows)
 
 
 def _components(flow: str, revision: Revision | None, other: Revision | None) -> Iterator[ComponentDifference]:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import dropwhile
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Node, Sink
+from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import CorruptNode, NotFound, error_text
 from controlplane.core.explain import lineage, words
 from controlplane.core.explain.audit import Audit
@@ -80,7 +80,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
             "modes": views.modes(node),
             "volatile": views.volatile(node),
-            "logic": None if isinstance(node, Sink) else node.logic.hex(),
+            "logic": None if node.is_copy else node.logic.hex(),
             "because": views.items([i for n in nearest_first(top) for i in n.items], facts),
             "tree": None if top is None else _node(top, facts),
             "stopped": [_stop(stop) for stop in stopped],
@@ -103,7 +103,7 @@ def why_past(
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)
         node = facts.desired.nodes[target]
-        assert not isinstance(node, Sink)  # which have no states
+        assert node.has_rows  # which have no states
         if partition is not None:
             _require_partition(tx, state, partition, None)
         states = partial(kept_states, tx, branch)

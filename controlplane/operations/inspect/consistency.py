@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Literal
 
-from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import GenerationGone, NotFound
 from controlplane.core.explain.consistency import agree, consistent
 from controlplane.core.model.addresses import Moment
@@ -47,7 +46,7 @@ def _datasets(ctx: Context, tx: Tx, branch: str, dataflow: str) -> list[str]:
         raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
     nodes = desired(tx, branch, namespace=ctx.namespace)
     is_of = f"{dataflow}."
-    return [name for name in nodes.order if name.startswith(is_of) and not isinstance(nodes.nodes[name], Sink)]
+    return [name for name in nodes.order if name.startswith(is_of) and nodes.nodes[name].has_rows]
 
 
 def _state_or_gone(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:

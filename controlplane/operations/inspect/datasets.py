@@ -7,7 +7,6 @@ from typing import cast
 
 from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
-from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers import (
     ChecksAnswer,
@@ -51,7 +50,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         (decision,) = as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
-        if isinstance(node, Sink):
+        if node.is_copy:
             return views.target(decision, facts.target(name), node)
         published = SeenTables.of_branch(tx, branch, [name]).of(state)
         answer = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controlplane.core.compile.nodes import Source
 from controlplane.core.model.answers.feeds import FeedReading
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.overview import as_known
@@ -12,7 +11,7 @@ def reading(ctx: Context, branch: str) -> list[FeedReading]:
     """Those that the actor sees, by dataset."""
     with ctx.looking(branch) as (plan, facts):
         nodes = facts.desired.nodes
-        following = {d.dataset: node.feed for d in plan.decisions if isinstance(node := nodes[d.dataset], Source)}
+        following = {d.dataset: nodes[d.dataset].feed for d in plan.decisions}
         visible_feeds = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}
         decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in visible_feeds))
         readings: list[FeedReading] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
-from controlplane.core.compile.nodes import Sink, paused_by
+from controlplane.core.compile.nodes import paused_by
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.wishes import ForeseenItem, ForeseenWish
 from controlplane.core.model.past_attempts import Cost
@@ -128,9 +128,7 @@ class _Look:
         )
 
     def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        made = [
-            decision.dataset for decision in own if not isinstance(self.facts.desired.nodes[decision.dataset], Sink)
-        ]
+        made = [decision.dataset for decision in own if self.facts.desired.nodes[decision.dataset].has_rows]
         if not made:
             return 0, None, "a copy is not computed: it follows its dataset"
         states = [(name, state) for name in made if (state := self.facts.state(name)) is not None]

@@ -63,7 +63,7 @@ def expecting(nodes: Desired, datasets: Iterable[str]) -> dict[str, float]:
     limits: dict[str, float] = {}
     for name in datasets:
         node = nodes.nodes[name]
-        if isinstance(node, Sink) or node.output:
+        if node.is_copy or node.output:
             continue
         if node.component.freshness_s is not None:
             limits[name] = node.component.freshness_s

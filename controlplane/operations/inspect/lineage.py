@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import NotFound
 from controlplane.core.explain.audit import Audit
 from controlplane.core.lineage import columns as links_of
@@ -79,7 +79,7 @@ def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) ->
     """Stored facts of these datasets and of all their upstream."""
     names = set(datasets)
     names |= code.graph.upstream(names)
-    sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
+    sources = [node for name in sorted(names) if (node := code.nodes[name]).is_source]
     return StoredFacts(
         tx,
         tx.states.newest(branch, sorted(names)),
@@ -172,7 +172,7 @@ class _Telling:
 
     def _component(self, lineages: Lineages, dataset: str) -> LineageComponent:
         of, node = lineages.of(dataset), lineages.desired.nodes[dataset]
-        location = node.location if isinstance(node, Source) else node.path if isinstance(node, Sink) else None
+        location = node.location if node.is_source else node.path if node.is_copy else None
         return {
             "dataset": dataset,
             "kind": of.kind,
@@ -207,8 +207,8 @@ class _Telling:
     def _holding(self, code: Desired, facts: StoredFacts, uri: str) -> frozenset[str]:
         """The partitions of the read component that an object is in."""
         node = code.nodes[self.request.dataset]
-        listing = facts.listing(node.listing) if isinstance(node, Source) else None
-        if not isinstance(node, Source) or listing is None or listing.root is None:
+        listing = facts.listing(node.listing) if node.is_source else None
+        if not node.is_source or listing is None or listing.root is None:
             raise NotFound(f"{self.request.dataset} is no read component with a listing: only such have source objects")
         keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
@@ -225,7 +225,7 @@ class _Telling:
     def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
         for part in parts:
             node = code.nodes.get(part.dataset)
-            if isinstance(node, Source) and part.state is not None and OBJECTS in part.state.inputs:
+            if node is not None and node.is_source and part.state is not None and OBJECTS in part.state.inputs:
                 yield part_views.objects(self.tx, self.nodes, node, part.keys, part.state.inputs[OBJECTS].root)
 
     # --- provenance -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
-from controlplane.core.compile.nodes import Node, Sink, Source
+from controlplane.core.compile.nodes import Node, Source
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import (
     DataflowStatus,
@@ -210,7 +210,7 @@ def _listed(
 
 def _sources(facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Source]:
     nodes = (facts.desired.nodes[d.dataset] for d in decisions)
-    return [node for node in nodes if isinstance(node, Source)]
+    return [node for node in nodes if node.is_source]
 
 
 def _things(
@@ -229,13 +229,13 @@ def _things(
     targets: list[TargetStatus] = []
     for decision in decisions:
         node = facts.desired.nodes[decision.dataset]
-        if isinstance(node, Sink):
+        if node.is_copy:
             targets.append(views.target(decision, facts.target(decision.dataset), node))
         else:
             state = facts.state(decision.dataset)
             shown = views.dataset(decision, state, tables.of(state), ctx.lake, ctx.namespace, node)
             if decision.dataset in listed:
-                listing = facts.listing(node.listing) if isinstance(node, Source) else None
+                listing = facts.listing(node.listing) if node.is_source else None
                 is_known = listing is not None and listing.error is None
                 shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
@@ -254,7 +254,7 @@ def _things(
 
 def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Mapping[str, list[Feed]]) -> None:
     """The feed that a dataset follows, and those that offer it."""
-    if isinstance(node, Source) and node.feed is not None:
+    if node.feed is not None:
         shown["feed"] = str(node.feed)
     if shown["name"] in offers:
         shown["feeds"] = [_offered(feed, state) for feed in offers[shown["name"]]]

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.lineage.partitions import Keys, Parts
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.states import State
@@ -68,7 +68,7 @@ def code_of(tx: Tx, namespace: str, branch: str, present: Desired, state: State,
     """The present code; or, for a state of other code, with its dataflow as of that revision. `notes` gets the
     inaccuracies."""
     node = present.nodes[state.dataset]
-    if isinstance(node, Sink) or node.has_made(state.logic):
+    if node.is_copy or node.has_made(state.logic):
         return present
     flow = state.dataset.partition(".")[0]
     earlier = earlier_code(tx, branch, state, namespace)

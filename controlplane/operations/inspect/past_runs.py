@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controlplane.core import runs
-from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.explain import words
 from controlplane.core.model.answers.work import (
@@ -156,7 +156,7 @@ def _under_way(
     moving = {d.dataset: d for d in plan.decisions if d.items and d.status in (*MOVING, "failed")}
     for name, decision in moving.items():
         node = facts.desired.nodes[name]
-        if isinstance(node, Sink) or (chosen is not None and name not in chosen):
+        if node.is_copy or (chosen is not None and name not in chosen):
             continue
         yield from _next_commits(decision, node, facts, past_states, moving.keys())
 
@@ -198,7 +198,7 @@ def _next_commits(
 
 def _listed(node: Source | Transform, facts: StoreSnapshot) -> tuple[Output, ...]:
     """What the next commit of a source is made from; its quarantine's is made from the same."""
-    listing = facts.listing(node.listing) if isinstance(node, Source) else None
+    listing = facts.listing(node.listing) if node.is_source else None
     return (("", PENDING if listing is None or listing.root is None else listing.root),)
 
 
@@ -238,7 +238,7 @@ def _past(
     tx, branch = facts.tx, facts.branch
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
-        if isinstance(node, Sink) and ctx.sees(name):
+        if node.is_copy and ctx.sees(name):
             copies.setdefault(node.source, []).append(name)
     names = {name for run in visible_runs for name in run.datasets}
     names |= {copy for name in names for copy in copies.get(name, ())}

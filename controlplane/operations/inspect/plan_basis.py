@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from controlplane.core.compile.nodes import Sink, Source
+from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import PlanMoved
 from controlplane.core.model.answers import DatasetBasis, PlanBasis, PlanItem
 from controlplane.core.model.revisions import Revision
@@ -36,10 +36,8 @@ def of_plan(
         "dataflows": sorted(flows),
         "blueprints": digest("blueprints/1", texts=list(texts)).hex(),
         "revisions": {name: live[name].number if name in live else 0 for name in names},
-        "sources": {
-            d: _listing_root(facts, node) for d in datasets if isinstance(node := facts.desired.nodes[d], Source)
-        },
-        "datasets": {d: _dataset(facts, d) for d in datasets if not isinstance(facts.desired.nodes[d], Sink)},
+        "sources": {d: _listing_root(facts, node) for d in datasets if (node := facts.desired.nodes[d]).is_source},
+        "datasets": {d: _dataset(facts, d) for d in datasets if facts.desired.nodes[d].has_rows},
         "work": _work(views.items(plan.items, facts)),
         "looked": looked,
     }

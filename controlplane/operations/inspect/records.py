@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.states import State
@@ -160,7 +159,7 @@ def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart,
     """The columns that a state's keys constrain. Empty where they constrain none, or where other code may have made the
     state."""
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
-    if not isinstance(node, Transform) or node.output or not node.has_made(state.logic):
+    if node is None or not node.is_transform or node.output or not node.has_made(state.logic):
         return ()
     parts = []
     for part in node.key:

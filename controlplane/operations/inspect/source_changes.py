@@ -40,7 +40,7 @@ NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
 
 def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
     """How the sources of a plan differ from the inputs of their datasets."""
-    nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
+    nodes = [n for d in plan.decisions if (n := facts.desired.nodes[d.dataset]).is_source and not n.output]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
     return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 

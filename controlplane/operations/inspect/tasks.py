@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from controlplane.core.compile.nodes import Node, Sink
+from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.answers import TaskEntry, TasksAnswer
@@ -35,7 +35,7 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
 def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
     """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an unpartitioned one:
     all of its tasks belong to it, whichever partition of an input one reads."""
-    names = {node.dataset} if isinstance(node, Sink) else {node.dataset, node.maker}
+    names = {node.dataset, node.maker}
     demanded = (task for name in names for task in tx.queue.demands(branch, name).values())
     return [task for task in demanded if partition in ("", task.partition)]
 

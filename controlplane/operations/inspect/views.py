@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal
 
 from controlplane.core.compile import fold
-from controlplane.core.compile.nodes import Node, Sink, Slot, Transform
+from controlplane.core.compile.nodes import Node, Sink, Slot
 from controlplane.core.compile.places import place_of_error
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Problem
@@ -156,8 +156,6 @@ def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> PlanItem:
 
 def modes(node: Node) -> dict[str, InputMode]:
     """How a transform reads each input, and its own output where it is a fold."""
-    if not isinstance(node, Transform):
-        return {}
     by_input = {slot.name: _mode(slot) for slot in node.slots}
     if node.fold:
         by_input[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
@@ -173,7 +171,7 @@ def _mode(slot: Slot) -> InputMode:
 
 def volatile(node: Node) -> list[VolatileConstruct]:
     """What in the text of a transform may give another result each time, with the place in that text."""
-    if not isinstance(node, Transform):
+    if not node.is_transform:
         return []
     if node.query is not None:
         return [{"construct": v.construct, "file": None, "line": v.line} for v in node.query.volatile]

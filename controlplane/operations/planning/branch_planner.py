@@ -35,7 +35,7 @@ class Snapshot:
     @staticmethod
     def of(tx: Tx, branch: str, namespace: str) -> Snapshot:
         desired = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)
-        reads = [node.dataset for node in desired.nodes.values() if isinstance(node, Source)]
+        reads = [node.dataset for node in desired.nodes.values() if node.is_source]
         facts = Fetched(states=mains_states(tx.states.newest(branch)), pins=tx.states.pinned_schemas(branch, reads))
         facts.forces = tx.blueprints.mains_forces(branch)
         return Snapshot(desired, facts)
@@ -125,7 +125,7 @@ class BranchPlanner(Planner):
         if self._snapshot is not None:
             return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
-        return [node for node in nodes if isinstance(node, Source)]
+        return [node for node in nodes if node.is_source]
 
     def own_states(self) -> list[State]:
         """The newest state of each dataset in scope that has states in this branch, as of the last plan."""

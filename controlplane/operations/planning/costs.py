@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers import PlanCost, Spread
 from controlplane.core.model.past_attempts import Cost
@@ -68,7 +67,7 @@ class _Read:
 
 def _reads(facts: StoreSnapshot, name: str) -> list[_Read]:
     node, state = facts.desired.nodes.get(name), facts.state(name)
-    if not isinstance(node, Transform) or state is None:
+    if node is None or state is None:
         return []
     return [
         _Read(slot.mode, state.inputs[slot.name].root, now, state.partitions)

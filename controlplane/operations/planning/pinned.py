@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
@@ -33,7 +33,7 @@ def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str
     """Decisions about datasets that are not the branch's own: existing data stays as it is, and nothing else comes."""
     for dataset in desired.order:
         node = desired.nodes[dataset]
-        if dataset in own or isinstance(node, Sink):
+        if dataset in own or node.is_copy:
             continue
         state = states.get(dataset)
         if state is not None and state.lineage == node.lineage:
@@ -44,4 +44,4 @@ def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str
 
 def off(desired: Desired, own: Collection[str]) -> dict[str, str]:
     """Own datasets that nothing is decided about, with the reason."""
-    return {dataset: LISTS_NOTHING for dataset in own if isinstance(desired.nodes[dataset], Source)}
+    return {dataset: LISTS_NOTHING for dataset in own if desired.nodes[dataset].is_source}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from controlplane.core.compile.nodes import Desired, Node, Sink, Source, paused_by
+from controlplane.core.compile.nodes import Desired, Node, paused_by
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.revisions import Revision
@@ -196,7 +196,7 @@ class Planner:
             memory.known.forces = tx.blueprints.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
-            stale |= {n.dataset for n in desired.nodes.values() if isinstance(n, Source) and n.listing in listings}
+            stale |= {n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings}
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
         return stale
@@ -269,6 +269,6 @@ def _is_same(before: Node | None, node: Node) -> bool:
     """True if both mean the same: the meaning of a node follows from its text and from its upstream."""
     if before is None or type(before) is not type(node) or before.revision != node.revision:
         return False
-    if isinstance(before, Sink) or isinstance(node, Sink):
+    if before.is_copy or node.is_copy:
         return True
     return before.lineage == node.lineage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
+from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.sources import Listing
@@ -71,7 +71,7 @@ def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: st
 
 def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanListings = NO_LISTINGS) -> StoredFacts:
     nodes = [*_in_question(before, after), *_in_question(after, before)]
-    sources = [node for node in nodes if isinstance(node, Source)]
+    sources = [node for node in nodes if node.is_source]
     names = sorted({node.dataset for node in nodes})
     return StoredFacts(
         tx,
@@ -87,15 +87,15 @@ def _in_question(some: Desired, other: Desired) -> Iterable[Node]:
     read: set[str] = set()
     for dataset in touched:
         node = some.nodes[dataset]
-        if isinstance(node, Transform):
+        if node.is_transform:
             read |= {slot.dataset for slot in node.slots}
-        if isinstance(node, Sink):
+        if node.is_copy:
             read.add(node.source)
     return [some.nodes[dataset] for dataset in touched | read if dataset in some.nodes]
 
 
 def _is_other(node: Node, other: Node | None) -> bool:
-    if other is None or isinstance(node, Sink) or isinstance(other, Sink):
+    if other is None or node.is_copy or other.is_copy:
         return node != other
     return node.lineage != other.lineage
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import key_types, ownership, redirects
 from controlplane.core.compile.compiler import compile_revisions
-from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
+from controlplane.core.compile.nodes import Desired, Node, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.holds import Hold
@@ -196,8 +196,8 @@ class Fetched:
     def fetch(self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False) -> None:
         """What the store says of these nodes now. `everything`: they are all that there is in the branch."""
         names = None if everything else [n.dataset for n in nodes]
-        sources = [n for n in nodes if isinstance(n, Source)]
-        if everything or not all(isinstance(n, Sink) for n in nodes):
+        sources = [n for n in nodes if n.is_source]
+        if everything or not all(n.is_copy for n in nodes):
             self._replace(self.states, names, tx.states.newest(branch, names))
             half_built, begun = tx.states.unfinished(branch, names)
             self._replace(self.buildings, names, half_built)
@@ -205,7 +205,7 @@ class Fetched:
         if sources:
             self.listings.update(tx.listings.get(n.listing for n in sources))
             self._replace(self.pins, names, tx.states.pinned_schemas(branch, [n.dataset for n in sources]))
-        if sinks := [n.dataset for n in nodes if isinstance(n, Sink)]:
+        if sinks := [n.dataset for n in nodes if n.is_copy]:
             self._replace(self.targets, names, tx.projections.targets(branch, None if everything else sinks))
 
     def drop(self, dataset: str) -> None:
@@ -250,7 +250,7 @@ class StoreSnapshot:
     def _schema_of(self, dataset: str) -> Schema | None:
         """The schema of a dataset whose present state was made by the desired code."""
         state, node = self.state(dataset), self.compiled.nodes[dataset]
-        if state is None or isinstance(node, Sink) or state.lineage != node.lineage:
+        if state is None or node.is_copy or state.lineage != node.lineage:
             return None
         return state.schema
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Node, Sink, Transform
+from controlplane.core.compile.nodes import Node
 from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model import packs
 from controlplane.core.model.jobs import StoredJob
@@ -78,7 +78,7 @@ class Due:
 def due(tx: Tx, state: State, node: Node) -> Due:
     """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was committed for a
     while."""
-    if isinstance(node, Sink) or state.partitions < packs.FEWEST:
+    if node.is_copy or state.partitions < packs.FEWEST:
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
     jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
@@ -116,10 +116,10 @@ def _stable(tx: Tx, state: State) -> frozenset[bytes]:
 
 def _order(node: Node, state: State) -> Sequence[str]:
     """The requested order; else the columns of a key, by which readers look for rows."""
-    assert not isinstance(node, Sink)
+    assert node.has_rows
     is_exact = bool(node.spark["case_sensitive"])
     columns = sorting(node.component, state.schema, case_sensitive=is_exact) or ()
-    return columns or ([part.column for part in node.key] if isinstance(node, Transform) else ())
+    return columns or [part.column for part in node.key]
 
 
 def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[str, Node]) -> frozenset[str]:

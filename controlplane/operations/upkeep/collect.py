@@ -29,7 +29,7 @@ from typing import TypeAlias, TypeVar
 from controlplane.core import tree
 from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.compile.checks import record_key
-from controlplane.core.compile.nodes import Desired, Transform
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span
 from controlplane.core.plan import RECENT
@@ -282,7 +282,7 @@ def _forget(store: Store, namespace: str, packages: Forget) -> int:
 
 def _required(nodes: Desired) -> Iterator[str]:
     for node in nodes.nodes.values():
-        if isinstance(node, Transform) and isinstance(node.body, PythonTransform):
+        if node.is_transform and isinstance(node.body, PythonTransform):
             yield " ".join(sorted(node.body.requirements))
 
 

@@ -33,7 +33,7 @@ Demanding: TypeAlias = Callable[[str], str]
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
     """The sources that are listed. Feeds are not: their offers are known."""
-    return [n for d in scope if isinstance(n := desired.nodes[d], Source) and n.feed is None]
+    return [n for d in scope if (n := desired.nodes[d]).is_source and n.feed is None]
 
 
 def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False) -> int:

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from controlplane.core.blueprint.language import BLUEPRINT
-from controlplane.core.compile.nodes import Transform
 from controlplane.services.editor.knowledge import Meaning
 from controlplane.services.editor.outline import Spot
 
@@ -141,7 +140,7 @@ def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Colu
                 offered.add(name)
                 yield Candidate(name, "column", f"{kind} of {dataset}".strip(), "", len(spot.begun))
     node = meant.nodes.get(f"{meant.dataflow}.{component}")
-    if isinstance(node, Transform):
+    if node is not None and node.is_transform:
         for name, _ in node.body.params:
             yield Candidate(f":{name}", "parameter", "parameter", "", len(spot.begun))
 

@@ -22,7 +22,7 @@ def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnsw
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")
     parts += [f"{component} reads it {_how(slot)}" for slot in _slots(reader) if slot.dataset == dataset]
-    if isinstance(node, Transform) and reader is node:
+    if reader is node:
         parts.append("\n".join(f"- reads `{slot.name}` {_how(slot)}" for slot in node.slots))
     if answer is not None:
         parts.append(_standing(answer))
@@ -74,7 +74,7 @@ def _described(node: Node) -> list[str]:
 
 
 def _slots(reader: Node | None) -> tuple[Slot, ...]:
-    return reader.slots if isinstance(reader, Transform) else ()
+    return reader.slots if reader is not None else ()
 
 
 def _how(slot: Slot) -> str:

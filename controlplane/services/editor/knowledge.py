@@ -13,7 +13,7 @@ from pathlib import Path
 
 from controlplane.core.blueprint import file_references
 from controlplane.core.compile.columns import Columns
-from controlplane.core.compile.nodes import Node, Sink, Source, Transform
+from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import Problem
 from controlplane.core.review.columns import as_ddl
 from controlplane.operations.desired import blueprints
@@ -56,7 +56,7 @@ class Meaning:
         """The dataset that a name means within a component: an input's, one of this dataflow, or a full name. Empty
         where it is none; of `orders.price` it is that of `orders`."""
         node = self.nodes.get(f"{self.dataflow}.{component}")
-        slots = {slot.name: slot.dataset for slot in node.slots} if isinstance(node, Transform) else {}
+        slots = {slot.name: slot.dataset for slot in node.slots} if node is not None else {}
         for name in (word, word.rpartition(".")[0]):
             for candidate in (slots.get(name, ""), f"{self.dataflow}.{name}", name):
                 if candidate in self.nodes:
@@ -65,13 +65,13 @@ class Meaning:
 
     def names(self) -> list[str]:
         """As this dataflow calls them: short names of its own datasets, full ones of others. Without copies."""
-        datasets = [name for name, node in self.nodes.items() if not isinstance(node, Sink)]
+        datasets = [name for name, node in self.nodes.items() if node.has_rows]
         return [name.removeprefix(f"{self.dataflow}.") for name in datasets]
 
     def types(self, dataset: str) -> dict[str, str]:
         """Columns with their types, as far as the texts say; a type that is not known is empty."""
         node = self.nodes.get(dataset)
-        if isinstance(node, Source) and node.declared is not None:
+        if node is not None and node.declared is not None:
             return as_ddl(node.with_metadata(node.declared))
         names = self.columns.of(dataset) if node is not None else None
         return dict.fromkeys(names or (), "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from controlplane.core.blueprint import Read
 from controlplane.core.blueprint.example_model import Given
 from controlplane.core.compile.names import absolute
-from controlplane.core.compile.nodes import Desired, Slot, Source, Transform
+from controlplane.core.compile.nodes import Desired, Slot, Transform
 from controlplane.core.errors import HeadgateError
 from controlplane.core.examples.inputs import MixedTypes, declared, inferred
 from controlplane.core.plan.transform.jobs import logic_job
@@ -44,7 +44,7 @@ class Columns:
     def _read_schema(self, dataset: str) -> Schema | None:
         node = self.desired.nodes[dataset]
         schema = declared(node)
-        if schema is not None or not isinstance(node, Transform):
+        if schema is not None or not node.is_transform:
             return schema
         read: dict[str, Schema] = {}
         for slot in node.slots:
@@ -116,7 +116,7 @@ def file_of(desired: Desired, node: Transform, slot: Slot | None, input_rows: Gi
     if input_rows.file is None:
         return None
     source = desired.nodes.get(slot.dataset) if slot else None
-    read = source.read if isinstance(source, Source) else None
+    read = source.read if source is not None and source.is_source else None
     path = absolute(input_rows.file.path, node.component.place.file)
     if path is None:
         raise ExampleRefused(f"{input_rows.name}: {input_rows.file.path} is relative to nothing")

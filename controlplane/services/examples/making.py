@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given
 from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.compile.nodes import Desired, Slot, Source, Transform
+from controlplane.core.compile.nodes import Desired, Slot, Transform
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.examples.inputs import PREVIOUS, MixedTypes, inferred
 from controlplane.core.examples.keys import has_key
@@ -100,7 +100,7 @@ def _transform(desired: Desired, dataset: str, committed: Committed) -> Transfor
     node = desired.nodes.get(dataset)
     if node is None:
         raise NotFound(f"there is no dataset {dataset}")
-    if not isinstance(node, Transform) or node.output:
+    if not node.is_transform or node.output:
         raise NoSample(f"{dataset} is no transform: only transforms have tests")
     for slot in node.slots:
         if committed.schema(slot.dataset) is None:
@@ -111,7 +111,7 @@ def _transform(desired: Desired, dataset: str, committed: Committed) -> Transfor
 def _keys(desired: Desired, node: Transform, partition: str) -> list[str]:
     """What may be meant: a key itself, or the key of an object of this name in a source upstream."""
     upstream = (desired.nodes.get(dataset) for dataset in sorted(desired.graph.upstream([node.dataset])))
-    sources = (node_above for node_above in upstream if isinstance(node_above, Source))
+    sources = (node_above for node_above in upstream if node_above and node_above.is_source)
     named = (key_of(partition, source.read.partition) for source in sources)
     return list(dict.fromkeys([partition, *filter(None, named)]))
 

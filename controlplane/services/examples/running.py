@@ -63,7 +63,7 @@ class Named:
 def named_tests(desired: Desired, pattern: str = "") -> list[Named]:
     """In the order of the data; those whose dataset or name holds the pattern."""
     nodes = (desired.nodes[dataset] for dataset in desired.order)
-    transforms = [node for node in nodes if isinstance(node, Transform) and not node.output]
+    transforms = [node for node in nodes if node.is_transform and not node.output]
     tests = [Named(node, test) for node in transforms for test in node.component.tests]
     return [named for named in tests if pattern.lower() in named.title.lower()]
 

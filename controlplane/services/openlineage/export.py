@@ -182,7 +182,7 @@ class _Telling:
         """The code that made a state, and the lineage of its columns."""
         present = self._present(branch)
         node = present.nodes.get(state.dataset)
-        if node is not None and not isinstance(node, Sink) and node.has_made(state.logic):
+        if node is not None and node.has_rows and node.has_made(state.logic):
             return present, self._lineages_of(branch)
         earlier = earlier_code(self.tx, branch, state, self.namespace)
         return earlier, None if earlier is None else self._prepared(branch, earlier, [state.dataset])
@@ -220,7 +220,7 @@ class _Telling:
         """Once in a batch for all that fails on the way to one state."""
         component = self._of_now(event)
         node = component.node
-        dataset = node.source if isinstance(node, Sink) else event.dataset
+        dataset = node.source if node is not None and node.is_copy else event.dataset
         state = self.tx.states.find(event.branch, dataset, Moment.of(event.at))
         base = 0 if state is None else state.seq
         run = run_events.failed_run(component, base)

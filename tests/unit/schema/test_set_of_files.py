@@ -117,7 +117,7 @@ def until_half_built(world: World) -> None:
         world.work()
         world.once()
         with world.store.read() as tx:
-            half_built, _ = tx.unfinished(BRANCH, ["shop.orders"])
+            half_built, _ = tx.states.unfinished(BRANCH, ["shop.orders"])
         if any(building.root != tree.EMPTY_ROOT for building in half_built.values()):
             return
     raise AssertionError("no part of the output was committed")

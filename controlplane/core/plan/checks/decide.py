@@ -157,7 +157,7 @@ def _entered(rows: _Rows, decision: Decision) -> Sequence[bytes]:
 
 def _is_one_task(node: Source | Transform) -> bool:
     """One task gives all partitions."""
-    if not isinstance(node, Transform) or not node.key:
+    if not node.key:
         return False
     return not any(slot.mode == "by" for slot in node.slots)
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Sink, Slot, Transform
+from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.model.states import Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
@@ -129,7 +129,7 @@ def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, .
 
 def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
     desired = planning.desired.nodes[slot.dataset]
-    if isinstance(desired, Sink):
+    if desired.is_copy:
         return None
     state = planning.state(slot.dataset)
     if state is not None and slot.dataset in planning.holds:
