@@ -1,4 +1,8 @@
-"""The nodes of a plan: their kinds, inputs with modes, and identities."""
+"""The nodes of a plan: their kinds, inputs with modes, and identities.
+
+Each kind says by constants of its class which one it is, and has an empty value for what it lacks: a source has no
+`slots`, a copy no `query`. mypy narrows a node by `is_source`, `is_transform`, `is_copy` and `has_rows`.
+"""
 
 from __future__ import annotations
 
