@@ -12,8 +12,9 @@ from typing import cast
 import httpx2
 
 from controlplane import settings
-from controlplane.cli.session import NoToken, Session, service_of
+from controlplane.cli.session import Session, service_of
 from controlplane.client import ApiError, Headgate
+from controlplane.core.errors import NoToken
 from controlplane.services.examples.asking import paths_of
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from dataplane.contract.examples import Answer, Question

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import httpx2
 
-from controlplane.cli.session import NoToken
 from controlplane.client import ApiError, Headgate
+from controlplane.core.errors import NoToken
 from controlplane.settings import JobIdentity
 
 TIMEOUT_S = 30.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from controlplane import settings
-from controlplane.core.errors import HeadgateError, HomeLocked
+from controlplane.core.errors import HeadgateError, HomeLocked, NoToken
 from controlplane.home import Home
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
 Role: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 HELD_LOOK_S = 0.2  # between looks at a home that another process holds
-
-
-class NoToken(HeadgateError):
-    """There is a server, but nothing to show it."""
-
-    code = "no-token"
 
 
 class NoService(HeadgateError):

@@ -461,6 +461,12 @@ class HomeLocked(HeadgateError):
     code = "home-locked"
 
 
+class NoToken(HeadgateError):
+    """There is a service, and no token to show it."""
+
+    code = "no-token"
+
+
 class CannotListen(HeadgateError):
     """The service cannot listen on the configured address and port. The message names them, and what to do."""
 

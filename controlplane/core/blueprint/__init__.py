@@ -8,8 +8,6 @@ from controlplane.core.blueprint.model import (
     Expectation,
     InputHint,
     KeyColumn,
-    ParamValue,
-    Position,
     Previous,
     PythonTransform,
     Read,
@@ -17,11 +15,11 @@ from controlplane.core.blueprint.model import (
     Settings,
     SparkSettings,
     SqlTransform,
-    TextPlace,
     Write,
 )
 from controlplane.core.blueprint.parse import Draft, draft, file_references, parse, written_out
 from controlplane.core.blueprint.schema import json_schema
+from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 
 __all__ = [
     "QUARANTINE",

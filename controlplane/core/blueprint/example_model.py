@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
+from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 
 Plain: TypeAlias = "ParamValue | list[Plain] | dict[str, Plain]"  # a value as YAML has it
 

@@ -34,10 +34,10 @@ from controlplane.core.blueprint.kinds import (
     entries_of,
     wrong_type,
 )
-from controlplane.core.blueprint.model import ParamValue
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_places import ParamValue
 
 MOST_ROWS: Final = 1_000
 TOLERANCE: Final = 1e-9

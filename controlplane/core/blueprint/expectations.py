@@ -15,10 +15,11 @@ from controlplane.core.blueprint.kinds import (
     Text,
     Whole,
 )
-from controlplane.core.blueprint.model import Expectation, TextPlace
+from controlplane.core.blueprint.model import Expectation
 from controlplane.core.blueprint.nodes import Node
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_places import TextPlace
 
 MOST_ROWS = 10**15
 LONGEST_NAME = 200

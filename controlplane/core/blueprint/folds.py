@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controlplane.core.blueprint.checks import SELF
-from controlplane.core.blueprint.model import InputHint, Position, Previous
+from controlplane.core.blueprint.model import InputHint, Previous
 from controlplane.core.blueprint.nodes import Scalar
 from controlplane.core.blueprint.problems import Problems
+from controlplane.core.blueprint.text_places import Position
 
 PREVIOUS: Final = "previous"
 _INSTEAD = "write self: previous, or name: {from: self, mode: previous}"

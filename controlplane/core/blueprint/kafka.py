@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.kinds import Choice, ListOf, Options, Reading, Refresh, Text, Whole
-from controlplane.core.blueprint.model import ParamValue, Read, Settings, Write
+from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.sections import Fields, Key, Nested
 from controlplane.core.blueprint.shared import (
     FROM,
@@ -16,6 +16,7 @@ from controlplane.core.blueprint.shared import (
     WRITE_CONNECTOR,
     section,
 )
+from controlplane.core.blueprint.text_places import ParamValue
 
 CONTINUOUS_S = 2.0
 RAW = (

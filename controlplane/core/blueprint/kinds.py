@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from controlplane.core.blueprint.model import ParamValue, Position, TextPlace, Use
+from controlplane.core.blueprint.model import Use
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, ProblemsOfUse, shown
+from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.schema import ddl
 
 T = TypeVar("T")

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from controlplane.core.blueprint.example_model import Example
+from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
 
-if TYPE_CHECKING:
-    from controlplane.core.blueprint.example_model import Example
-
-ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """Where something stands. Lines and columns count from 1."""
-
-    file: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +29,6 @@ class Use:
         if is_own or place.file != self.start.file:
             return message
         return f"{message}; component {self.component} on line {self.start.line} uses it"
-
-
-@dataclass(frozen=True, slots=True)
-class TextPlace:
-    """Where the first character of a user's text stands.
-
-    `exact`: every line of the text is one line of the file, at the same indent. Otherwise (folded or escaped text)
-    only its beginning is known.
-    """
-
-    file: str
-    line: int
-    column: int
-    exact: bool
-
-    def at(self, line: int, column: int) -> Position:
-        """The place of a line and column of the text itself, both counted from 1."""
-        if not self.exact:
-            return Position(self.file, self.line, self.column)
-        return Position(self.file, self.line + line - 1, self.column + column - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
+from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 
 
 @dataclass(frozen=True, slots=True)

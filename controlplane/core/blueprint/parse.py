@@ -11,11 +11,12 @@ from controlplane.core.blueprint import checks, yaml_reader
 from controlplane.core.blueprint.expansion import expanded, text_of
 from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
-from controlplane.core.blueprint.model import Blueprint, Position
+from controlplane.core.blueprint.model import Blueprint
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})

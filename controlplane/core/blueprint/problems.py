@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from controlplane.core.blueprint.model import Position, Use
+from controlplane.core.blueprint.model import Use
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 # Every code has its row in docs/errors.md.

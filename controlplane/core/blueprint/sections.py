@@ -8,9 +8,9 @@ from typing import Generic, TypeVar, cast
 
 from controlplane.core.blueprint import secrets
 from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
-from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.model.json_values import JsonValue
 
 FIRST = "0.1"  # the first version of the language

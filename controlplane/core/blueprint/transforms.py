@@ -22,19 +22,12 @@ from controlplane.core.blueprint.kinds import (
     as_text,
     entries_of,
 )
-from controlplane.core.blueprint.model import (
-    QUARANTINE,
-    InputHint,
-    ParamValue,
-    Previous,
-    PythonTransform,
-    SqlTransform,
-    TextPlace,
-)
+from controlplane.core.blueprint.model import QUARANTINE, InputHint, Previous, PythonTransform, SqlTransform
 from controlplane.core.blueprint.nodes import Entries, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.requirements import Requirements
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_places import ParamValue, TextPlace
 from dataplane.contract.jobs import Mode
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")

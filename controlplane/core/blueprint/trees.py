@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.nodes import Entries, Node, Scalar
+from controlplane.core.blueprint.text_places import Position
 
 Pair = tuple[Scalar, Node]
 

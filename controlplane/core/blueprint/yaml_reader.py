@@ -15,7 +15,6 @@ from typing import Protocol
 
 import yaml
 
-from controlplane.core.blueprint.model import ParamValue, Position
 from controlplane.core.blueprint.nodes import (
     BrokenNode,
     Entries,
@@ -27,6 +26,7 @@ from controlplane.core.blueprint.nodes import (
     resolve,
 )
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
+from controlplane.core.blueprint.text_places import ParamValue, Position
 from controlplane.core.blueprint.yaml_words import yaml_fault
 
 MOST_BYTES = 5_000_000

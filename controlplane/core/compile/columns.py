@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from controlplane.core import sql
 from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.blueprint.model import Position, TextPlace
 from controlplane.core.blueprint.problems import did_you_mean
+from controlplane.core.blueprint.text_places import Position, TextPlace
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.nodes import Node, Source, Transform
 from controlplane.core.errors import Problem

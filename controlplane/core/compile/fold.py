@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
-from controlplane.core.blueprint.model import Position, Previous
+from controlplane.core.blueprint.model import Previous
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.errors import Problem
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract.identity import schema_id

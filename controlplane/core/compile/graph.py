@@ -8,8 +8,9 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from controlplane.core.blueprint.checks import SELF
-from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Position, Write
+from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Write
 from controlplane.core.blueprint.problems import Problems, shown
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 Owned: TypeAlias = tuple[Blueprint, Component]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
-from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import did_you_mean
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile import cures, fold, key_types, names
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.key_types import KeyTypes

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from controlplane.core import sql
 from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedCheck, ExpectedRows, Given
-from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import did_you_mean, shown
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.columns import Columns, Look
 from controlplane.core.compile.nodes import Desired, Node, Transform
 from controlplane.core.errors import Problem

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given
-from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.nodes import Desired, Slot, Transform
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.examples.inputs import PREVIOUS, MixedTypes, inferred
