@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
@@ -21,12 +21,21 @@ from controlplane.api.access import CHALLENGE, authenticate, require
 from controlplane.api.narrowing import OpenTo
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
+from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission
 
-LINK = "/v1/links/{link}/{file}"  # opened by the signature in its query, and by no token
-EXCHANGE = "/v1/tokens/exchange"  # opened by the identity token in its body
+LINK = rest.READ_LINK.path  # opened by the signature in its query, and by no token
+EXCHANGE = rest.EXCHANGE.path  # opened by the identity token in its body
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
+
+if TYPE_CHECKING:
+    from controlplane.api.calls import Answer
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Served: TypeAlias = T | Coroutine[Any, Any, T]
 
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
 
@@ -73,14 +82,33 @@ class Guarded(Encoded):
         return handle
 
 
-def router(permission: Permission = "admin", open_to: OpenTo = "whole") -> APIRouter:
+class Routes(APIRouter):
+    """A router that takes method, path and status from the values that the client calls, too (`core.rest`)."""
+
+    def answers(
+        self, route: rest.Route[T], **options: Any
+    ) -> Callable[[Callable[P, Served[Answer[T]]]], Callable[P, Served[Answer[T]]]]:
+        """Serve a route by a function that returns its answer."""
+        return self._serve(route, options)
+
+    def responds(
+        self, route: rest.Route[None] | rest.Route[str] | rest.Route[bytes], **options: Any
+    ) -> Callable[[Callable[P, Served[Response]]], Callable[P, Served[Response]]]:
+        """Serve a route whose answer is no JSON."""
+        return self._serve(route, options)
+
+    def _serve(self, route: rest.Route[Any], options: dict[str, Any]) -> Callable[[Endpoint], Endpoint]:
+        return self.api_route(route.path, methods=[route.method], status_code=route.status, **options)
+
+
+def router(permission: Permission = "admin", open_to: OpenTo = "whole") -> Routes:
     """A router whose routes need this permission, unless they name another one (`needs`).
 
     `open_to`: which tokens may come that are narrowed to some names: none (`whole`), those that are narrowed to
     branches (`branches`), or all. A route that lets them in checks every name that it is sent: those in its path by the
     types of `calls`, others by `Call.target`, `Call.flows` and `branch_of`. Names in JSON answers are looked after.
     """
-    return APIRouter(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission, open_to)])
+    return Routes(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission, open_to)])
 
 
 def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:

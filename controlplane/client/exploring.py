@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.client.connection import Connection
-from controlplane.client.requests import Time, only_given, segment, state_path
-from controlplane.core.model.addresses import moment_of
+from controlplane.client.requests import Time, state_of
+from controlplane.core import rest
+from controlplane.core.model.addresses import moment_of, named
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.explore import (
@@ -38,13 +39,13 @@ class Exploring(Connection):
     ) -> GraphAnswer:
         """Datasets, how they read each other, and how each stands: of a dataflow, of the neighbourhood of `around`, or
         of all. `collapse`: those of one dataflow or tag as one."""
-        query = only_given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
-        return self._get(f"/v1/branches/{segment(branch)}/graph", query)
+        shown = {"dataflow": dataflow, "around": around, "up": up, "down": down, "collapse": collapse}
+        return self._call(rest.GRAPH, branch=branch, limit=limit, **shown)
 
     def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
         """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` and `is:` say
         where one is."""
-        return self._get("/v1/search", only_given(q=query, branch=branch, limit=limit))
+        return self._call(rest.SEARCH, q=query, branch=branch, limit=limit)
 
     def waves(
         self,
@@ -55,12 +56,11 @@ class Exploring(Connection):
         limit: int | None = None,
     ) -> WavesAnswer:
         """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
-        query = only_given(dataflow=dataflow, before=before, limit=limit)
-        return self._get(f"/v1/branches/{segment(branch)}/waves", query)
+        return self._call(rest.WAVES, branch=branch, dataflow=dataflow, before=before, limit=limit)
 
     def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
         """One wave, with its commits and the datasets that it left alone."""
-        return self._get(f"/v1/branches/{segment(branch)}/waves/{segment(id)}")
+        return self._call(rest.WAVE, branch=branch, wave=id)
 
     def ranges(
         self,
@@ -76,18 +76,16 @@ class Exploring(Connection):
     ) -> RangesAnswer:
         """Partitions as ranges of their keys. `against`: a generation or time to compare with. `after` and `last`: of a
         range, to look into it."""
-        path, query = state_path(branch, name, generation, at)
         other = str(moment_of(against)) if isinstance(against, datetime) else against
         bounds = {"from": after, "to": last}  # `from` is a word of Python's
-        parameters = only_given(against=other, cells=cells, **bounds)
-        return self._get(f"{path}/ranges", {**query, **parameters})
+        state = state_of(name, generation, at)
+        return self._call(rest.RANGES, branch=branch, against=other, cells=cells, **bounds, **state)
 
     def partition(
         self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
     ) -> PartitionAnswer:
         """One partition: files, attempt, inputs and readers."""
-        path, query = state_path(branch, name, generation, at)
-        return self._get(f"{path}/partition", {**query, "key": key})
+        return self._call(rest.PARTITION, branch=branch, key=key, **state_of(name, generation, at))
 
     def profile(
         self,
@@ -101,11 +99,10 @@ class Exploring(Connection):
     ) -> ProfileAnswer:
         """The profile of each column of one generation, or of one partition (docs/profiles.md). `is_partial`: a further
         request gives the rest."""
-        path, query = state_path(branch, name, generation, at)
-        parameters = only_given(partition=partition, column=column)
-        return self._get(f"{path}/profile", {**query, **parameters})
+        state = state_of(name, generation, at)
+        return self._call(rest.PROFILE, branch=branch, partition=partition, column=column, **state)
 
     def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
         """The profiles of each column in the last generations, oldest first, and where they moved."""
-        path, _ = state_path(branch, name, None, None)
-        return self._get(f"{path}/profile/history", only_given(column=column))
+        dataset = named(name, None, None).name
+        return self._call(rest.PROFILE_HISTORY, branch=branch, dataset=dataset, column=column)

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import quote
 
 from controlplane.core.model.addresses import Generation, Moment, named
 
+if TYPE_CHECKING:
+    from controlplane.core.rest import Route
+
+PARAMETER = re.compile(r"\{(\w+)\}")
 Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Time: TypeAlias = str | datetime  # with a zone
+
+
+def request_parts(route: Route[Any], arguments: Mapping[str, object]) -> tuple[str, Query, Mapping[str, object] | None]:
+    """Path, query and body of a request. None in a query is left out; in a body it is sent."""
+    body = dict(arguments)
+    path = PARAMETER.sub(lambda match: segment(str(body.pop(match[1]))), route.path)
+    query = {name: body.pop(name) for name in route.query if name in body}
+    if body and route.method in ("GET", "DELETE"):
+        raise TypeError(f"{route.method} {route.path} takes no {', '.join(body)}")
+    return path, {name: _query_value(value) for name, value in query.items() if value is not None}, body or None
+
+
+def _query_value(value: object) -> str | int | Sequence[str]:
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case _:
+            return cast("str | int | Sequence[str]", value)
 
 
 def only_given(**query: str | int | None) -> Query:
@@ -37,14 +62,20 @@ def dataset_path(branch: str, name: str) -> str:
 
 def state_path(branch: str, name: str, generation: int | None, at: Time | None) -> tuple[str, Query]:
     """The path of a dataset that an address may name, and which state of it is meant."""
+    state = state_of(name, generation, at)
+    return dataset_path(branch, str(state.pop("dataset"))), state
+
+
+def state_of(name: str, generation: int | None, at: Time | None) -> dict[str, str | int]:
+    """Arguments of a route for a dataset that an address may name, and the state of it that is meant."""
     address = named(name, generation, at)
     match address.point:
         case Generation(number):
-            return dataset_path(branch, address.name), {"generation": number}
+            return {"dataset": address.name, "generation": number}
         case Moment() as moment:
-            return dataset_path(branch, address.name), {"at": str(moment)}
+            return {"dataset": address.name, "at": str(moment)}
         case None:
-            return dataset_path(branch, address.name), {}
+            return {"dataset": address.name}
 
 
 def segment(text: str) -> str:

@@ -10,6 +10,7 @@ from anyio import to_thread
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, answer, target_of
 from controlplane.api.routes.operate import Wish
+from controlplane.core import rest
 from controlplane.core.model.answers import ConnectionFault, NotifyAnswer, NotifyEntry
 from controlplane.operations.alerts import trial
 from controlplane.operations.alerts.trial import Trial
@@ -25,7 +26,7 @@ UNANSWERED: ConnectionFault = {
 }
 
 
-@router.post("/v1/branches/{branch}/notify")
+@router.answers(rest.NOTIFY)
 async def notify(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[NotifyAnswer]:
     """Send a test message to each channel of a dataflow and of the installation; without a target, of all dataflows.
     What no worker has answered in time has an error `no-worker`."""

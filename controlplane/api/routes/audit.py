@@ -8,6 +8,7 @@ from fastapi import Query
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer, branch_of
+from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import AuditAnswer, ReadsAnswer
 from controlplane.core.model.branches import MAIN
@@ -20,7 +21,7 @@ Until = Annotated[str | None, Query(max_length=100, description="A time with its
 router = auth.router("admin")
 
 
-@router.get("/v1/audit")
+@router.answers(rest.AUDIT)
 def changes(
     call: Called,
     limit: Limit = 100,
@@ -35,7 +36,7 @@ def changes(
     return answer(entries)
 
 
-@router.get("/v1/audit/reads")
+@router.answers(rest.AUDIT_READS)
 def reads(
     call: Called,
     limit: Limit = 100,

@@ -16,6 +16,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, Overriding, answer, branch_of, etag
 from controlplane.api.looks import LISTED_S, Look, Timeout, analysed, look_for_plan, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
+from controlplane.core import rest
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
     ApplyAnswer,
@@ -115,7 +116,7 @@ def _text(raw: bytes) -> str:
 Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
 
 
-@router.post("/v1/blueprints", openapi_extra=BODY)
+@router.answers(rest.APPLY, openapi_extra=BODY)
 async def apply(
     call: Overriding,
     sources: Sources,
@@ -168,7 +169,7 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
     return etag(*revisions.values()) if len(revisions) == 1 else {}
 
 
-@router.post("/v1/validate", openapi_extra=BODY)
+@router.answers(rest.VALIDATE, openapi_extra=BODY)
 def validate(sources: Sources) -> Answer[ValidateAnswer]:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     validated = blueprints.validate(sources)
@@ -176,7 +177,7 @@ def validate(sources: Sources) -> Answer[ValidateAnswer]:
     return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
-@router.post("/v1/connections", openapi_extra=BODY, dependencies=auth.needs("admin"))
+@router.answers(rest.CONNECTIONS, openapi_extra=BODY, dependencies=auth.needs("admin"))
 async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswer]:
     """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
     time has an error `no-worker`."""
@@ -193,20 +194,20 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[C
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
-@router.get("/v1/branches/{branch}/dataflows", dependencies=auth.needs("view", "all"))
+@router.answers(rest.DATAFLOWS, dependencies=auth.needs("view", "all"))
 def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
     """Declared dataflows and their state."""
     return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
 
 
-@router.get("/v1/branches/{branch}/dataflows/{dataflow}", dependencies=auth.needs("view", "all"))
+@router.answers(rest.DATAFLOW, dependencies=auth.needs("view", "all"))
 def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
     entry_of_flow = blueprints.dataflow(call.context, branch, dataflow)
     return answer(entry_of_flow, headers=etag(entry_of_flow["revision"]))
 
 
-@router.delete("/v1/branches/{branch}/dataflows/{dataflow}")
+@router.answers(rest.DELETE_DATAFLOW)
 def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected) -> Answer[DeleteAnswer]:
     """End a dataflow: its demand and pointers go, data that others refer to stays."""
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
@@ -215,7 +216,7 @@ def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expec
 Looked: TypeAlias = Annotated[str, Query(pattern=r"^([0-9a-f]{32})?$")]
 
 
-@router.get("/v1/branches/{branch}/plan", dependencies=auth.needs("view", "all"))
+@router.answers(rest.PLAN, dependencies=auth.needs("view", "all"))
 async def plan(
     call: Called,
     branch: Branch,
@@ -244,7 +245,7 @@ async def plan(
     return await waiting(call, work, may_wait=refresh)
 
 
-@router.post("/v1/branches/{branch}/plan")
+@router.answers(rest.CARRY_OUT)
 def carry_out(call: Overriding, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
     """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
     says what moved, and nothing is stored."""

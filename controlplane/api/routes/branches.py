@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Overriding, answer, branch_of
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers import (
     BranchAnswer,
     BranchesAnswer,
@@ -52,7 +53,7 @@ class Merge(BaseModel):
     when_ready: bool = False
 
 
-@router.post("/v1/branches", status_code=201)
+@router.answers(rest.CREATE_BRANCH)
 def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
@@ -76,37 +77,37 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     return call.once(work)
 
 
-@router.get("/v1/branches", dependencies=auth.needs("view", "all"))
+@router.answers(rest.BRANCHES, dependencies=auth.needs("view", "all"))
 def listing(call: Called) -> Answer[BranchesAnswer]:
     """All branches beside main."""
     return answer(branches.listing(call.context))
 
 
-@router.get("/v1/branches/{branch}", dependencies=auth.needs("view", "all"))
+@router.answers(rest.BRANCH, dependencies=auth.needs("view", "all"))
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """One branch. Main has no end."""
     return answer(branches.branch_named(call.context, branch))
 
 
-@router.put("/v1/branches/{branch}/protection", dependencies=auth.needs("admin"))
+@router.answers(rest.PROTECT_BRANCH, dependencies=auth.needs("admin"))
 def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
     return answer(branches.protect(call.context, branch, protected=wish.protected))
 
 
-@router.post("/v1/branches/{branch}/update")
+@router.answers(rest.UPDATE_BRANCH)
 def update(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """Have a pinned branch see main as it is now."""
     return call.once(lambda: answer(branches.update(call.context, branch)))
 
 
-@router.delete("/v1/branches/{branch}")
+@router.answers(rest.DELETE_BRANCH)
 def delete(call: Overriding, branch: Branch) -> Answer[DropBranchAnswer]:
     """End a branch. What it computed and nothing else refers to is collected later."""
     return answer(branches.delete(call.context, branch))
 
 
-@router.post("/v1/branches/{branch}/merge")
+@router.answers(rest.MERGE_BRANCH)
 def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[MergeAnswer]:
     """Bring what was edited in a branch into another one, all or nothing; its results come along."""
     how = wish or Merge()

@@ -13,6 +13,7 @@ from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.routes.records import Takes, named, noted, sent, tagged
 from controlplane.api.streams import Stream
+from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.records import columns as lists
@@ -42,7 +43,7 @@ def _next(request: Request, since: int) -> list[tuple[str, str]]:
     return [("since", str(since)), *parameters]
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/changes.{format}")
+@router.responds(rest.CHANGES)
 async def changes(
     call: Called,
     branch: Branch,

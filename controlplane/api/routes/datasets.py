@@ -12,6 +12,7 @@ from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, an
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.addresses import generation_of
 from controlplane.core.model.answers import (
     ChecksAnswer,
@@ -37,7 +38,7 @@ Partition = Annotated[str | None, Query(max_length=20_000)]
 router = auth.router("view", "all")
 
 
-@router.get("/v1/branches/{branch}/status")
+@router.answers(rest.STATUS)
 async def status(
     call: Called,
     branch: Branch,
@@ -60,13 +61,13 @@ async def status(
     return await waiting(call, work, may_wait=refresh)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}")
+@router.answers(rest.DATASET)
 def dataset(call: Called, branch: Branch, dataset: Dataset) -> Answer[DatasetAnswer | TargetStatus]:
     """State, schema, generation, totals and the published table of one dataset."""
     return answer(datasets.dataset(call.context, branch, dataset))
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
+@router.answers(rest.PARTITIONS)
 def partitions(
     call: Called,
     branch: Branch,
@@ -95,7 +96,7 @@ def partitions(
     return answer(partition_page)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/history")
+@router.answers(rest.HISTORY)
 def history(
     call: Called, branch: Branch, dataset: Dataset, point: Point, before: Number = None, limit: Limit = 100
 ) -> Answer[HistoryAnswer]:
@@ -103,7 +104,7 @@ def history(
     return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit, point=point))
 
 
-@router.get("/v1/branches/{branch}/dataflows/{dataflow}/generations")
+@router.answers(rest.GENERATIONS)
 def generations(
     call: Called, branch: Branch, dataflow: Dataflow, at: Time = None, consistent: bool = False
 ) -> Answer[GenerationsAnswer]:
@@ -113,7 +114,7 @@ def generations(
     return answer(newest)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
+@router.answers(rest.CHECKS)
 def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> Answer[ChecksAnswer]:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default. Examples of
     failing rows need `data`; the lists are empty without it."""
@@ -127,7 +128,7 @@ def _without_rows(dataset_checks: ChecksAnswer) -> ChecksAnswer:
     return dataset_checks
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
+@router.answers(rest.TASKS)
 def tasks(
     call: Called,
     branch: Branch,
@@ -143,9 +144,7 @@ def tasks(
     return answer(notes.tasks(call.context, branch, dataset, after=after, limit=limit))
 
 
-@router.get(
-    "/v1/branches/{branch}/datasets/{dataset}/log", response_class=PlainTextResponse, dependencies=auth.needs("data")
-)
+@router.responds(rest.DATASET_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of a dataset's newest attempt said."""
     attempt, text = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
@@ -153,7 +152,7 @@ def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Que
     return PlainTextResponse(text, headers=headers)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/why")
+@router.answers(rest.WHY)
 def why(
     call: Called,
     branch: Branch,

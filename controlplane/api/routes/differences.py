@@ -10,6 +10,7 @@ from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Branch, Call, Called, Dataset, answer, branch_of, is_head
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.errors import NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import BranchDifference, DataDifference
@@ -25,7 +26,7 @@ Point = Annotated[str | None, Query(max_length=100)]
 router = auth.router("view", "all")
 
 
-@router.get("/v1/branches/{branch}/diff/{other}")
+@router.answers(rest.DIFF_BRANCHES)
 async def branches(
     call: Called,
     branch: Branch,
@@ -66,7 +67,7 @@ def _branches(
     return answer(difference)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/diff")
+@router.answers(rest.DIFF_DATASET)
 async def generations(
     call: Called,
     branch: Branch,

@@ -17,6 +17,7 @@ from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
 from controlplane.api.feed import STILL_HERE, Feed, Feeds
 from controlplane.api.metrics import CONTENT_TYPE, render
+from controlplane.core import rest
 from controlplane.core.model.branches import MAIN
 from controlplane.core.veil import Veil
 from controlplane.operations.inspect import hidden, overview
@@ -29,7 +30,7 @@ EventId = Annotated[int | None, Query(ge=0, le=2**53)]
 router = auth.router("view", "all")
 
 
-@router.get("/v1/events")
+@router.responds(rest.EVENTS)
 async def events(
     call: Called,
     after: EventId = None,
@@ -81,7 +82,7 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-@router.get("/metrics", dependencies=auth.needs("view"))
+@router.responds(rest.METRICS, dependencies=auth.needs("view"))
 async def metrics(call: Called) -> Response:
     """Counters and gauges for Prometheus."""
     text = await to_thread.run_sync(_metrics, call, limiter=call.services.threads.probes)

@@ -10,6 +10,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers.examples import ExampleAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
@@ -30,7 +31,7 @@ class Asked(BaseModel):
     files: dict[Annotated[str, Field(max_length=4096)], str] = Field({}, max_length=FILES)
 
 
-@router.post("/v1/tests")
+@router.answers(rest.ASK_TEST)
 async def ask(call: Called, asked: Asked) -> Answer[ExampleAnswer]:
     """Have the service's Spark answer one question of a test, for at most 600 s; 503 while it answers another one. It
     runs the code of the test on the service's machine, as transforms do, so it needs `edit`, which has `data`. Only

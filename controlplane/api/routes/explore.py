@@ -9,6 +9,7 @@ from fastapi import Path, Query
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer, branch_of, dataset_of, flows_of
 from controlplane.api.points import Point
+from controlplane.core import rest
 from controlplane.core.model.addresses import point_of
 from controlplane.core.model.answers.explore import (
     Collapse,
@@ -40,7 +41,7 @@ def _flow(call: Call, name: str | None) -> str | None:
     return names[0] if names else None
 
 
-@router.get("/v1/branches/{branch}/graph")
+@router.answers(rest.GRAPH)
 def graph(
     call: Called,
     branch: Branch,
@@ -67,7 +68,7 @@ def graph(
     return answer(drawn)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/ranges")
+@router.answers(rest.RANGES)
 def ranges(
     call: Called,
     branch: Branch,
@@ -93,7 +94,7 @@ def ranges(
     return answer(key_ranges)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/partition")
+@router.answers(rest.PARTITION)
 def partition(
     call: Called, branch: Branch, dataset: Dataset, point: Point, key: Annotated[str, Query(max_length=LONGEST_KEY)]
 ) -> Answer[PartitionAnswer]:
@@ -102,7 +103,7 @@ def partition(
     return answer(partitions.partition(call.context, branch, dataset, key, point))
 
 
-@router.get("/v1/branches/{branch}/waves")
+@router.answers(rest.WAVES)
 def waves(
     call: Called,
     branch: Branch,
@@ -115,7 +116,7 @@ def waves(
     return answer(waves_of.waves(call.context, branch, _flow(call, dataflow), before=before, limit=limit))
 
 
-@router.get("/v1/branches/{branch}/waves/{wave}")
+@router.answers(rest.WAVE)
 def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
     flows_of([wave.partition(".")[0]])
@@ -125,7 +126,7 @@ def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000
     return answer(shown_wave)
 
 
-@router.get("/v1/search")
+@router.answers(rest.SEARCH)
 def search(
     call: Called,
     q: Annotated[str, Query(max_length=1000)],

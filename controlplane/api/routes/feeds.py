@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, dataset_of
+from controlplane.core import rest
 from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeedsAnswer
 from controlplane.core.model.feeds import GLOB, NAME
 from controlplane.operations.desired import feeds
@@ -43,46 +44,46 @@ class NewGrant(BaseModel):
     dataflows: str = Field("*", pattern=f"^{GLOB}$")
 
 
-@router.post("/v1/feeds", status_code=201)
+@router.answers(rest.CREATE_FEED)
 def create(call: Called, new: NewFeed) -> Answer[FeedEntry]:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     dataset = dataset_of(call, new.dataset)
     return call.once(lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201))
 
 
-@router.get("/v1/feeds")
+@router.answers(rest.FEEDS)
 def listing(call: Called) -> Answer[FeedsAnswer]:
     """All feeds of this namespace, with their grants and readers."""
     return answer({"items": feeds.listing(call.context), "next": None})
 
 
-@router.get("/v1/feeds/{feed}")
+@router.answers(rest.FEED)
 def show(call: Called, feed: FeedName) -> Answer[FeedEntry]:
     """One feed."""
     return answer(feeds.show(call.context, feed))
 
 
-@router.put("/v1/feeds/{feed}")
+@router.answers(rest.CHANGE_FEED)
 def change(call: Called, feed: FeedName, contract: Contract | None = None) -> Answer[FeedEntry]:
     """Promise more columns, or wider types. Readers go on, also those who waited since a column became wider."""
     columns = contract.columns if contract else None
     return call.once(lambda: answer(feeds.change(call.context, feed, columns)))
 
 
-@router.delete("/v1/feeds/{feed}", status_code=204)
+@router.responds(rest.DELETE_FEED)
 def delete(call: Called, feed: FeedName) -> Response:
     """Delete a feed without readers."""
     feeds.delete(call.context, feed)
     return Response(status_code=204)
 
 
-@router.post("/v1/feeds/{feed}/grants", status_code=201)
+@router.answers(rest.GRANT_FEED)
 def grant(call: Called, feed: FeedName, new: NewGrant) -> Answer[FeedEntry]:
     """Let dataflows of a namespace read a feed."""
     return call.once(lambda: answer(feeds.grant(call.context, feed, new.namespace, new.dataflows), 201))
 
 
-@router.delete("/v1/feeds/{feed}/grants/{namespace}")
+@router.answers(rest.REVOKE_FEED)
 def revoke(
     call: Called, feed: FeedName, namespace: Annotated[str, Path(max_length=100)], dataflows: Dataflows = None
 ) -> Answer[FeedEntry]:
@@ -90,7 +91,7 @@ def revoke(
     return answer(feeds.revoke(call.context, feed, namespace, dataflows))
 
 
-@router.get("/v1/offers", dependencies=auth.needs("view"))
+@router.answers(rest.OFFERED_FEEDS, dependencies=auth.needs("view"))
 def offered(call: Called) -> Answer[OfferedFeedsAnswer]:
     """Feeds of all namespaces that dataflows of this one may read."""
     return answer({"items": feeds.offered(call.context), "next": None})

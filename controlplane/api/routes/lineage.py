@@ -10,13 +10,14 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
 from controlplane.api.points import Point
 from controlplane.api.routes.datasets import Limit, Partition
+from controlplane.core import rest
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.operations.inspect import lineage as inspecting
 
 router = auth.router("view", "all")
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/lineage")
+@router.answers(rest.LINEAGE)
 def lineage(
     call: Called,
     branch: Branch,

@@ -8,7 +8,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,7 @@ from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, d
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
 from controlplane.api.routes.records import RecordsRequest, Taken
+from controlplane.core import rest
 from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
@@ -27,7 +28,7 @@ from controlplane.operations.desired import links
 from controlplane.operations.desired.links import LinkWish
 
 router = auth.router("data", "all")
-signed = APIRouter(route_class=auth.Encoded)
+signed = auth.Routes(route_class=auth.Encoded)
 DAY_S = 86_400.0
 log = logs.get("links")
 
@@ -48,7 +49,7 @@ class NewLink(BaseModel):
     ttl_s: float = Field(7 * DAY_S, gt=0, le=links.LONGEST_S)
 
 
-@router.post("/v1/links", status_code=201)
+@router.answers(rest.CREATE_LINK)
 def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
     """Make a link; keep its address, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
@@ -74,20 +75,20 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
     return answer({**links.entry_of(link), "url": url}, 201)
 
 
-@router.get("/v1/links")
+@router.answers(rest.LINKS)
 def listing(call: Called) -> Answer[LinksAnswer]:
     """The links of this token, or all for who administers, without their addresses."""
     return answer({"items": links.listing(call.context, auth.caller(call.request)), "next": None})
 
 
-@router.delete("/v1/links/{link}", status_code=204)
+@router.responds(rest.REVOKE_LINK)
 def revoke(call: Called, link: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
     """End a link now."""
     links.revoke(call.context, auth.caller(call.request), link)
     return Response(status_code=204)
 
 
-@signed.get(auth.LINK)
+@signed.responds(rest.READ_LINK)
 async def read(
     request: Request,
     link: Annotated[str, Path(max_length=100)],

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
+from controlplane.core import rest
 from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
 from controlplane.operations.desired import namespaces
 
@@ -23,25 +24,25 @@ class NewNamespace(BaseModel):
     name: str = Field(min_length=1, max_length=100)
 
 
-@router.post("/v1/namespaces", status_code=201)
+@router.answers(rest.CREATE_NAMESPACE)
 def create(call: Called, new: NewNamespace) -> Answer[NamespaceEntry]:
     """Make a namespace. Its first token is made by `POST /v1/tokens` with `namespace`."""
     return call.once(lambda: answer(namespaces.create(call.context, new.name), 201))
 
 
-@router.get("/v1/namespaces")
+@router.answers(rest.NAMESPACES)
 def listing(call: Called) -> Answer[NamespacesAnswer]:
     """All namespaces, `default` first."""
     return answer({"items": namespaces.listing(call.context), "next": None})
 
 
-@router.get("/v1/namespaces/{namespace}")
+@router.answers(rest.NAMESPACE)
 def show(call: Called, namespace: Name) -> Answer[NamespaceEntry]:
     """One namespace."""
     return answer(namespaces.show(call.context, namespace))
 
 
-@router.delete("/v1/namespaces/{namespace}", status_code=204)
+@router.responds(rest.DELETE_NAMESPACE)
 def delete(call: Called, namespace: Name) -> Response:
     """End a namespace without dataflows: its tokens, its audit, and what it has in the lake."""
     namespaces.delete(call.context, namespace, call.services.lake)

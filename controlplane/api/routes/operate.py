@@ -15,6 +15,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -51,7 +52,7 @@ class Refresh(Wish):
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
 
 
-@router.post("/v1/branches/{branch}/refresh")
+@router.answers(rest.REFRESH)
 async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
     options = wish or Refresh()
@@ -69,7 +70,7 @@ def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
     return refreshed
 
 
-@router.post("/v1/branches/{branch}/retry")
+@router.answers(rest.RETRY)
 def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
     options = wish or Retry()
@@ -89,26 +90,26 @@ def _retried_partition(context: Context, branch: str, target: str | None, wish: 
     return controls.retry_partition(context, branch, target, wish.partition)
 
 
-@router.post("/v1/branches/{branch}/pause")
+@router.answers(rest.PAUSE)
 def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Start nothing more; what is committed stays readable."""
     return call.once(lambda: answer(_each(call, branch, wish, controls.pause)))
 
 
-@router.post("/v1/branches/{branch}/resume")
+@router.answers(rest.RESUME)
 def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Take back a pause, and let what was rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, wish, controls.resume)))
 
 
-@router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse, dependencies=auth.needs("data"))
+@router.responds(rest.ATTEMPT_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of an attempt said."""
     text = tasks.log(call.context, attempt, tail, call.services.log)
     return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
-@router.get("/v1/drivers/{driver}/log", response_class=PlainTextResponse, dependencies=auth.needs("admin"))
+@router.responds(rest.DRIVER_LOG, response_class=PlainTextResponse, dependencies=auth.needs("admin"))
 def driver_log(
     call: Called,
     driver: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$")],

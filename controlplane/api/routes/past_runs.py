@@ -8,13 +8,14 @@ from fastapi import Path, Query
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, answer
+from controlplane.core import rest
 from controlplane.core.model.answers.work import PastRunAnswer, PastRunsAnswer
 from controlplane.operations.inspect import past_runs
 
 router = auth.router("view", "all")
 
 
-@router.get("/v1/branches/{branch}/runs")
+@router.answers(rest.PAST_RUNS)
 def listing(
     call: Called,
     branch: Branch,
@@ -25,7 +26,7 @@ def listing(
     return answer(past_runs.listing(call.context, branch, None if target is None else call.target(target), limit))
 
 
-@router.get("/v1/branches/{branch}/runs/{run}")
+@router.answers(rest.PAST_RUN)
 def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
     past_run = past_runs.past_run(call.context, branch, run)

@@ -10,6 +10,7 @@ from fastapi import Query
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
 from controlplane.api.points import Point
+from controlplane.core import rest
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.rights import may
@@ -22,7 +23,7 @@ Column = Annotated[str | None, Query(max_length=1_000, description="Only this co
 router = auth.router("view", "all")
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/profile")
+@router.answers(rest.PROFILE)
 def profile(
     call: Called,
     branch: Branch,
@@ -42,7 +43,7 @@ def profile(
     return answer(content)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/profile/history")
+@router.answers(rest.PROFILE_HISTORY)
 def history(call: Called, branch: Branch, dataset: Dataset, column: Column = None) -> Answer[ProfileHistoryAnswer]:
     """What each column was like in the last generations, oldest first, and where it `moved`. Means take the permission
     `data`."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from anyio import to_thread
-from fastapi import APIRouter, Request
+from fastapi import Request
 
-from controlplane.api.auth import Encoded, services
+from controlplane.api.auth import Encoded, Routes, services
 from controlplane.api.calls import Answer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
+from controlplane.core import rest
 from controlplane.core.model.answers import HealthAnswer
 from controlplane.core.model.json_values import JsonObject
 
-router = APIRouter(route_class=Encoded)
+router = Routes(route_class=Encoded)
 
 
-@router.get("/livez")
+@router.answers(rest.LIVEZ)
 async def livez(request: Request) -> Answer[HealthAnswer]:
     """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
     if not services(request).is_alive():
@@ -23,7 +24,7 @@ async def livez(request: Request) -> Answer[HealthAnswer]:
     return answer({"status": "ok"})
 
 
-@router.get("/readyz")
+@router.answers(rest.READYZ)
 async def readyz(request: Request) -> Answer[HealthAnswer]:
     """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
     app_services = services(request)
@@ -39,7 +40,7 @@ def _check(app_services: Services) -> None:
         tx.now()
 
 
-@router.get("/schema/blueprint-v1.json")
+@router.answers(rest.BLUEPRINT_SCHEMA)
 def schema() -> Answer[JsonObject]:
     """JSON Schema of a blueprint."""
     from controlplane.core.blueprint import json_schema

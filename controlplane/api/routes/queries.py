@@ -17,6 +17,7 @@ from controlplane.api.departures import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import JSON_TYPE, RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
@@ -53,7 +54,7 @@ class Asked(BaseModel):
     id: str | None = Field(None, pattern=r"^[0-9a-f]{8,64}$")
 
 
-@router.post("/v1/branches/{branch}/query")
+@router.answers(rest.QUERY)
 async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]:
     """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A value beyond 1 MB is
     cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
@@ -97,7 +98,7 @@ async def _unless_left(call: Call, work: Callable[[], T], cancel: Cancel) -> T:
         watching.cancel()
 
 
-@router.get("/v1/branches/{branch}/query/{query}")
+@router.answers(rest.QUERY_PAGE)
 def page(
     call: Called,
     branch: Branch,  # noqa: ARG001  # of the query that made the result
@@ -116,7 +117,7 @@ def _sent(page: ResultPage, cancel: Cancel) -> Answer[QueryAnswer]:
     return cast("Answer[QueryAnswer]", response)
 
 
-@router.delete("/v1/branches/{branch}/query/{query}")
+@router.answers(rest.CANCEL_QUERY)
 def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]:  # noqa: ARG001
     """Cancel a query of the caller's that runs, by the `id` that it was asked with."""
     queries.cancel(call.context, call.services.queries, query)
@@ -135,7 +136,7 @@ class Promoted(BaseModel):
     timeout_s: float = Field(60.0, gt=0, le=LONGEST_S)
 
 
-@router.post("/v1/branches/{branch}/query/promote", dependencies=auth.needs("view"))
+@router.answers(rest.PROMOTE, dependencies=auth.needs("view"))
 async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
     """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored.
     `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the query's tables, and looks at
@@ -171,7 +172,7 @@ def _analysis(call: Call, branch: str, proposal: promotion.Proposal, timeout_s: 
         return promotion.analysis(call.context, branch, proposal, unanswered)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/query", dependencies=auth.needs("view"))
+@router.answers(rest.QUERY_OF, dependencies=auth.needs("view"))
 def opened(call: Called, branch: Branch, dataset: Dataset) -> Answer[OpenedAnswer]:
     """A transform's SQL as a query over its inputs' present states."""
     return answer(promotion.opened(call.context, branch, dataset))

@@ -16,6 +16,7 @@ from controlplane.api.points import Number
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.api.streams import Stream
+from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.reads import How
@@ -84,7 +85,7 @@ Wish: TypeAlias = Annotated[RecordsWish, Depends(_wish)]
 Takes: TypeAlias = Annotated[Taken, Depends(taken)]
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/records")
+@router.responds(rest.RECORDS)
 async def records(
     call: Called,
     branch: Branch,
@@ -99,7 +100,7 @@ async def records(
     return await _of_call(call, branch, dataset, point=point, wish=wish, format=format, takes=takes)
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/records.{format}")
+@router.responds(rest.RECORDS_FILE)
 async def records_as(
     call: Called, branch: Branch, dataset: Dataset, format: Format, point: Point, wish: Wish, takes: Takes
 ) -> Response:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.routes.tokens import Within
+from controlplane.core import rest
 from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
 from controlplane.core.rights import ROLE_NAME, Permission
 from controlplane.operations.desired import roles
@@ -32,7 +33,7 @@ class NewRole(RoleBody):
     name: str = Field(pattern=f"^{ROLE_NAME}$")
 
 
-@router.post("/v1/roles", status_code=201)
+@router.answers(rest.CREATE_ROLE)
 def create(call: Called, new: NewRole) -> Answer[RoleEntry]:
     """Make a role, which tokens and rules of trust name."""
 
@@ -42,25 +43,25 @@ def create(call: Called, new: NewRole) -> Answer[RoleEntry]:
     return call.once(work)
 
 
-@router.get("/v1/roles")
+@router.answers(rest.ROLES)
 def listing(call: Called) -> Answer[RolesAnswer]:
     """All roles of the namespace, those that are built in first."""
     return answer({"items": roles.listing(call.context), "next": None})
 
 
-@router.get("/v1/roles/{role}")
+@router.answers(rest.ROLE)
 def show(call: Called, role: Name) -> Answer[RoleEntry]:
     """A role, and who has it."""
     return answer(roles.show(call.context, role))
 
 
-@router.put("/v1/roles/{role}")
+@router.answers(rest.CHANGE_ROLE)
 def change(call: Called, role: Name, new: RoleBody) -> Answer[RoleEntry]:
     """What all who have the role may do from now on."""
     return answer(roles.change(call.context, role, new.permissions, within=new.within.narrowing()))
 
 
-@router.delete("/v1/roles/{role}", status_code=204)
+@router.responds(rest.DELETE_ROLE)
 def delete(call: Called, role: Name) -> Response:
     """Delete a role without holders."""
     roles.delete(call.context, role)

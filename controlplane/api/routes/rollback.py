@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Dataflow, Expected, Overriding, answer, etag
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation, Point, moment_of
 from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
@@ -35,7 +36,7 @@ class Revert(BaseModel):
     dry_run: bool = False
 
 
-@router.post("/v1/branches/{branch}/rollback")
+@router.answers(rest.ROLLBACK)
 def roll_back(call: Overriding, branch: Branch, wish: Rollback) -> Answer[RollbackAnswer]:
     """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
     nothing."""
@@ -55,7 +56,7 @@ def _to(wish: Rollback) -> Point:
     raise RequestRefused("invalid-request", "say one of generation and at")
 
 
-@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert", dependencies=auth.needs("edit", "all"))
+@router.answers(rest.REVERT, dependencies=auth.needs("edit", "all"))
 def revert_dataflow(
     call: Overriding, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
 ) -> Answer[ApplyAnswer]:

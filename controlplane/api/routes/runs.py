@@ -10,6 +10,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Overriding, answer
 from controlplane.api.routes.blueprints import Documents
 from controlplane.api.routes.events import EventId
+from controlplane.core import rest
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.operations.desired import blueprints, runs
 from controlplane.operations.inspect import run_progress
@@ -23,7 +24,7 @@ class Run(Documents):
     accept_deletes: bool = False
 
 
-@router.post("/v1/branches/{branch}/run", dependencies=auth.needs("edit", "all"))
+@router.answers(rest.BEGIN_RUN, dependencies=auth.needs("edit", "all"))
 def begin(call: Overriding, branch: Branch, wish: Run) -> Answer[RunBegun]:
     """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
     how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,
@@ -38,7 +39,7 @@ def begin(call: Overriding, branch: Branch, wish: Run) -> Answer[RunBegun]:
     return call.once(work)
 
 
-@router.get("/v1/branches/{branch}/run")
+@router.answers(rest.RUN_PROGRESS)
 def progress(
     call: Called,
     branch: Branch,

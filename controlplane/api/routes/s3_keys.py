@@ -11,6 +11,7 @@ from controlplane.api import auth
 from controlplane.api.auth import caller
 from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.core.rights import may
@@ -29,7 +30,7 @@ class NewS3Key(BaseModel):
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 
 
-@router.post("/v1/s3/keys", status_code=201)
+@router.answers(rest.CREATE_S3_KEY)
 def create(call: Called, new: NewS3Key) -> Answer[NewS3KeyAnswer]:
     """Make a key; keep its secret, which is not stored. One of who is no administrator reads no more than the token
     that makes it, and ends with it. So a repeat with an Idempotency-Key cannot be answered."""
@@ -58,13 +59,13 @@ def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
     }
 
 
-@router.get("/v1/s3/keys")
+@router.answers(rest.S3_KEYS)
 def listing(call: Called) -> Answer[S3KeysAnswer]:
     """All keys, without their secrets; for who is no administrator, those that the same token made."""
     return answer({"items": s3_keys.listing(call.context, parent=_owner(call)), "next": None})
 
 
-@router.delete("/v1/s3/keys/{key}", status_code=204)
+@router.responds(rest.REVOKE_S3_KEY)
 def revoke(call: Called, key: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
     """End a key now: that with this access key, or else the live one with this name."""
     s3_keys.revoke(call.context, key, parent=_owner(call))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers import SessionLinkAnswer
 from controlplane.operations.desired import browser_sessions
 
 router = auth.router("view", "all")
 
 
-@router.post("/v1/session-links", status_code=201)
+@router.answers(rest.SESSION_LINK)
 def create(call: Called) -> Answer[SessionLinkAnswer]:
     """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.answers.shares import (
     NewRecipientAnswer,
     RecipientsAnswer,
@@ -55,32 +56,32 @@ class NewRecipient(BaseModel):
     ttl_s: float = Field(90 * DAY_S, gt=0, le=LONGEST_S)
 
 
-@router.post("/v1/shares", status_code=201)
+@router.answers(rest.CREATE_SHARE)
 def create(call: Called, new: NewShare) -> Answer[ShareEntry]:
     """Make a share."""
     return call.once(lambda: answer(shares.create(call.context, new.name), 201))
 
 
-@router.get("/v1/shares")
+@router.answers(rest.SHARES)
 def listing(call: Called) -> Answer[SharesAnswer]:
     """All shares, with their tables and recipients."""
     return answer({"items": shares.listing(call.context), "next": None})
 
 
-@router.get("/v1/shares/{share}")
+@router.answers(rest.SHARE)
 def show(call: Called, share: ShareName) -> Answer[ShareEntry]:
     """One share."""
     return answer(shares.show(call.context, share))
 
 
-@router.delete("/v1/shares/{share}", status_code=204)
+@router.responds(rest.DELETE_SHARE)
 def delete(call: Called, share: ShareName) -> Response:
     """End a share now, for all its recipients."""
     shares.delete(call.context, share)
     return Response(status_code=204)
 
 
-@router.post("/v1/shares/{share}/tables", status_code=201)
+@router.answers(rest.ADD_TO_SHARE)
 def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
     """Give a dataset, or say anew whether its history is given."""
     branch, dataset = branch_of(call, new.branch), dataset_of(call, new.dataset)
@@ -94,13 +95,13 @@ def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
     return call.once(work)
 
 
-@router.delete("/v1/shares/{share}/tables/{table}")
+@router.answers(rest.REMOVE_FROM_SHARE)
 def remove(call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]) -> Answer[ShareEntry]:
     """Take a dataset out now, by the name that recipients know."""
     return answer(shares.remove(call.context, share, table))
 
 
-@router.post("/v1/recipients", status_code=201)
+@router.answers(rest.CREATE_RECIPIENT)
 def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
     """Make a recipient; keep its profile, which is not stored. So a repeat with an Idempotency-Key cannot be
     answered."""
@@ -123,13 +124,13 @@ def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
     return answer(made, 201)
 
 
-@router.get("/v1/recipients")
+@router.answers(rest.RECIPIENTS)
 def invited(call: Called) -> Answer[RecipientsAnswer]:
     """All recipients, without their profiles."""
     return answer({"items": recipients.listing(call.context), "next": None})
 
 
-@router.delete("/v1/recipients/{recipient}", status_code=204)
+@router.responds(rest.REVOKE_RECIPIENT)
 def revoke(call: Called, recipient: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
     """End a recipient now: that with this id, or else the live one with this name."""
     recipients.revoke(call.context, recipient)

@@ -15,6 +15,7 @@ from controlplane.api.calls import Answer, Branch, Call, Called, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
@@ -38,7 +39,7 @@ class NewSparkSession(BaseModel):
     ttl_s: float = Field(HOUR_S, gt=0, le=LONGEST_S)
 
 
-@router.post("/v1/branches/{branch}/spark-sessions", status_code=201)
+@router.answers(rest.OPEN_SPARK_SESSION)
 async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[NewSparkSessionAnswer]:
     """Open a session with datasets as views. It can run any code on the service's machine, as transforms can, so it
     needs `edit`, which has `data`. It ends after `ttl_s`, or with the token that opened it. Its address is shown
@@ -74,13 +75,13 @@ async def _end_with_token(call: Call, token: Token, id: str) -> None:
         await to_thread.run_sync(sessions.end, id, limiter=threads)
 
 
-@router.get("/v1/spark-sessions")
+@router.answers(rest.SPARK_SESSIONS)
 def listing(call: Called) -> Answer[SparkSessionsAnswer]:
     """The sessions of the caller, or all for who administers, without their addresses."""
     return answer({"items": spark_sessions.listing(call.context, call.services.spark_sessions), "next": None})
 
 
-@router.delete("/v1/spark-sessions/{session}", status_code=204)
+@router.responds(rest.END_SPARK_SESSION)
 def end(call: Called, session: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
     """End a session now; queries that run in it end, too."""
     spark_sessions.end(call.context, call.services.spark_sessions, session)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
+from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.core.rights import ROLE_NAME, Narrowing
@@ -50,7 +51,7 @@ class NewToken(BaseModel):
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 
 
-@router.post("/v1/tokens", status_code=201)
+@router.answers(rest.CREATE_TOKEN)
 def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
     """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
@@ -75,13 +76,13 @@ def _shown(text: str, token: Token) -> NewTokenAnswer:
     }
 
 
-@router.get("/v1/tokens")
+@router.answers(rest.TOKENS)
 def listing(call: Called) -> Answer[TokensAnswer]:
     """All tokens, without their texts."""
     return answer({"items": tokens.listing(call.context), "next": None})
 
 
-@router.delete("/v1/tokens/{id}", status_code=204)
+@router.responds(rest.REVOKE_TOKEN)
 def revoke(call: Called, id: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
     """End a token now: that with this id, or else the live one with this name."""
     tokens.revoke(call.context, id)

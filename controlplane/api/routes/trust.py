@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
@@ -13,6 +13,7 @@ from controlplane.api.auth import Encoded, services
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes.tokens import RoleName, Within
+from controlplane.core import rest
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
@@ -24,7 +25,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
 
 router = auth.router("admin")
-public = APIRouter(route_class=Encoded)
+public = auth.Routes(route_class=Encoded)
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MOST_PATTERNS)]
 
@@ -51,7 +52,7 @@ class IdentityToken(BaseModel):
     namespace: str = Field(DEFAULT, max_length=namespaces.LONGEST, pattern=f"^{namespaces.NAME}$")
 
 
-@router.post("/v1/trust", status_code=201)
+@router.answers(rest.CREATE_TRUST)
 def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
     """Make a rule of trust."""
 
@@ -72,20 +73,20 @@ def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
     return call.once(work)
 
 
-@router.get("/v1/trust")
+@router.answers(rest.TRUST)
 def listing(call: Called) -> Answer[TrustAnswer]:
     """All rules of trust."""
     return answer({"items": trust.listing(call.context), "next": None})
 
 
-@router.delete("/v1/trust/{rule}", status_code=204)
+@router.responds(rest.DELETE_TRUST)
 def delete(call: Called, rule: Annotated[str, Path(pattern=f"^{NAME}$")]) -> Response:
     """End a rule now, and all tokens and sessions that it opened."""
     trust.delete(call.context, rule)
     return Response(status_code=204)
 
 
-@public.post(auth.EXCHANGE, status_code=201)
+@public.answers(rest.EXCHANGE)
 async def exchange(request: Request, shown: IdentityToken) -> Answer[ExchangeAnswer]:
     """A short-lived token for the identity token of a CI job, by the rule of trust that fits it. The identity token is
     what opens this call."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.services import Services
+from controlplane.core import rest
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep import requests
@@ -36,7 +37,7 @@ class Collection(BaseModel):
     packs: bool = False
 
 
-@router.post("/v1/gc")
+@router.answers(rest.GC)
 def gc(call: Called, wish: Collection | None = None) -> Answer[CollectAnswer]:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
     return call.once(lambda: answer(_collect(call, packs=bool(wish and wish.packs))))
@@ -47,7 +48,7 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
     return requests.collect_now(call.context, call.services.lake, packages, packs=packs)
 
 
-@router.post("/v1/fsck")
+@router.answers(rest.FSCK)
 def check(call: Called, wish: Check | None = None) -> Answer[FsckAnswer]:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
