@@ -1,8 +1,8 @@
 """A home that an earlier version made still opens, and nothing of it is computed again.
 
-`homes/VERSION.tar.gz` holds the blueprint, its data, the copy and the home (without its token) after a run of the last
-commit that had this version of the database. They lie in /tmp/headgate-earlier-home, since paths of sources are part of
-what is remembered.
+`homes/VERSION.tar.gz` holds the blueprint, its data, the copy and the home (without its token) after a run of an
+earlier commit, with this version of the database. They lie in /tmp/headgate-earlier-home, since paths of sources are
+part of what is remembered.
 """
 
 from __future__ import annotations

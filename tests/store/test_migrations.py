@@ -17,15 +17,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, LargeBinary, create_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from controlplane.core.errors import StaleState
-from controlplane.core.model.leases import LOOP
-from controlplane.ports.store import Store
-from controlplane.reconciler.leader import FencedStore
 from controlplane.store import HEAD, open_store, upgrade, version
-from controlplane.store.migrate import MIGRATIONS, UnknownVersion
-from controlplane.store.sql.snapshots import SqlSnapshots
+from controlplane.store.migrate import FIRST, MIGRATIONS, UnknownVersion
 from controlplane.store.sql.tables import metadata
-from tests.store.examples import event, state
+from tests.store.examples import event
 
 START = """
 import sys
@@ -75,10 +70,11 @@ def test_the_same_statements_build_it_on_sqlite(tmp_path: Path) -> None:
     assert statements(migrated) == statements(created)
 
 
-def test_head_is_the_newest_migration() -> None:
+def test_migrations_lead_from_the_first_release_to_head() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
-    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+    scripts = ScriptDirectory.from_config(config)
+    assert (scripts.get_bases(), scripts.get_heads()) == ([FIRST], [HEAD])
 
 
 def test_every_key_starts_with_the_namespace() -> None:
@@ -102,56 +98,6 @@ def test_an_upgrade_can_be_repeated(url: str) -> None:
     upgrade(url)
     with store.read() as tx:
         assert tx.events.count("main", 0) == {"kept": 1}
-    store.close()
-
-
-def test_a_database_of_the_first_release_is_upgraded(url: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    run(engine, "INSERT INTO pauses (namespace, branch, target) VALUES ('default', 'main', 'flights')")
-    upgrade(url)
-    store = open_store(url)
-    with store.begin() as tx:
-        assert tx.blueprints.paused("main") == {"flights"}
-        assert tx.blueprints.forces("main") == {}
-        number = tx.blueprints.force("main", ["flights.daily"])
-        assert tx.blueprints.forces("main") == {"flights.daily": number}
-    store.close()
-
-
-def test_what_was_told_before_there_were_branches_is_mains_or_nobodys(url: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
-    put_event = (
-        "INSERT INTO events (namespace, id, kind, dataset, n, body, at) VALUES ('default', {}, '{}', '', 1, '{{}}', 1)"
-    )
-    for number, kind in enumerate(("task.executed", "driver.ended", "listing.done"), 1):
-        run(engine, put_event.format(number, kind))
-    put_change = (
-        "INSERT INTO changes (namespace, id, actor, request_id, action, target, before, after, at) "
-        "VALUES ('default', {}, 'ann', 'r', '{}', 'x', '1', '2', 1)"
-    )
-    for number, action in enumerate(("apply", "token.create", "gc.packs"), 1):
-        run(engine, put_change.format(number, action))
-    upgrade(url)
-    run(engine, put_event.format(4, "told by the version before"))
-    store = open_store(url)
-    with store.read() as tx:
-        assert [(e.id, e.branch) for e in tx.events.newer("main", 0)] == [(1, "main"), (2, ""), (3, ""), (4, "main")]
-        assert [(c.action, c.branch) for c in tx.audit.changes("main")] == [
-            ("gc.packs", ""),
-            ("token.create", ""),
-            ("apply", "main"),
-        ]
-        assert [e.id for e in tx.events.newer("dev", 0)] == [2, 3]
     store.close()
 
 
@@ -185,42 +131,6 @@ def _columns(engine: Engine) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_an_open_store_goes_on_while_another_process_upgrades(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a rolling upgrade. What of this version has no table yet is the lease: a leader of it comes after that. Nor
-    does a process of an earlier version look for pinned branches."""
-    monkeypatch.setattr(SqlSnapshots, "_write_moves", lambda *_: None)
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
-    old, number = open_store(url), 1
-    with old.begin() as tx:
-        tx.states.commit(state(number), 0)
-    monkeypatch.undo()
-    upgrade(url)
-    new = open_store(url)
-    with new.begin() as tx:
-        epoch = tx.leases.take(LOOP, "new", 3600.0).epoch
-    for store in (old, FencedStore(new, epoch), old):
-        with store.begin() as tx:
-            tx.states.commit(state(number + 1), number)
-        number += 1
-    with pytest.raises(StaleState):
-        _commit(FencedStore(new, epoch), 2)
-    with new.read() as tx:
-        assert [s.seq for s in tx.states.history("main", state(1).dataset, 10)] == [4, 3, 2, 1]
-    for store in (old, new):
-        store.close()
-    engine.dispose()
-
-
-def _commit(store: Store, number: int) -> None:
-    with store.begin() as tx:
-        tx.states.commit(state(number), number - 1)
-
-
 def test_memory_is_always_at_head() -> None:
     upgrade("memory:")
     assert version("memory:") == HEAD
@@ -252,31 +162,22 @@ def test_a_failed_upgrade_leaves_nothing(url: str) -> None:
     assert version(url) == HEAD
 
 
+@pytest.mark.parametrize("revision", ["0001", "0026"])
+def test_a_database_of_before_the_first_release_is_refused(url: str, revision: str) -> None:
+    upgrade(url)
+    engine = create_engine(url)
+    run(engine, f"UPDATE alembic_version SET version_num = '{revision}'")
+    run(engine, "DROP TABLE roles")
+    with pytest.raises(UnknownVersion, match=f"migration {revision}, which no release had.*Start with a new database"):
+        upgrade(url)
+    assert version(url) == revision
+    assert "roles" not in inspect(engine).get_table_names()
+    engine.dispose()
+
+
 def test_a_database_of_a_newer_release_is_refused(url: str) -> None:
     upgrade(url)
     run(create_engine(url), "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(UnknownVersion):
         upgrade(url)
     assert version(url) == "9999"
-
-
-def test_branches_and_pauses_of_0013_are_kept(url: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0013")
-    put_branch = (
-        "INSERT INTO branches (namespace, name, source, at, actor, protected) VALUES ('default', 'dev', '', 1, "
-    )
-    run(engine, put_branch + "'ann', true)")
-    run(engine, "INSERT INTO pauses (namespace, branch, target) VALUES ('default', 'main', 'flights')")
-    upgrade(url)
-    store = open_store(url)
-    with store.read() as tx:
-        kept = tx.branches.all()["dev"]
-        assert (kept.actor, kept.protected, kept.publish) == ("ann", True, False)
-        assert tx.blueprints.paused("main") == {"flights"}
-        assert list(tx.links.all()) == []
-    store.close()

@@ -55,7 +55,7 @@ def _flag(name: str) -> Column[bool]:
 
 
 def _branch_of_row() -> Column[str]:
-    """No part of the key. A process of a version before 0007 leaves it out, and knows no branch but main."""
+    """No part of the key."""
     return Column("branch", Text, nullable=False, server_default="main")
 
 
@@ -269,7 +269,7 @@ attempts = _table(
     _text("tasks"),
     _time("lease_until"),
     _time("at"),
-    _time("queued_at", nullable=True),  # none of a process of a version before 0008
+    _time("queued_at", nullable=True),
     _text("partition", nullable=True),
 )
 past_attempts = _table(
