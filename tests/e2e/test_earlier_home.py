@@ -64,7 +64,7 @@ def test_it_goes_on_from_there(earlier: Workspace) -> None:
     )  # the new file, its rows doubled, one key of its index, key 2, the total, Python's
 
 
-@takes_turns(2, 3)  # the rules are asked of unit/trust and unit/schema, rows under their own types of spark/test_trust
+@takes_turns(2, 3)  # the order of steps is asked of unit/plan/test_examples, what files say of unit/listing/test_worker
 def test_what_was_misread_is_read_anew_and_nothing_else() -> None:
     """A home of the last commit that read Parquet under the dataset's types: 1.25 of a file is 125 in it."""
     with opened(OF_TYPES, PLACE_OF_TYPES) as workspace:

@@ -12,10 +12,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.e2e.workspace import HANGS_S, ROOT, Workspace
 from tests.jars import DELTA_CONF, delta_classpath
-from tests.slices import in_turn
-
-# Each cell's calls have tests in unit/notebook and spark/test_client, what `init` writes in unit/cli.
-pytestmark = in_turn(1, 2)
 
 CELLS = (
     "import headgate\nhg = headgate.connect()\nran = hg.run('blueprints/shop.yaml')\nran",
