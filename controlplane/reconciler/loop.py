@@ -140,7 +140,9 @@ class Reconciler:
         """
         while not stop.is_set():
             count = self.wake.count
-            if not self.tick() and self._is_at_rest() and not again() and not self._packed(is_idle=True):
+            if self.tick():
+                continue
+            if self._is_at_rest() and not again() and not self._packed(is_idle=True):
                 break
             self.wake.wait(BUSY_S, count)
         if not stop.is_set():

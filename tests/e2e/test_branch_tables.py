@@ -9,6 +9,10 @@ from deltalake import DeltaTable, QueryBuilder
 
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Each step that ends is asked of unit/branches/test_table_kills, the rows of spark/test_branch_tables.
+pytestmark = in_turn(2, 3)
 
 SHOP = """\
 dataflow: shop

@@ -18,6 +18,7 @@ import pytest
 
 from controlplane.store import HEAD
 from tests.e2e.workspace import Workspace
+from tests.slices import takes_turns
 
 HOMES = Path(__file__).with_name("homes")
 PLACE = Path("/tmp/headgate-earlier-home")  # where it was made
@@ -63,6 +64,7 @@ def test_it_goes_on_from_there(earlier: Workspace) -> None:
     )  # the new file, its rows doubled, one key of its index, key 2, the total, Python's
 
 
+@takes_turns(2, 3)  # the order of steps is asked of unit/plan/test_examples, what files say of unit/listing/test_worker
 def test_what_was_misread_is_read_anew_and_nothing_else() -> None:
     """A home of the last commit that read Parquet under the dataset's types: 1.25 of a file is 125 in it."""
     with opened(OF_TYPES, PLACE_OF_TYPES) as workspace:

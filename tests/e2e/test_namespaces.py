@@ -12,6 +12,10 @@ import pytest
 from controlplane.core.model import namespaces
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Workspace, ended, until
+from tests.slices import in_turn
+
+# Walls between namespaces are asked of store, unit/operations and unit/api; test_feeds has two at each commit.
+pytestmark = in_turn(1, 3)
 
 LETTERS = """\
 dataflow: letters

@@ -16,6 +16,10 @@ import pytest
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, add_days, example
+from tests.slices import in_turn
+
+# Proposals are asked of unit/queries/test_promotion, columns that Spark tells of spark/test_sql.
+pytestmark = in_turn(0, 3)
 
 DAYS = range(1, 9)
 QUERIES = {

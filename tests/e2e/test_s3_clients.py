@@ -17,9 +17,10 @@ from tests.e2e.served import Served
 from tests.e2e.tables import Truth
 from tests.e2e.workspace import add_days, day_name, day_text, example, until
 from tests.flights import DERIVED
-from tests.slices import sliced
+from tests.slices import in_turn, sliced
 
-pytestmark = pytest.mark.slow
+# Answers of the view are asked of unit/s3, and Spark's reader of a lake on S3 of spark/test_on_s3.
+pytestmark = [pytest.mark.slow, *in_turn(1, 2)]
 
 DATASETS = ("delays", "daily")
 LATE_MINUTES = 45  # in the branch

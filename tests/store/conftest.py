@@ -1,4 +1,8 @@
-"""The three stores behind one fixture. Every test works in a namespace of its own, so that stores can be shared."""
+"""The three stores behind one fixture. Every test works in a namespace of its own, so that stores can be shared.
+
+The same statements run on both databases. What differs between them is asked of PostgreSQL in each run: the contract,
+locks, kills, outages, migrations, and what a pass costs. The other files have PostgreSQL at one commit in three.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,37 @@ import pytest
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from tests.servers.postgres import Postgres, running
+from tests.slices import in_turn
 
 STORES = ("memory", "sqlite", "postgresql")
+FOLDER = Path(__file__).parent
+ON_BOTH = (  # in each run
+    "branch_cost",
+    "contract",
+    "kills",
+    "late_file",
+    "leases",
+    "listings",
+    "migrations",
+    "outage",
+    "outage_loop",
+    "planning_cost",
+    "queue",
+)
+IN_TURN = [path.stem for path in sorted(FOLDER.glob("test_*.py")) if path.stem.removeprefix("test_") not in ON_BOTH]
+SHARE = 3  # of commits
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == FOLDER and item.path.stem in IN_TURN and _is_on_postgresql(item):
+            for mark in in_turn(IN_TURN.index(item.path.stem), SHARE):
+                item.add_marker(mark)
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and "postgresql" in (call.params.get("store"), call.params.get("empty_database"))
 
 
 @dataclass(frozen=True)
@@ -37,13 +70,29 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def stores(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[dict[str, Store]]:
-    path = tmp_path_factory.mktemp("store") / "metadata.db"
-    urls = {"memory": "memory:", "sqlite": f"sqlite:///{path}", "postgresql": postgres.url()}
-    for url in urls.values():
+class Stores(dict[str, Store]):
+    """By kind. A store is opened at its first use, so that tests of SQLite alone start no server."""
+
+    def __init__(self, url_of: Callable[[str], str]) -> None:
+        super().__init__()
+        self._url_of = url_of
+
+    def __missing__(self, kind: str) -> Store:
+        url = self._url_of(kind)
         upgrade(url)
-    opened = {kind: open_store(url) for kind, url in urls.items()}
+        self[kind] = open_store(url)
+        return self[kind]
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stores]:
+    def url_of(kind: str) -> str:
+        if kind == "postgresql":
+            server: Postgres = request.getfixturevalue("postgres")
+            return server.url()
+        return "memory:" if kind == "memory" else f"sqlite:///{tmp_path_factory.mktemp('store') / 'metadata.db'}"
+
+    opened = Stores(url_of)
     yield opened
     for store in opened.values():
         store.close()

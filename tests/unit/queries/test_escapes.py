@@ -223,17 +223,24 @@ def test_is_refused(world: World, sql: str) -> None:
     assert not (world.folder / "written").exists()
 
 
-queries_with_names: st.SearchStrategy[str] = st.deferred(
-    lambda: st.one_of(
-        st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]),
-        st.builds("WITH {1} AS ({0}) {2}".format, queries_with_names, st.sampled_from("pqr"), queries_with_names),
-        st.builds("WITH p AS ({}), q AS ({}) {}".format, *[queries_with_names] * 3),
-        st.builds("WITH RECURSIVE r(x) AS ({} UNION {}) {}".format, *[queries_with_names] * 3),
-        st.builds("({}) UNION ALL ({})".format, *[queries_with_names] * 2),
-        st.builds("SELECT ({}) AS x FROM ({}) a".format, *[queries_with_names] * 2),
-        st.builds("SELECT a.x FROM ({}) a, LATERAL ({}) b".format, *[queries_with_names] * 2),
-        st.builds("SELECT x FROM ({}) WHERE x IN ({}) ORDER BY x".format, *[queries_with_names] * 2),
+RECURSIVE = "WITH RECURSIVE r(x) AS (SELECT x FROM ({}) y UNION SELECT x FROM ({}) y) SELECT x FROM ({}) z"
+
+
+def larger(queries: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.builds("WITH {1} AS ({0}) SELECT x FROM ({2}) z".format, queries, st.sampled_from("pqr"), queries),
+        st.builds("WITH p AS ({}), q AS ({}) SELECT x FROM ({}) z".format, *[queries] * 3),
+        st.builds(RECURSIVE.format, *[queries] * 3),
+        st.builds("({}) UNION ALL ({})".format, *[queries] * 2),
+        st.builds("SELECT ({}) AS x FROM ({}) a".format, *[queries] * 2),
+        st.builds("SELECT a.x FROM ({}) a, LATERAL ({}) b".format, *[queries] * 2),
+        st.builds("SELECT x FROM ({}) WHERE x IN ({}) ORDER BY x".format, *[queries] * 2),
     )
+
+
+# With a bound: a tree whose every knot has two or three below it would mostly grow without an end, and be given up.
+queries_with_names = st.recursive(
+    st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]), larger, max_leaves=8
 )
 
 

@@ -194,6 +194,18 @@ def test_what_is_left_of_an_answer_is_no_answer() -> None:
         thread.join()
 
 
+def test_a_question_that_is_stopped_before_it_is_asked_never_goes_to_the_process(pod: Serving) -> None:
+    with closing(pod.connected()) as process:
+        child = SparkChild(process, process.welcome(lambda: None))
+        before = child.asked
+        child.stop()
+        assert answer(child, run(LARGE, limit=None))["refusal"]["kind"] == "stopped"
+        assert child.settle() is True
+        assert child.asked == before
+        kept(child)
+    works(pod)
+
+
 @pytest.mark.parametrize("sign", [signal.SIGSEGV, signal.SIGKILL])
 def test_the_end_of_the_process_is_told_with_its_cause(pod: Serving, sign: signal.Signals) -> None:
     with pod.asked() as child:

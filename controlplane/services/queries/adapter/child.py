@@ -10,11 +10,12 @@ from collections.abc import Generator
 from contextlib import suppress
 
 from controlplane.drivers.transport import Carrier, ChildEnded
-from dataplane.contract.queries import ARROW, FRAME_MOST, GRACE_S, HEAD, QueryQuestion
+from dataplane.contract.queries import ARROW, FRAME_MOST, GRACE_S, HEAD, QueryQuestion, Refusal
 from dataplane.contract.schemas import Json
 
 STARTS_S = 10.0
 UNREADABLE = "its answer was longer than any may be"
+STOPPED: Refusal = {"kind": "stopped", "message": "the query was stopped", "at": None}
 STOP_S = 2 * GRACE_S  # after a request to stop its query, a process is ended
 
 
@@ -98,8 +99,7 @@ class SparkChild(QueryChild):
         self._changing = threading.Lock()
 
     def stop(self) -> None:
-        """Stop the query. If the process is reserved but has no question yet, the next question is stopped as it
-        comes."""
+        """Stop the query. If the process is reserved but has no question yet, it never gets the next one."""
         with self._changing:
             self.is_unwanted, question = True, self.asked
             if not self._is_answering:
@@ -116,13 +116,13 @@ class SparkChild(QueryChild):
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
         """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts reports that by itself,
         however late on a busy machine: nothing of the query runs yet, and a process that is killed then never
-        starts."""
+        starts. A question that was stopped before is answered here: a stop that a busy process does not carry out
+        in time would cost the process."""
         with self._changing:
+            if self.is_unwanted:
+                return {"refusal": STOPPED}
             self._is_answering, self.asked = True, self.asked + 1
-            is_unwanted = self.is_unwanted
         self._send(question)
-        if is_unwanted:
-            self.stop()
         answer = yield from self._answer(deadline + (0.0 if self._has_answered else STARTS_S))
         self._is_answering, self._has_answered = False, True
         return answer
