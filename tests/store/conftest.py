@@ -1,4 +1,4 @@
-"""The three stores behind one fixture. Every test works in a namespace of its own, so that stores can be shared."""
+"""Both databases behind one fixture. Every test works in a namespace of its own, so that stores can be shared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from tests.servers.postgres import Postgres, running
 
-STORES = ("memory", "sqlite", "postgresql")
+STORES = ("sqlite", "postgresql")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[dict[str, Store]]:
     path = tmp_path_factory.mktemp("store") / "metadata.db"
-    urls = {"memory": "memory:", "sqlite": f"sqlite:///{path}", "postgresql": postgres.url()}
+    urls = {"sqlite": f"sqlite:///{path}", "postgresql": postgres.url()}
     for url in urls.values():
         upgrade(url)
     opened = {kind: open_store(url) for kind, url in urls.items()}

@@ -8,7 +8,7 @@ from itertools import islice
 
 from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost, PastAttempt, Share, cost, is_measured, share
 from controlplane.core.model.revisions import MAIN
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryPastAttempts(MemoryPart):

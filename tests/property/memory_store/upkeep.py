@@ -11,9 +11,9 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
-from controlplane.store.memory.queue import pick
-from controlplane.store.memory.snapshots import MemorySnapshots
-from controlplane.store.memory.tables import CowDict, K, V
+from tests.property.memory_store.queue import pick
+from tests.property.memory_store.snapshots import MemorySnapshots
+from tests.property.memory_store.tables import CowDict, K, V
 
 
 def _drop(shelf: CowDict[K, V], keys: Iterable[K], limit: int | None = None) -> int:

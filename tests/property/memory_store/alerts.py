@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controlplane.core.model.alerts import Alert, Message
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryAlerts(MemoryPart):

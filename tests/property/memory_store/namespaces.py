@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controlplane.core.model.namespaces import Namespace
-from controlplane.store.memory.queue import MemoryPart
-from controlplane.store.memory.tables import NamespaceTables
+from tests.property.memory_store.queue import MemoryPart
+from tests.property.memory_store.tables import NamespaceTables
 
 
 class MemoryNamespaces(MemoryPart):

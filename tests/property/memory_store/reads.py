@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from controlplane.core.model.reads import Read
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryReads(MemoryPart):

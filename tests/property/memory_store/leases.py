@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.core.model.leases import AHEAD, Deposed, Lease
-from controlplane.store.memory.queue import MemoryPart
-from controlplane.store.memory.tables import NamespaceTables
+from tests.property.memory_store.queue import MemoryPart
+from tests.property.memory_store.tables import NamespaceTables
 
 
 class MemoryLeased(MemoryPart):

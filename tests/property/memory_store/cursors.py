@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryCursors(MemoryPart):

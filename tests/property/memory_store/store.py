@@ -31,27 +31,27 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
-from controlplane.store.memory.alerts import MemoryAlerts
-from controlplane.store.memory.branches import MemoryBranches
-from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
-from controlplane.store.memory.cursors import MemoryCursors
-from controlplane.store.memory.feeds import MemoryFeeds
-from controlplane.store.memory.leases import MemoryLeased
-from controlplane.store.memory.links import MemoryLinks
-from controlplane.store.memory.namespaces import MemoryNamespaces
-from controlplane.store.memory.packs import MemorySuperseded
-from controlplane.store.memory.past_attempts import MemoryPastAttempts
-from controlplane.store.memory.queue import pick
-from controlplane.store.memory.reads import MemoryReads
-from controlplane.store.memory.roles import MemoryRoles
-from controlplane.store.memory.shares import MemoryShares
-from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
-from controlplane.store.memory.trust import MemoryTrustRules
-from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
 from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
+from tests.property.memory_store.alerts import MemoryAlerts
+from tests.property.memory_store.branches import MemoryBranches
+from tests.property.memory_store.browser_sessions import MemoryBrowserSessions
+from tests.property.memory_store.cursors import MemoryCursors
+from tests.property.memory_store.feeds import MemoryFeeds
+from tests.property.memory_store.leases import MemoryLeased
+from tests.property.memory_store.links import MemoryLinks
+from tests.property.memory_store.namespaces import MemoryNamespaces
+from tests.property.memory_store.packs import MemorySuperseded
+from tests.property.memory_store.past_attempts import MemoryPastAttempts
+from tests.property.memory_store.queue import pick
+from tests.property.memory_store.reads import MemoryReads
+from tests.property.memory_store.roles import MemoryRoles
+from tests.property.memory_store.shares import MemoryShares
+from tests.property.memory_store.tables import CowDict, Named, NamespaceTables, V
+from tests.property.memory_store.trust import MemoryTrustRules
+from tests.property.memory_store.upkeep import MemoryCollected
 
 
 def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
@@ -521,6 +521,7 @@ class FlatTx(
             self._space.tokens[id] = replace(self._space.tokens[id], used=at)
 
 
+MEMORY = "memory:"
 COLLABORATORS = {
     "blueprints": {
         "put": "put_revision",

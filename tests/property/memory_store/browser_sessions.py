@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.model.browser_sessions import BrowserSession
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryBrowserSessions(MemoryPart):

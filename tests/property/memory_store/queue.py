@@ -8,10 +8,10 @@ from typing import Any
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
+from tests.property.memory_store.tables import CowDict, K, NamespaceTables, V
 
 
 def pick(shelf: CowDict[K, V], keys: Iterable[K] | None) -> dict[K, V]:
