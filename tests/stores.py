@@ -14,6 +14,7 @@ from pathlib import Path
 
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
+from tests.property.memory_store.store import MEMORY, MemoryStore
 
 _NUMBERS = count()
 
@@ -36,9 +37,11 @@ def new_store(clock: Callable[[], float] = time.time) -> Store:
 
 
 def store_at(url: str | None, clock: Callable[[], float] = time.time) -> Store:
-    """The store at a URL, at the newest migration; a new one without a URL."""
+    """The store at a URL, at the newest migration; a new one without a URL; the twin in memory at `memory:`."""
     if url is None:
         return new_store(clock)
+    if url == MEMORY:
+        return MemoryStore(clock)
     upgrade(url)
     return open_store(url, clock)
 

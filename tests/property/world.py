@@ -33,7 +33,7 @@ from dataplane.contract.schemas import column_names
 from tests.property import model
 from tests.property.engine import MERGED, PART, Engine, Fault, Faults, Lake, MemoryLake
 from tests.property.further import Script
-from tests.property.memory_store.store import MEMORY, MemoryStore
+from tests.property.memory_store.store import MEMORY
 from tests.property.model import (
     Component,
     Copy,
@@ -91,7 +91,7 @@ class World:
         """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built roots of nearly
         everything, parts of all that can be merged, and several levels of merges."""
         self.home, self._now = home, 1_000_000.0
-        self.store: Store = MemoryStore(self._clock) if url == MEMORY else store_at(url, self._clock)
+        self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
