@@ -86,7 +86,7 @@ class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
 
     def __init__(
-        self, home: Path, url: str = MEMORY, exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
+        self, home: Path, url: str | None = MEMORY, exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
     ) -> None:
         """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built roots of nearly
         everything, parts of all that can be merged, and several levels of merges."""
