@@ -29,15 +29,16 @@ from controlplane.demo.data import lay_out
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.ports.store import Store
 from controlplane.services.queries.adapter.pool import QueryPool
 from controlplane.services.queries.adapter.results import ResultFolder
 from controlplane.services.queries.adapter.spark import SparkPool
 from controlplane.services.queries.queries import EngineName, Queries
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import field_of, struct_of
 from tests.store.examples import state, trace
+from tests.stores import new_store
 from tests.unit.api.world import TellingWake, render, serving
 
 ROUNDS = 30
@@ -67,7 +68,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()) if str(column.type) not in TYPES else column
 
 
-def committed(store: MemoryStore, folder: Path) -> None:
+def committed(store: Store, folder: Path) -> None:
     """The flights as one dataset, a partition for each month."""
     lay_out(folder)
     parts = [month(file) for file in sorted((folder / "flights").iterdir())]
@@ -89,7 +90,7 @@ def committed(store: MemoryStore, folder: Path) -> None:
 @contextmanager
 def served() -> Iterator[Headgate]:
     with TemporaryDirectory() as name:
-        folder, store = Path(name), MemoryStore()
+        folder, store = Path(name), new_store()
         committed(store, folder)
         pool = QueryPool(name)
         spark = SparkPool(name, pool)

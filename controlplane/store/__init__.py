@@ -1,4 +1,4 @@
-"""The metadata database: SQLite or PostgreSQL by URL, or memory. Tables, statements and migrations, nothing else.
+"""The metadata database: SQLite or PostgreSQL by URL. Tables, statements and migrations, nothing else.
 
 Does not belong here: decisions. A start on a database that is up to date imports no Alembic, and no driver but its own.
 """
@@ -13,18 +13,13 @@ from controlplane.core.errors import MissingPackage
 from controlplane.ports.store import Store
 
 HEAD = "0027"  # the newest migration
-MEMORY = "memory:"
 
 
 def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
-    """`sqlite:///path`, `postgresql+psycopg://...` or `memory:`. The database must be at HEAD (`upgrade`).
+    """`sqlite:///path` or `postgresql+psycopg://...`. The database must be at HEAD (`upgrade`).
 
     PostgreSQL goes by its own clock. MissingPackage where its client is not installed.
     """
-    if url == MEMORY:
-        from controlplane.store.memory.store import MemoryStore
-
-        return MemoryStore(clock)
     from controlplane.store.sql.store import open_sql
 
     with _with_its_packages():
@@ -33,8 +28,6 @@ def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
 
 def version(url: str) -> str | None:
     """The migration that the database is at; None if it is empty. MissingPackage as `open_store`."""
-    if url == MEMORY:
-        return HEAD
     from controlplane.store.migrate import read_version
 
     with _with_its_packages():

@@ -18,11 +18,11 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims
 from controlplane.reconciler.fleet import SILENT_S, Fleet
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT
 from tests.hostile.test_kills import Shop
 from tests.property.engine import MemoryLake
 from tests.store.examples import d, stored_job, task
+from tests.stores import new_store
 
 HOURS_S = 6 * 3600.0
 DRIVER = "driver-1"
@@ -73,7 +73,7 @@ class Place:
 
     def __init__(self) -> None:
         self.now, self.monotonic = 1e9, 50.0
-        self.ctx = Context(MemoryStore(lambda: self.now))
+        self.ctx = Context(new_store(lambda: self.now))
         self.fleet = Fleet(self.ctx, MemoryLake(), Alive(), monotonic=lambda: self.monotonic)
         with self.ctx.store.begin() as tx:
             tx.queue.put_job(d(0), stored_job(shared={}))

@@ -24,8 +24,8 @@ from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
+from tests.stores import store_at
 from tests.unit.reconciler.nowhere import Nowhere
 
 SQL = "SELECT id, 2 * price AS twice FROM orders"
@@ -130,8 +130,7 @@ class Shop:
 
     def __post_init__(self) -> None:
         url = f"sqlite:///{self.folder}/metadata.db"
-        upgrade(url)
-        self.store = open_store(url, lambda: self.now)
+        self.store = store_at(url, lambda: self.now)
         (self.folder / "orders").mkdir()
         for number in range(3):
             (self.folder / "orders" / f"{number}.csv").write_text(f"id,price\n{number},{number * 10}\n")

@@ -25,7 +25,6 @@ from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.kinds import LOOKS, Kind
 from dataplane.contract.results import Measures, TaskResult
@@ -36,6 +35,7 @@ from dataplane.runtime.client import Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker import WAITS, perform, run
 from dataplane.runtime.worker_slots import Slots
+from tests.stores import store_at
 from tests.unit.reconciler.nowhere import Nowhere
 
 pytestmark = pytest.mark.hostile
@@ -235,8 +235,7 @@ class Place:
 
     def __post_init__(self) -> None:
         url = f"sqlite:///{self.folder / 'metadata.db'}"
-        upgrade(url)
-        self.store = open_store(url, lambda: self.now)
+        self.store = store_at(url, lambda: self.now)
         self.ctx = Context(self.store, wake=self.wake.notify)
         self.lake = open_lake((self.folder / "lake").as_uri())
         self.loop = Reconciler(self.store, Fleet(Context(self.store), self.lake, ExternalPool()), Nowhere(), self.wake)

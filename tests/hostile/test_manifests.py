@@ -125,7 +125,7 @@ def test_garbage_of_one_dataflow_stops_no_other(seed: int, tmp_path: Path) -> No
 
 
 def test_what_was_spoilt_is_made_once_its_driver_is_honest(tmp_path: Path) -> None:
-    world = Attacked(tmp_path, "memory:", 7)
+    world = Attacked(tmp_path, f"sqlite:///{tmp_path}/metadata.db", 7)
     world.go_on()
     engine = world.engine
     assert isinstance(engine, Spoiling)

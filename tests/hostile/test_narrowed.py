@@ -71,10 +71,9 @@ def apply(world: BranchWorld, branch: str, factor: int) -> None:
     blueprints.apply(world.ctx, branch, sources)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/metadata.db"
-    world = BranchWorld(tmp_path, url)
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    world = BranchWorld(tmp_path)
     world.put("a.csv", (1, 10))
     apply(world, "main", 2)
     world.settle()

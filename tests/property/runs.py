@@ -10,9 +10,8 @@ from pathlib import Path
 
 from controlplane.core.plan import EXACT, FEWEST, WIDEST
 from tests.property.changes import Changes, Richer
+from tests.property.memory_store.store import MEMORY
 from tests.property.world import World, no_faults
-
-MEMORY = "memory:"
 
 
 def calm(seed: int, url: str = MEMORY) -> None:

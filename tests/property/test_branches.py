@@ -14,10 +14,10 @@ from controlplane.core.compile import ownership
 from controlplane.core.merging import identities
 from controlplane.core.merging.texts import merge_dataflow
 from controlplane.operations.desired import holds, merging
-from controlplane.store.memory.branches import MemoryBranches
-from controlplane.store.memory.holds import MemoryHolds
-from controlplane.store.memory.snapshots import MemorySnapshots
 from tests.property import branching
+from tests.property.memory_store.branches import MemoryBranches
+from tests.property.memory_store.holds import MemoryHolds
+from tests.property.memory_store.snapshots import MemorySnapshots
 from tests.slices import sliced
 
 QUICK, SLOW = 6, 30

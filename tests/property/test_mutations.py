@@ -24,13 +24,13 @@ from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work import claims, recording, rescue
-from controlplane.store.memory.queue import MemoryQueue
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, Content, slot_id
 from dataplane.contract.listings import source_id
 from dataplane.contract.results import partition_result
 from dataplane.listing import files as listing
 from tests.property import runs
+from tests.property.memory_store.queue import MemoryQueue
 from tests.slices import sliced
 
 SEEDS = 60

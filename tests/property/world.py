@@ -28,12 +28,12 @@ from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Store, Tx
-from controlplane.store import open_store, upgrade
 from dataplane.contract.kinds import Kind
 from dataplane.contract.schemas import column_names
 from tests.property import model
 from tests.property.engine import MERGED, PART, Engine, Fault, Faults, Lake, MemoryLake
 from tests.property.further import Script
+from tests.property.memory_store.store import MEMORY
 from tests.property.model import (
     Component,
     Copy,
@@ -50,6 +50,7 @@ from tests.property.model import (
     Read,
     Transform,
 )
+from tests.stores import store_at
 
 BRANCH = "main"
 WINDOW = 20_000
@@ -85,13 +86,12 @@ class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
 
     def __init__(
-        self, home: Path, url: str = "memory:", exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
+        self, home: Path, url: str | None = MEMORY, exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
     ) -> None:
         """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built roots of nearly
         everything, parts of all that can be merged, and several levels of merges."""
         self.home, self._now = home, 1_000_000.0
-        upgrade(url)
-        self.store: Store = open_store(url, lambda: self._now)
+        self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
@@ -114,6 +114,9 @@ class World:
         self._rest = Rest()
         self._is_busy = False  # work went on since the last rest
         self._known: set[str] = set()  # datasets that have been at rest once
+
+    def _clock(self) -> float:
+        return self._now
 
     def _lake(self) -> Lake:
         return MemoryLake()

@@ -125,7 +125,7 @@ class SparkWorld(World):
 
     def __init__(self, home: Path, spark: SparkSession, fewest: int) -> None:
         self._spark = spark
-        super().__init__(home, fewest=fewest)
+        super().__init__(home, None, fewest=fewest)
 
     def _lake(self) -> Lake:
         return LocalObjects(self.home / "lake")

@@ -1,4 +1,4 @@
-"""The three stores behind one fixture. Every test works in a namespace of its own, so that stores can be shared.
+"""Both databases behind one fixture. Every test works in a namespace of its own, so that stores can be shared.
 
 The same statements run on both databases. What differs between them is asked of PostgreSQL in each run: the contract,
 locks, kills, outages, migrations, and what a pass costs. The other files have PostgreSQL at one commit in three.
@@ -19,7 +19,7 @@ from controlplane.store import open_store, upgrade
 from tests.servers.postgres import Postgres, running
 from tests.slices import in_turn
 
-STORES = ("memory", "sqlite", "postgresql")
+STORES = ("sqlite", "postgresql")
 FOLDER = Path(__file__).parent
 ON_BOTH = (  # in each run
     "branch_cost",
@@ -90,7 +90,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
         if kind == "postgresql":
             server: Postgres = request.getfixturevalue("postgres")
             return server.url()
-        return "memory:" if kind == "memory" else f"sqlite:///{tmp_path_factory.mktemp('store') / 'metadata.db'}"
+        return f"sqlite:///{tmp_path_factory.mktemp('store') / 'metadata.db'}"
 
     opened = Stores(url_of)
     yield opened

@@ -35,6 +35,7 @@ from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, listing, publication, revision, state, stored_job, task
 from tests.store.planner import BRANCH, Plan, change, check_everything, entries, entry
 from tests.store.test_outage_loop import Following, Pool
+from tests.stores import new_store
 
 DAY = 86400.0
 PARTITIONS = 2000  # a tree of some leaves below one root
@@ -245,7 +246,7 @@ class TickingPostgres(PostgresDialect):
         return self._clock()
 
 
-@pytest.fixture(scope="module", params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def ticking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     if request.param == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
@@ -253,7 +254,7 @@ def ticking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         upgrade(url)
         store: Store = SqlStore(postgres_engines(make_url(url)), TickingPostgres())
     else:
-        url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path_factory.mktemp('ticking') / 'db'}"
+        url = f"sqlite:///{tmp_path_factory.mktemp('ticking') / 'db'}"
         upgrade(url)
         store = open_store(url, Ticking())
     yield store
@@ -381,7 +382,7 @@ def test_two_collections_at_once_do_no_harm(ticking: Store) -> None:
 
 
 def test_it_is_done_now_and_then(tmp_path: Path) -> None:
-    store = open_store("memory:", Ticking())
+    store = new_store(Ticking())
     world, habit = World(store, "default"), Collecting(store, "default")
     assert habit.step(0.0) is None
     remember_changes(world, CHANGES)
@@ -393,7 +394,7 @@ def test_it_is_done_now_and_then(tmp_path: Path) -> None:
 
 
 def test_a_run_collects_at_its_end() -> None:
-    store, lake = open_store("memory:", Ticking()), MemoryLake()
+    store, lake = new_store(Ticking()), MemoryLake()
     pool = Pool(Engine(Context(store, lake=lake.uri), lake, {}, lambda _: None))
     loop = Reconciler(store, Fleet(Context(store), lake, pool), Following(), Wake(), flows=frozenset())
     world = World(store, "default")

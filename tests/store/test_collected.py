@@ -7,10 +7,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import create_engine, update
 
 from controlplane.core.model.access import Answer
@@ -18,7 +16,6 @@ from controlplane.core.model.retention import Expired, Files, Pointer, Span, Sto
 from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports.store import Store
-from controlplane.store import open_store, upgrade
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables
 from controlplane.store.sql.base import PAGE
@@ -40,6 +37,7 @@ from tests.store.examples import (
     token,
     trace,
 )
+from tests.stores import new_store
 
 LATER = 1e11  # later than any time at which something is put here
 MANY = 100
@@ -356,11 +354,9 @@ def long_ago(postgres: Postgres, namespace: str) -> None:
     engine.dispose()
 
 
-@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/db"])
-def test_that_a_node_is_put_again_is_noted_after_a_while(url: str, tmp_path: Path) -> None:
+def test_that_a_node_is_put_again_is_noted_after_a_while() -> None:
     clock = [1000.0]
-    upgrade(url.format(tmp_path))
-    store = open_store(url.format(tmp_path), lambda: clock[0])
+    store = new_store(lambda: clock[0])
     for at, nodes in ((1000.0, (1, 2)), (1000.0 + NODE_FRESH_S, (1,)), (1001.0 + NODE_FRESH_S, (2,))):
         clock[0] = at
         with store.begin() as tx:

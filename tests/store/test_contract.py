@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.core.errors import StaleRevision, StaleState
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from controlplane.store.memory.store import MemoryStore
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import (
@@ -219,10 +218,10 @@ def test_now_is_a_time(world: World) -> None:
 def test_an_injected_clock_is_asked(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'db'}"
     upgrade(url)
-    for store in (MemoryStore(clock=lambda: 42.5), open_store(url, lambda: 42.5)):
-        with store.read() as tx:
-            assert tx.now() == 42.5
-        store.close()
+    store = open_store(url, lambda: 42.5)
+    with store.read() as tx:
+        assert tx.now() == 42.5
+    store.close()
 
 
 def test_one_of_many_commits_wins(world: World) -> None:
@@ -299,7 +298,7 @@ def test_statements_are_counted_and_batched(world: World) -> None:
         tx.queue.tasks([d(i) for i in range(2000)])
         tx.traces.hits([d(i) for i in range(2000)])
         tx.nodes.get_nodes([d(i) for i in range(2000)])
-        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 3)
+        assert world.store.statements - before == 3
 
 
 def test_ten_thousand_keys_are_one_statement(world: World) -> None:
@@ -309,7 +308,7 @@ def test_ten_thousand_keys_are_one_statement(world: World) -> None:
         before = world.store.statements
         assert tx.nodes.get_nodes(keys[:10_000]) == dict.fromkeys(keys[:50], b"n")
         tx.nodes.get_nodes(keys)
-        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 3)
+        assert world.store.statements - before == 3
 
 
 def test_a_restarted_server_is_found_again(postgres: Postgres, stores: dict[str, Store]) -> None:

@@ -26,9 +26,9 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, rollback
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.store import open_store
-from controlplane.store.memory.store import MemoryStore
 from controlplane.store.sql import tables
 from dataplane.contract.kinds import Kind
+from tests.property.memory_store.store import MemoryStore
 from tests.slices import sliced
 from tests.store import killed
 from tests.store.conftest import STORES
@@ -45,7 +45,7 @@ def text(factor: int, plus: int) -> str:
     return DOUBLED.format(factor=factor) + SUMS + OTHER.format(plus=plus)
 
 
-def begin(home: Path, url: str) -> BranchWorld:
+def begin(home: Path, url: str | None) -> BranchWorld:
     """Main and four branches that differ, all at rest. `dev` and `try` have edited the same component."""
     home.mkdir(exist_ok=True)
     made = BranchWorld(home, url=url)
@@ -142,7 +142,7 @@ def test_all_of_it_is_there_or_nothing(world: BranchWorld, operation: str, first
     assert everything(world) != before
     with pytest.raises(AGAIN[operation]) if operation in AGAIN else nullcontext():
         killed.OPERATIONS[operation](world.ctx)
-    undisturbed = begin(tmp_path / "undisturbed", "memory:")
+    undisturbed = begin(tmp_path / "undisturbed", None)
     killed.OPERATIONS[operation](undisturbed.ctx)
     assert world.settle() == undisturbed.settle()
     assert shown(world) == shown(undisturbed)
@@ -156,7 +156,7 @@ def test_data_follows_whoever_dies_on_the_way(operation: str, first: int, tmp_pa
     world = begin(tmp_path, f"sqlite:///{tmp_path}/metadata.db")
     killed.OPERATIONS[operation](world.ctx)
     world.store.close()
-    undisturbed = begin(tmp_path / "undisturbed", "memory:")
+    undisturbed = begin(tmp_path / "undisturbed", None)
     killed.OPERATIONS[operation](undisturbed.ctx)
     killed.follow(undisturbed.ctx)
     at, has_died = first, True
@@ -185,7 +185,6 @@ def queued(world: BranchWorld) -> dict[Kind, int]:
 @pytest.fixture(params=STORES)
 def met(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BranchWorld]:
     urls: dict[str, Callable[[], str]] = {
-        "memory": lambda: "memory:",
         "sqlite": lambda: f"sqlite:///{tmp_path}/metadata.db",
         "postgresql": lambda: request.getfixturevalue("postgres").create(f"t{uuid.uuid4().hex}"),
     }

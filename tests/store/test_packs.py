@@ -42,6 +42,7 @@ from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
 from tests.store.conftest import World
 from tests.store.examples import d, revision, state
+from tests.stores import new_store
 from tests.unit.blueprint.texts import READ, component
 
 DATASET = "shop.sales"
@@ -274,7 +275,7 @@ def test_rows_of_something_else_are_no_pack(place: Place) -> None:
 
 def test_what_has_been_left_alone_is_packed_whole(tmp_path: Path) -> None:
     clock = [1_000_000.0]
-    store = open_store("memory:", lambda: clock[0])
+    store = new_store(lambda: clock[0])
     place = Place(store, "default", tmp_path)
     new = place.commit([(key, place.fragment(n)) for n, key in enumerate(keys(40))])
     assert place.due(new).tasks == ()
@@ -360,7 +361,7 @@ class Cut:
 
 def packed(home: Path) -> tuple[Place, State, DeltaPublisher]:
     """What is published has packs by now, which its table does not show yet."""
-    place = Place(open_store("memory:"), "default", home)
+    place = Place(new_store(), "default", home)
     _, new = filled(place, FEW)
     publisher = DeltaPublisher(home.as_uri())
     publish.publish(place.store, place.namespace, new, publisher)

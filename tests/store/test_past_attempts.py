@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost
-from controlplane.store.memory.store import MemoryStore
 from tests.store.conftest import World
 from tests.store.examples import past
 
@@ -33,7 +32,7 @@ def test_one_for_each_branch_is_one_statement(world: World) -> None:
     with world.begin() as tx:
         before = world.store.statements
         tx.past_attempts.put([past("a", branch=f"b{n}") for n in range(5)])
-        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 1)
+        assert world.store.statements - before == 1
 
 
 def test_what_is_not_known_stays_unknown(world: World) -> None:
@@ -96,7 +95,7 @@ def test_costs_of_many_datasets_are_one_statement(world: World) -> None:
     with world.read() as tx:
         before = world.store.statements
         assert len(tx.past_attempts.costs("main", [f"flights.d{n}" for n in range(300)])) == 300
-        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 1)
+        assert world.store.statements - before == 1
         assert tx.past_attempts.costs("main", []) == {}
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.pins import ColumnHistory, Pin, Widening
-from controlplane.store.memory.store import MemoryStore
 from tests.store.conftest import World
 from tests.store.examples import (
     ODD_KEYS,
@@ -66,7 +65,7 @@ def test_the_last_states_of_many_datasets_are_one_statement(world: World) -> Non
         tx.states.recent("main", None, 9)  # schemas are read once
         before = world.store.statements
         found = tx.states.recent("main", ["flights.daily", "flights.raw", "flights.none"], 2)
-        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 1)
+        assert world.store.statements - before == 1
         assert {name: [s.seq for s in states] for name, states in found.items()} == {
             "flights.daily": [4, 3],
             "flights.raw": [1],

@@ -23,6 +23,7 @@ from tests.store.conftest import World
 from tests.store.examples import d, publication, stored_job, task
 from tests.store.test_collect import Watched
 from tests.store.test_packs import DATASET, FEW, Place, filled
+from tests.stores import new_store
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -197,7 +198,7 @@ class Returning:
 def test_at_every_moment_of_a_collection(tmp_path: Path, moment: int) -> None:
     """A table that shows a kept generation, as it was published at any moment, never loses a file."""
     clock = [1_000_000.0]
-    place = Place(open_store("memory:", lambda: clock[0]), "default", tmp_path / "lake")
+    place = Place(new_store(lambda: clock[0]), "default", tmp_path / "lake")
     made = pack_files(place, packed(place))
     broken_up(place)
     returning = Returning(place, moment)
@@ -217,6 +218,7 @@ import sys
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.upkeep.collect import collect
 from controlplane.store import open_store
+from tests.stores import new_store
 from pathlib import Path
 lake = LocalObjects(Path(sys.argv[2]))
 collect(open_store(sys.argv[1]), "default", lake=lake, now=float(sys.argv[3]), generations=1, days=0)

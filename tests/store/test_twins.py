@@ -1,4 +1,4 @@
-"""Random sequences of calls get equal answers from memory and from SQLite."""
+"""Random sequences of calls get equal answers from the twin of property tests and from SQLite."""
 
 from __future__ import annotations
 
@@ -12,46 +12,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model.access import Answer
 from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.pins import Pin
-from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
-from controlplane.store import open_store, upgrade
 from dataplane.contract.kinds import Kind, Placement
+from tests.property.memory_store.store import MEMORY
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
-    alert,
     begun,
     branch,
-    browser_session,
     change,
     d,
-    driver,
     error,
     event,
     fragment,
     hold,
-    link,
     listing,
-    message,
     past,
-    publication,
-    read,
     revision,
-    share,
-    shared_table,
     source_partition,
     state,
     stored_job,
     target,
     task,
-    token,
     trace,
 )
+from tests.stores import store_at
 
 Call = Callable[[Tx], object]
 
@@ -117,7 +106,6 @@ DESIRED = [
     call(lambda b, n, p: lambda tx: tx.blueprints.set_paused(b, n, p), branches, names, st.booleans()),
     call(lambda b, n, s: lambda tx: tx.states.put_hold(hold(n, branch=b, seq=s)), branches, names, small),
     call(lambda b, ns: lambda tx: tx.states.drop_holds(b, ns), branches, st.lists(names, max_size=2)),
-    call(lambda n, e: lambda tx: tx.events.move_cursor(n, e), names, small),
     call(lambda b, ns: lambda tx: tx.blueprints.force(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda b, n, k: lambda tx: tx.blueprints.bring_forces(b, {n: k}), branches, names, st.integers(1, 4)),
     call(lambda n, b: lambda tx: tx.audit.put_change(change(str(n), b)), small, told_in),
@@ -127,16 +115,9 @@ DESIRED = [
     call(lambda n: lambda tx: tx.branches.drop(n), others),
     call(lambda ns: lambda tx: tx.branches.share("dev", ns), st.lists(names, max_size=2)),
     call(lambda f: lambda tx: tx.branches.share_dataflows("dev", [f]), flows),
-    call(lambda n, r: lambda tx: tx.links.put(link(str(n), revoked=r, at=float(n % 2))), small, st.booleans()),
-    call(lambda n: lambda tx: tx.shares.put(share(f"s{n}", id=str(n))), small),
-    call(lambda n: lambda tx: tx.shares.drop(share(f"s{n}", id=str(n))), small),
-    call(lambda n, s: lambda tx: tx.shares.put_table(shared_table(f"t{n}", str(s))), small, small),
-    call(lambda n, s: lambda tx: tx.shares.drop_table(shared_table(f"t{n}", str(s))), small, small),
-    call(lambda n: lambda tx: tx.audit.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
 SETTLED = [
     call(lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s), branches, names, small),
-    call(lambda n, e: lambda tx: tx.states.set_problem("main", n, error(str(e)) if e else None), names, small),
     call(lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s), branches, names, small),
     call(lambda n: lambda tx: tx.branches.create(branch(n)), others),
     call(lambda b, n, s: lambda tx: tx.states.pin_schema(b, n, Pin(d(s), SCHEMA)), branches, names, small),
@@ -151,13 +132,6 @@ SETTLED = [
         numbers,
     ),
     call(lambda ns: lambda tx: tx.nodes.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
-    call(
-        lambda b, g, n: lambda tx: tx.projections.put_publication(replace(publication(g, n), branch=b)),
-        branches,
-        small,
-        names,
-    ),
-    call(lambda b, n: lambda tx: tx.projections.drop_publication(b, n), branches, names),
     call(lambda b, n, s: lambda tx: tx.states.put_begun(begun(n, branch=b, states={"é": s})), branches, names, small),
     call(lambda b, ns: lambda tx: tx.states.drop_begun(b, ns), branches, st.lists(names, max_size=2)),
     call(
@@ -178,9 +152,7 @@ REMEMBERED = [
         statuses,
     ),
     call(lambda k, n: lambda tx: tx.traces.put_build(d(k), d(n), SCHEMA), small, small),
-    call(lambda k, n: lambda tx: tx.traces.put_memo(d(k), {"schema": n}), small, small),
     call(lambda k, n: lambda tx: tx.traces.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}), small, small),
-    call(lambda ns: lambda tx: tx.traces.forget_memos(digests(ns)), numbers),
     call(lambda ns, n: lambda tx: tx.traces.put_profiles({d(x): str(n).encode() for x in ns}), numbers, small),
 ]
 CLAIMS = [
@@ -214,10 +186,6 @@ QUEUE = [
 ]
 NOTED = [
     call(lambda ns, b: lambda tx: tx.events.put([event(str(n), n, b) for n in ns]), numbers, told_in),
-    call(lambda n, e: lambda tx: tx.drivers.put(driver(str(n), ended=e)), small, st.booleans()),
-    call(lambda n, r: lambda tx: tx.access.put_token(token(str(n), revoked=r)), small, st.booleans()),
-    call(lambda n, t: lambda tx: tx.access.touch_token(str(n), t), small, times),
-    call(lambda b, n, t: lambda tx: tx.audit.put_reads([read(n, b, at=t)]), branches, names, times),
     call(lambda t, n: lambda tx: tx.audit.drop_reads(t, n), times, small),
     call(
         lambda n, b, d, t, s, k: (
@@ -231,22 +199,8 @@ NOTED = [
         st.sampled_from(["done", "done", "failed"]),
     ),
 ]
-SESSIONS = [
-    call(lambda n, t: lambda tx: tx.access.put_browser_session(browser_session(n, ends=t)), small, times),
-    call(lambda n: lambda tx: tx.access.drop_browser_session(d(n)), small),
-    call(lambda t: lambda tx: tx.access.drop_browser_sessions(t), times),
-]
-ALERTS = [
-    call(lambda b, n, t: lambda tx: tx.alerts.put([alert(n, b, told=tuple(map(str, t)))]), branches, names, numbers),
-    call(lambda b, n: lambda tx: tx.alerts.drop([alert(n, b)]), branches, names),
-    call(lambda n, b, t: lambda tx: tx.alerts.put_messages([message(str(n), b, tries=t)]), small, branches, small),
-    call(lambda ns: lambda tx: tx.alerts.drop_messages(map(str, ns)), numbers),
-]
 COLLECTED = [
     call(lambda n, t: lambda tx: tx.upkeep.drop_nodes([d(n)], t), small, times),
-    call(
-        lambda b, n, s, g: lambda tx: tx.upkeep.drop_states([Expired(b, n, s, g, 2e9)]), branches, names, small, small
-    ),
     call(lambda n, t: lambda tx: tx.upkeep.drop_builds([d(n)], t), small, times),
     call(lambda: lambda tx: tx.upkeep.drop_done(99)),
     call(lambda n, t: lambda tx: tx.events.drop(t, n), small, times),
@@ -258,13 +212,11 @@ COLLECTED = [
 
 
 GROUPS = {
-    "alerts": ALERTS,
-    "all": [*ALERTS, *SESSIONS, *QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
+    "all": [*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
     "collected": [*COLLECTED, *QUEUE[:1], *SETTLED, *REMEMBERED, *NOTED],
     "desired": [*DESIRED, *NOTED],
     "queue": [*QUEUE, *QUEUE[:1] * 3, *CLAIMS * 2],
     "remembered": REMEMBERED,
-    "sessions": SESSIONS,
     "settled": SETTLED,
 }
 FILLED: tuple[Call, ...] = (
@@ -292,35 +244,23 @@ def look(tx: Tx) -> list[object]:
             for b in ASKED
         ],
         [tx.states.holds(b) for b in ASKED],
-        [tx.events.cursor(n) for n in ("flights", "flights.a", "flights.b", "other.a")],
         [(tx.states.newest(b), tx.states.newest(b, ["flights.a"]), tx.blueprints.forces(b)) for b in ASKED],
         [tx.states.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
         [tx.states.find(b, "flights.a", point) for b in ASKED for point in POINTS],
-        [tx.states.oldest(b, name) for b in ASKED for name in ("flights.a", "other.a")],
         tx.branches.all(),
-        [tx.links.all(), tx.links.get("1")],
-        [tx.access.browser_session(d(n)) for n in range(4)],
-        [tx.shares.all(), *(tx.shares.tables(str(n)) for n in range(4))],
+        [(tx.blueprints.paused(b), tx.states.pinned_schemas(b, ["flights.a"])) for b in ASKED],
+        [tx.projections.targets(b) for b in ASKED],
+        [tx.queue.branches_of(ALL), tx.queue.branches_of([])],
         [tx.blueprints.revision(b, "flights", n) for b in ASKED for n in range(4)],
-        [tx.states.recent(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],
         [(tx.states.unfinished(b), tx.states.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
         [sorted(tx.states.settled(b, SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)) for b in ASKED],
-        [(tx.blueprints.paused(b), tx.states.problems(b), tx.states.pinned_schemas(b, ["flights.a"])) for b in ASKED],
-        tx.audit.changes("main", 3),
-        [tx.audit.answer(str(n)) for n in range(4)],
         [tx.nodes.get_nodes(ALL), tx.listings.get(ALL), tx.traces.memos(ALL), tx.queue.jobs(ALL)],
         [tx.listings.partitions(k, map(str, range(4))) for k in ALL],
-        [
-            (tx.projections.publications(b), tx.projections.publications(b, ["flights.a"]), tx.projections.targets(b))
-            for b in ASKED
-        ],
         tx.projections.branch_publications(),
         [
             tx.traces.hits(ALL),
             tx.traces.fragments(ALL),
-            tx.traces.last(),
             tx.traces.remembered(ALL, ALL),
-            tx.traces.profiles(ALL),
         ],
         [
             tx.queue.tasks(ALL),
@@ -329,19 +269,10 @@ def look(tx: Tx) -> list[object]:
             tx.queue.attempts(),
             [tx.queue.demanding(k) for k in ALL],
         ],
-        [tx.queue.branches_of(ALL), tx.queue.branches_of([]), [tx.queue.demand_counts(b) for b in ASKED]],
         [tx.queue.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.traces.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
-        [tx.events.newer(None, 0), tx.events.newer("main", 1, 2), tx.events.last(), tx.audit.changes("dev")],
         [tx.events.count(b, 1, flows) for b in ("main", "dev") for flows in (None, ["other"], ["flights"])],
-        [tx.events.of_kind("main", kind, since) for kind in ("0", "1") for since in (999.0, 1000.0)],
-        [tx.past_attempts.newest(b, ["flights.a", "flights.b"], limit=3) for b in ("main", "dev", "")],
-        [tx.past_attempts.newest("main", ended=(0.0, 1000.0)), sorted(tx.past_attempts.find(["1", "2", "x"]))],
         [dict(tx.past_attempts.costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
-        [(tx.alerts.all(b), tx.alerts.messages(b)) for b in ("main", "dev")],
-        [tx.drivers.running(), tx.access.tokens(), tx.access.token(token("1").hash)],
-        [tx.audit.reads(b, 3) for b in (None, "main", "dev")],
-        [tx.audit.reads(None, 9, since=999.0, until=1000.0)],
         [
             sorted(map(str, tx.upkeep.pointers())),
             sorted(map(str, tx.upkeep.spans())),
@@ -386,8 +317,7 @@ def attempt(made: Call, tx: Tx) -> object:
 @pytest.fixture(scope="module")
 def twins(tmp_path_factory: pytest.TempPathFactory) -> Any:
     url = f"sqlite:///{tmp_path_factory.mktemp('twins') / 'db'}"
-    upgrade(url)
-    made = [open_store(u, clock=lambda: 1000.0) for u in ("memory:", url)]
+    made = [store_at(u, lambda: 1000.0) for u in (MEMORY, url)]
     yield made
     for store in made:
         store.close()

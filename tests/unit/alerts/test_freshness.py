@@ -19,7 +19,7 @@ from controlplane.operations.inspect import causes, freshness, overview
 from controlplane.operations.inspect import views as view_parts
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
-from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 HOUR = 3600.0
 FRESHNESS = "    freshness: 26h\n"
@@ -70,9 +70,9 @@ class Place:
         return next(one.get("freshness") for one in flow["datasets"] if one["name"] == dataset)
 
 
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    world = World(tmp_path)
     world.put("a.csv", (1, 20))
     return Place(world)
 
@@ -220,7 +220,7 @@ def _identity(world: World) -> list[object]:
 
 def test_a_pass_costs_no_statement_for_it(tmp_path: Path) -> None:
     """Neither without `freshness`, nor with it where nothing has changed."""
-    place = Place(world_on("sqlite", tmp_path))
+    place = Place(World(tmp_path))
     place.world.put("a.csv", (1, 20))
     place.world.apply("")
     place.world.settle()

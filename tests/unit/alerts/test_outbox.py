@@ -21,7 +21,7 @@ from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker import perform
-from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 EXPECT = """\
     expect: [{{name: small, check: v < 100, on_fail: fail}}]
@@ -100,10 +100,10 @@ class Place:
         self.watch = Watch(self.world.ctx, BRANCH, Planner(self.world.store, branch=BRANCH), ())
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path, receiver: Receiver) -> Place:
     """An expectation fails."""
-    world = world_on(request.param, tmp_path)
+    world = World(tmp_path)
     world.put("a.csv", (1, 200))
     world.apply(EXPECT.format(url=receiver.url))
     world.settle()

@@ -13,7 +13,7 @@ from controlplane.drivers.local import LocalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.store import open_store
+from tests.stores import new_store
 from tests.unit.api.world import TellingWake, World, render, serving
 
 
@@ -34,9 +34,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         unready()
         return pool.log(driver, lines)
 
-    services = Services(
-        open_store("memory:"), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, unready=unready
-    )
+    services = Services(new_store(), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, unready=unready)
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")

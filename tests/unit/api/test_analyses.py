@@ -19,7 +19,7 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.planning.review import demand_of
 from controlplane.reconciler.wake import Wake
 from tests.unit.api.world import render, serving
-from tests.unit.expectations.world import BRANCH, HEAD, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, HEAD, World
 
 FLOW = """\
   dear: {transform: {sql: "SELECT k, v FROM orders WHERE v > 1", inputs: {orders: all}}}
@@ -29,9 +29,9 @@ FLOW = """\
 DATASETS = ("shop.dear", "shop.all_dear", "shop.spent")
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.apply(FLOW)
     world.settle()

@@ -20,7 +20,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys, tokens
 from controlplane.ports.records import WantedRows
 from controlplane.services.s3.reads import ReadCounts
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 from tests.unit.api.world import TellingWake, World, serving
 from tests.unit.time_travel.world import Place, served
 
@@ -86,7 +86,7 @@ def test_what_is_cut_off_is_not_taken_for_the_whole(tmp_path: Path, place: Place
 
 def test_a_use_is_noted_once_a_minute() -> None:
     now = [1000.0]
-    ctx = Context(MemoryStore(clock=lambda: now[0]))
+    ctx = Context(new_store(clock=lambda: now[0]))
     text, token = tokens.create(ctx, "ci", ("view",))
     text_of_driver, its = tokens.create(ctx, "driver", ("driver",), subject="d1")
     used = []
@@ -156,7 +156,7 @@ def test_reads_of_rows_are_noted_and_reads_of_nothing_are_not(place: Place) -> N
 
 
 def test_reads_through_s3_are_counted_by_key_dataset_and_minute() -> None:
-    store, now = MemoryStore(), [120.0]
+    store, now = new_store(), [120.0]
     counts = ReadCounts(store, clock=lambda: now[0])
     for at, dataset in ((120.0, "shop.a"), (179.0, "shop.a"), (179.0, "shop.b"), (180.0, "shop.a")):
         now[0] = at
@@ -169,7 +169,7 @@ def test_reads_through_s3_are_counted_by_key_dataset_and_minute() -> None:
 
 
 def test_counts_that_cannot_be_written_are_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+    store = new_store()
     counts = ReadCounts(store, clock=lambda: 0.0)
     counts.add("key", "notebooks", "main", "shop.a", 1)
     with monkeypatch.context() as broken:

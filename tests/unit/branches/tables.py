@@ -59,7 +59,7 @@ class Logs:
 class PublishedWorld(BranchWorld):
     """Main and its branches, as the whole loop looks after them and their tables."""
 
-    def __init__(self, home: Path, url: str = "memory:") -> None:
+    def __init__(self, home: Path, url: str | None = None) -> None:
         super().__init__(home, url=url)
         self.logs = Logs(self.lake)
         self.begin()

@@ -68,11 +68,10 @@ class CountingTx:
         return call
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> BranchWorld:
+@pytest.fixture
+def world(tmp_path: Path) -> BranchWorld:
     """Dev and main have moved apart; a dataflow is new in dev, one has ended there, and one was forced."""
-    url = "memory:" if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    made = BranchWorld(tmp_path, url=url)
+    made = BranchWorld(tmp_path)
     made.put("a.csv", (1, 10), (2, 20))
     made.put("b.csv", (1, 30))
     made.apply(REST)

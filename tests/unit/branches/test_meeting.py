@@ -17,7 +17,7 @@ from controlplane.operations.planning.snapshot import plan_now
 from controlplane.operations.upkeep.collect import DAY_S, collect
 from controlplane.ports.row_diff import ComparedFiles
 from tests.unit.branches.world import BranchWorld
-from tests.unit.expectations.world import HEAD, KINDS
+from tests.unit.expectations.world import HEAD
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
 SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM doubled GROUP BY k'}\n"
@@ -28,11 +28,10 @@ RENAMED = REST.replace("  other:", "  another:")
 SHORT = "defaults: {retention: {generations: 1, days: 1}}\n"
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> BranchWorld:
+@pytest.fixture
+def world(tmp_path: Path) -> BranchWorld:
     """Main at rest, with two generations of each dataset."""
-    kind = request.param
-    made = BranchWorld(tmp_path, url=kind if kind == "memory:" else f"sqlite:///{tmp_path}/metadata.db")
+    made = BranchWorld(tmp_path)
     made.apply(REST)
     for name, row in (("a.csv", (1, 10)), ("b.csv", (2, 20))):
         made.put(name, row)

@@ -17,7 +17,6 @@ from controlplane.operations.inspect import overview
 from controlplane.operations.planning.pinned import NOT_THERE
 from controlplane.operations.planning.snapshot import plan_now
 from tests.unit.branches.world import BranchWorld
-from tests.unit.expectations.world import KINDS
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
 SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM doubled GROUP BY k'}\n"
@@ -26,9 +25,9 @@ REST = DOUBLED.format(factor=2) + SUMS
 EDITED = DOUBLED.format(factor=3) + SUMS
 
 
-def world_on(kind: str, home: Path) -> BranchWorld:
+def pinned_world(home: Path) -> BranchWorld:
     """Main at rest, and dev pinned to it."""
-    made = BranchWorld(home, url=kind if kind == "memory:" else f"sqlite:///{home}/metadata.db")
+    made = BranchWorld(home)
     made.put("a.csv", (1, 10), (2, 20))
     made.apply(REST)
     made.settle()
@@ -37,9 +36,9 @@ def world_on(kind: str, home: Path) -> BranchWorld:
     return made
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> BranchWorld:
-    return world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> BranchWorld:
+    return pinned_world(tmp_path)
 
 
 def check(world: BranchWorld, branch: str = "dev") -> None:
@@ -241,7 +240,7 @@ def test_a_pinned_branch_of_one_that_follows(world: BranchWorld) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_it_has_the_rows_of_a_copy(tmp_path: Path, seed: int) -> None:
     """Whatever happens in main: files come and change, components are edited and forced, all in any order."""
-    world, random = world_on(KINDS[seed % 2], tmp_path), Random(seed)
+    world, random = pinned_world(tmp_path), Random(seed)
     names = ("shop.orders", "shop.doubled", "shop.sums")
     copy = {name: world.values("dev", name) for name in names}
     for step in range(8):

@@ -17,14 +17,10 @@ from tests.unit.branches.test_overlay import EDITED, REST
 OWN = {"doubled", "sums"}
 
 
-BOTH = pytest.mark.parametrize("world", ["memory:", "sqlite"], indirect=True)
-
-
 @pytest.fixture
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PublishedWorld]:
+def world(tmp_path: Path) -> Iterator[PublishedWorld]:
     """Main at rest with its tables, and dev made from it, which publishes."""
-    kind = getattr(request, "param", "memory:")
-    made = PublishedWorld(tmp_path, url=f"sqlite:///{tmp_path}/metadata.db" if kind == "sqlite" else kind)
+    made = PublishedWorld(tmp_path)
     made.put("a.csv", (1, 10), (2, 20))
     made.put("b.csv", (1, 30))
     made.apply(REST)
@@ -55,7 +51,6 @@ def test_only_what_is_edited_becomes_a_table(world: PublishedWorld) -> None:
     assert rows(world) == {("dev", "shop.doubled", 0), ("dev", "shop.sums", 0)}
 
 
-@BOTH
 def test_status_shows_the_tables_that_a_branch_sees(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     world.rest()
@@ -150,7 +145,6 @@ def test_main_never_changes(world: PublishedWorld) -> None:
     assert (world.folders("dev"), world.of_main()) == (set(), before)
 
 
-@BOTH
 def test_an_edit_that_is_reverted_takes_the_tables_along(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     world.rest()
@@ -182,7 +176,6 @@ def test_a_branch_whose_time_is_over_takes_its_tables_along(world: PublishedWorl
     assert (world.folders("dev"), rows(world)) == (set(), set())
 
 
-@BOTH
 def test_a_branch_that_comes_back_under_its_name_begins_new_tables(world: PublishedWorld) -> None:
     """Also where nobody was there to delete those of before, and the states have the same numbers."""
     world.apply_in("dev", EDITED)
@@ -219,7 +212,6 @@ def test_a_service_that_starts_deletes_what_is_left(world: PublishedWorld) -> No
     assert (world.folders("dev"), rows(world)) == (set(), set())
 
 
-@pytest.mark.parametrize("world", ["sqlite"], indirect=True)
 def test_nothing_of_a_branch_is_asked_for_while_nothing_moves(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     world.rest()

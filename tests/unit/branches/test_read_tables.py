@@ -17,8 +17,8 @@ from controlplane.core.model.tasks import Fragment
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.projections import branch_tables, publish
-from controlplane.store import open_store
 from tests.store.examples import branch, state
+from tests.stores import new_store
 from tests.unit.lake.tables import READERS, Lake, Rows, struct
 
 A, NAME = struct(a="long"), "flow.daily"
@@ -31,7 +31,7 @@ class Place:
     root: Path
 
     def __post_init__(self) -> None:
-        self.store, self.lake = open_store("memory:"), Lake(self.root)
+        self.store, self.lake = new_store(), Lake(self.root)
         self.objects, self.publisher = LocalObjects(self.root), DeltaPublisher(self.root.as_uri())
         with self.store.begin() as tx:
             tx.branches.create(branch(publish=True))

@@ -64,10 +64,9 @@ class Life:
             branch_tables.follow(store, "default", state, logs, lake)
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> PublishedWorld:
-    url = "memory:" if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    made = PublishedWorld(tmp_path, url=url)
+@pytest.fixture
+def world(tmp_path: Path) -> PublishedWorld:
+    made = PublishedWorld(tmp_path)
     made.put("a.csv", (1, 10), (2, 20))
     made.apply(REST)
     made.settle()

@@ -26,7 +26,7 @@ class BranchWorld(World):
     """Main and its branches, as one loop looks after them."""
 
     def __init__(
-        self, home: Path, url: str = "memory:", *, namespace: str = "default", lake: MemoryLake | None = None
+        self, home: Path, url: str | None = None, *, namespace: str = "default", lake: MemoryLake | None = None
     ) -> None:
         super().__init__(home, url=url, namespace=namespace, lake=lake)
         planner = Planner(self.store, window=WINDOW)

@@ -32,9 +32,13 @@ def test_the_database_lies_in_the_home_whatever_that_is_called(tmp_path: Path, n
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
-    environ = {"HEADGATE_HOME": "/elsewhere", "HEADGATE_DATABASE_URL": "memory:", "HEADGATE_LAKE": "s3://b/p"}
+    environ = {
+        "HEADGATE_HOME": "/elsewhere",
+        "HEADGATE_DATABASE_URL": "sqlite:///elsewhere.db",
+        "HEADGATE_LAKE": "s3://b/p",
+    }
     chosen = settings.read(tmp_path, environ)
-    assert (chosen.home, chosen.database_url, chosen.lake) == (tmp_path, "memory:", "s3://b/p")
+    assert (chosen.home, chosen.database_url, chosen.lake) == (tmp_path, "sqlite:///elsewhere.db", "s3://b/p")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import DataDifference
 from controlplane.operations.inspect import branch_diff, data_diff
-from controlplane.store.memory.store import MemoryStore
 from tests.store.examples import branch, d, state
+from tests.stores import new_store
 from tests.unit.branches.world import BranchWorld
 from tests.unit.diffs.world import Recorded
 
@@ -79,7 +79,7 @@ def test_a_dataset_that_neither_has(world: BranchWorld) -> None:
 
 def test_what_a_branch_has_inherited_does_not_stand_for_its_own_code() -> None:
     """Dev has computed its edit from newer sources only: its state before is main's, which would be equal."""
-    store, name = MemoryStore(), "flights.daily"
+    store, name = new_store(), "flights.daily"
     with store.begin() as tx:
         tx.branches.create(branch("dev"))
         tx.states.commit(state(1), 0)

@@ -19,12 +19,12 @@ from controlplane.core.model.tasks import Fragment
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_diff
 from controlplane.ports.row_diff import ComparedFiles, CompareRows
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.arrow import arrow_schema
 from tests.store.examples import state, trace
+from tests.stores import new_store
 
 DATASET = "shop.totals"
 SCHEMA = struct_of([field_of("k", "long"), field_of("v", "string")])
@@ -48,7 +48,7 @@ class Recorded:
 
 class Kept:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.store = folder, MemoryStore()
+        self.folder, self.store = folder, new_store()
         self.ctx, self.seq = Context(self.store), 0
 
     def commit(self, partitions: Mapping[str, Rows], schema: Schema = SCHEMA, *, writes: bool = True) -> int:

@@ -11,9 +11,9 @@ from controlplane.core.model.drivers import Driver
 from controlplane.drivers.local import WORKER_REST_S
 from controlplane.operations.context import Context
 from controlplane.reconciler.fleet import Fleet
-from controlplane.store.memory.store import MemoryStore
 from tests.property.engine import MemoryLake
 from tests.store.examples import task
+from tests.stores import new_store
 from tests.unit.drivers.test_local import World, wait_for_end
 
 IDLE_S = 300.0
@@ -23,7 +23,7 @@ class Place:
     """A fleet over a pool of real processes, which share a clock that stands still."""
 
     def __init__(self, folder: Path) -> None:
-        self.world, self.store = World(folder), MemoryStore()
+        self.world, self.store = World(folder), new_store()
         self.pool = self.world.pool("stay", driver_idle_s=IDLE_S)
         context = Context(self.store)
         self.fleet = Fleet(context, MemoryLake(), self.pool, monotonic=lambda: self.world.now)

@@ -22,8 +22,8 @@ from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Store, Tx
-from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
+from tests.stores import store_at
 
 BRANCH = "main"
 HEAD = """
@@ -75,15 +75,14 @@ class World:
         home: Path,
         exact: int = EXACT,
         window: int = 20_000,
-        url: str = "memory:",
+        url: str | None = None,
         *,
         namespace: str = "default",
         lake: MemoryLake | None = None,
     ) -> None:
         self.home, self.now = home, 1_000_000.0
         (home / "orders").mkdir()
-        upgrade(url)
-        self.raw = open_store(url, lambda: self.now)
+        self.raw = store_at(url, lambda: self.now)
         self.store: Store = self.raw if namespace == "default" else Within(self.raw, namespace)
         self.ctx = Context(self.store, lake="memory:lake")
         self.lake = lake or MemoryLake()
@@ -173,11 +172,3 @@ class World:
             fragments = tx.traces.fragments(ids)
         files = [f["path"] for id in ids for f in fragments[id].files]
         return sorted((row for file in files for row in self.engine.fragment(file).rows), key=repr)
-
-
-KINDS = ("memory:", "sqlite")
-
-
-def world_on(kind: str, home: Path) -> World:
-    """With its database in memory, or in a file."""
-    return World(home, url=kind if kind == "memory:" else f"sqlite:///{home}/metadata.db")

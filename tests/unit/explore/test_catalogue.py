@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import catalogue
-from tests.unit.expectations.world import World, world_on
+from tests.unit.expectations.world import World
 from tests.unit.explore.test_search import REST
 
 MANY = 12
@@ -85,7 +85,7 @@ def test_pages_follow_on_each_other(world: World) -> None:
 
 
 def test_more_components_cost_no_more_statements(tmp_path: Path) -> None:
-    world = world_on("sqlite", tmp_path)
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.apply("")
     world.settle()

@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.explore import GraphAnswer
 from controlplane.operations.explore.graph import graph
-from tests.unit.expectations.world import World, world_on
+from tests.unit.expectations.world import World
 
 REST = """\
     expect: [{check: v < 100, on_fail: quarantine}]
@@ -138,7 +138,7 @@ def test_a_graph_takes_as_many_statements_at_any_size(tmp_path: Path) -> None:
     for count in (10, 1_000):
         home = tmp_path / str(count)
         home.mkdir()
-        world = world_on("sqlite", home)
+        world = World(home)
         copy = "  c{n:04}: {{write: {{connector: files, from: orders, path: '{home}/out/{n}', format: json}}}}\n"
         world.apply("".join(copy.format(n=n, home=home) for n in range(count)))
         for took in (first, second):

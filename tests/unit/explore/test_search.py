@@ -11,7 +11,7 @@ from controlplane.core.search import Facts, Word, matches, words_of
 from controlplane.operations.context import Context
 from controlplane.operations.explore import search as searching
 from controlplane.operations.explore.search import search
-from tests.unit.expectations.world import World, world_on
+from tests.unit.expectations.world import World
 
 REST = """\
   late_orders:
@@ -92,7 +92,7 @@ def test_that_partitions_of_some_were_not_looked_at_is_said(world: World, monkey
 
 
 def test_a_search_takes_a_few_statements(tmp_path: Path) -> None:
-    world = world_on("sqlite", tmp_path)
+    world = World(tmp_path)
     world.put("2013-01-01.csv", (1, 10))
     world.apply(REST % tmp_path)
     world.settle()

@@ -13,7 +13,7 @@ from controlplane.core.model.revisions import Change
 from controlplane.operations.desired import controls
 from controlplane.operations.explore import past
 from controlplane.operations.explore.waves import wave, waves
-from tests.unit.expectations.world import World, world_on
+from tests.unit.expectations.world import World
 
 REST = """\
   places: {{read: {{connector: files, path: {home}/places/*.csv, format: csv, options: {{header: true}},
@@ -32,9 +32,9 @@ def rest(world: World, factor: int = 2) -> str:
     return REST.format(home=world.home, factor=factor)
 
 
-def begun(home: Path, kind: str = "memory:") -> World:
+def begun(home: Path) -> World:
     """After a first run."""
-    world = world_on(kind, home)
+    world = World(home)
     (home / "places").mkdir()
     (home / "places" / "p.csv").write_text("k,v\n1,1\n2,2\n")
     world.put("a.csv", (1, 10))
@@ -134,7 +134,7 @@ def test_a_wave_is_told_whole_or_not_at_all(world: World, monkeypatch: pytest.Mo
 
 
 def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
-    world = begun(tmp_path, "sqlite")
+    world = begun(tmp_path)
     for number in range(3):
         world.put("late.csv", (1, number))
         world.settle()

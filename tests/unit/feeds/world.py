@@ -18,9 +18,9 @@ from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store import open_store, upgrade
 from tests.hostile.test_kills import Children
 from tests.property.engine import Engine, MemoryLake
+from tests.stores import store_at
 from tests.unit.expectations.world import Same, Within
 from tests.unit.reconciler.nowhere import Nowhere
 
@@ -50,11 +50,10 @@ components:
 class Installation:
     """`at`: the time of its database."""
 
-    def __init__(self, home: Path, url: str = "memory:") -> None:
-        upgrade(url)
+    def __init__(self, home: Path, url: str | None = None) -> None:
         self.now = 1_000_000.0
         self.home, self.lake = home, MemoryLake()
-        self.store: Store = open_store(url, lambda: self.now)
+        self.store: Store = store_at(url, lambda: self.now)
         self.wake = Wake()
 
     def team(self, name: str) -> Team:

@@ -29,8 +29,8 @@ from controlplane.reconciler.exporting import Exporting
 from controlplane.reconciler.leader import FencedStore
 from controlplane.services.openlineage import export as openlineage
 from controlplane.services.openlineage.export import Export
-from controlplane.store.memory.store import MemoryStore
 from tests.openlineage import spec
+from tests.stores import new_store
 from tests.unit.branches.world import BranchWorld
 from tests.unit.lineage.memory_sink import MemorySink
 
@@ -82,11 +82,11 @@ class Exported:
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Exported:
-    return settled(tmp_path, "memory:")
+    return settled(tmp_path)
 
 
-def settled(home: Path, url: str) -> Exported:
-    world = BranchWorld(home, url)
+def settled(home: Path) -> Exported:
+    world = BranchWorld(home)
     world.put("a.csv", (1, 10), (2, 20))
     world.apply(FLOW)
     world.settle()
@@ -111,9 +111,8 @@ def of_job(events: list[Any], name: str, kind: str = "COMPLETE") -> Any:
 # --- what is told ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("url", ["memory:", "sqlite:///{home}/metadata.db"])
-def test_what_was_before_is_not_told_and_what_comes_is_told_once(tmp_path: Path, url: str) -> None:
-    exported = settled(tmp_path, url.format(home=tmp_path))
+def test_what_was_before_is_not_told_and_what_comes_is_told_once(tmp_path: Path) -> None:
+    exported = settled(tmp_path)
     assert exported.sent() == []
     arrive(exported)
     told = exported.sent()
@@ -361,7 +360,7 @@ def test_status_and_metrics_tell_how_far_behind_it_is(exported: Exported) -> Non
 
 
 def test_a_second_start_goes_on_where_the_first_one_was() -> None:
-    store = MemoryStore()
+    store = new_store()
     with store.begin() as tx:
         tx.events.put([Event("task.done", "a.b", 1, {}, branch="main")])
     export = Export(store, "default", MemorySink())

@@ -19,7 +19,7 @@ from controlplane.operations.inspect import lineage as inspecting
 from controlplane.operations.inspect.lineage import LineageRequest
 from dataplane.contract.lineage import ColumnLineage
 from tests.unit.branches.world import BranchWorld
-from tests.unit.expectations.world import BRANCH, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 FLOW = """\
   dear: {transform: {sql: "SELECT k, v AS price FROM orders WHERE v > 1"}}
@@ -30,7 +30,7 @@ FLOW = """\
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return settled(world_on("memory:", tmp_path))
+    return settled(World(tmp_path))
 
 
 def settled(world: World) -> World:
@@ -76,9 +76,8 @@ def test_a_column_up_to_the_files(world: World) -> None:
     assert told["shop.spent"] == ("sql", "sqlglot")
 
 
-@pytest.mark.parametrize("kind", ["memory:", "sqlite"])
-def test_partitions_by_how_inputs_are_read(kind: str, tmp_path: Path) -> None:
-    world = settled(world_on(kind, tmp_path))
+def test_partitions_by_how_inputs_are_read(tmp_path: Path) -> None:
+    world = settled(World(tmp_path))
     found = ask(world, "spent", partition="k=3")
     assert partitions(found) == {"spent": ["k=3"], "dear": ["b.csv"], "orders": ["b.csv"]}
     assert [one["mode"] for one in found["partitions"]] == ["subject", "by", "each"]
@@ -217,7 +216,7 @@ def test_a_branch_tells_its_own_code(tmp_path: Path) -> None:
 
 
 def test_before_anything_was_computed(tmp_path: Path) -> None:
-    world = world_on("memory:", tmp_path)
+    world = World(tmp_path)
     world.apply(FLOW)
     found = ask(world, "grand", column="t")
     assert ("dear", "price", "orders", "v", "IDENTITY") in links(found)

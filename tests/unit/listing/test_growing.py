@@ -11,15 +11,15 @@ import pytest
 from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.work.listing_diff import Damaged, Unchanged
-from controlplane.store import open_store
 from dataplane.contract.claims import ListClaim
 from dataplane.contract.listings import ListingResult
+from tests.stores import new_store
 from tests.unit.listing.location import Location, after, each, file
 
 
 @pytest.fixture
 def location(tmp_path: Path) -> Location:
-    return Location(open_store("memory:"), LocalObjects(tmp_path / "lake"), is_growing=True)
+    return Location(new_store(), LocalObjects(tmp_path / "lake"), is_growing=True)
 
 
 def found(location: Location, claim: ListClaim, names: Iterable[str]) -> ListingResult:
@@ -35,7 +35,7 @@ def more(location: Location, *names: str) -> Listing:
 
 def test_a_worker_is_told_where_the_listing_ended(location: Location) -> None:
     assert location.claim()["job"]["known"] == {"key": None, "objects": []}
-    location = Location(open_store("memory:"), location.lake, is_growing=True)
+    location = Location(new_store(), location.lake, is_growing=True)
     more(location, "1", "2")
     assert location.claim()["job"]["known"] == {"key": "2", "objects": [file("2")]}
 

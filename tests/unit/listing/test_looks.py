@@ -15,7 +15,7 @@ from controlplane.operations.work.listing_requests import ListingRequests, deman
 from dataplane.contract.claims import CONTRACT
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
-from tests.unit.expectations.world import BRANCH, HEAD, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, HEAD, World
 
 SAME = """\
   again:
@@ -23,9 +23,9 @@ SAME = """\
 """
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     return world
 

@@ -15,16 +15,16 @@ from controlplane.operations.inspect import overview
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import listing_requests
-from tests.unit.expectations.world import BRANCH, HEAD, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, HEAD, World
 from tests.unit.listing.test_looks import worker
 
 DOUBLED = "  doubled: {transform: {sql: 'SELECT k, 2 * v AS v FROM orders'}}\n"
 MANUAL = "      refresh: manual\n"
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.apply(DOUBLED)
     world.settle()

@@ -16,14 +16,14 @@ from dataplane.contract.results import TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.property.engine import user_error
-from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 LISTING = "shop.orders#listing"
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.apply("")
     world.settle()

@@ -24,6 +24,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, listing_line
 from dataplane.listing.files import listed
+from tests.stores import new_store
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 
 MANY, FEW = 20_000, 2000
@@ -31,7 +32,7 @@ MANY, FEW = 20_000, 2000
 
 @pytest.fixture
 def location(tmp_path: Path) -> Location:
-    return Location(open_store("memory:"), LocalObjects(tmp_path / "lake"))
+    return Location(new_store(), LocalObjects(tmp_path / "lake"))
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.work import claims, reports, rescue
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.identity import EMPTY
 from dataplane.contract.results import TaskResult
 from tests.store.examples import SCHEMA, d, error, stored_job, task
+from tests.stores import new_store
 
 DAILY = "flights.daily"
 DEMANDED = {"main": (1, 2, 4), "dev": (3, 4)}
@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def ctx(clock: Clock) -> Context:
-    ctx = Context(MemoryStore(clock))
+    ctx = Context(new_store(clock))
     with ctx.store.begin() as tx:
         tx.queue.put_job(d(0), stored_job(shared={}))
         for branch, tasks in DEMANDED.items():

@@ -19,11 +19,11 @@ from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.work import claims, listings, reports
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.identity import EMPTY
 from dataplane.contract.results import Metrics, TaskResult
 from tests.store.examples import SCHEMA, d, error, stored_job, task
+from tests.stores import new_store
 from tests.unit.expectations.world import HEAD, World
 
 DAILY = "flights.daily"
@@ -32,7 +32,7 @@ DEMANDED = {"main": (1, 2, 4), "dev": (3, 4)}
 
 @pytest.fixture
 def ctx() -> Context:
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     with ctx.store.begin() as tx:
         tx.queue.put_job(d(0), stored_job(shared={}))
         for branch, tasks in DEMANDED.items():

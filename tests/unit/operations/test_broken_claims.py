@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from controlplane.operations.work import claims
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.kinds import DRIVER_KINDS
 from tests.store.examples import d, stored_job, task
-from tests.unit.expectations.world import KINDS, world_on
+from tests.unit.expectations.world import World
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_whose_tree_is_gone_fails_alone(tmp_path: Path, kind: str) -> None:
-    world = world_on(kind, tmp_path)
+def test_a_job_whose_tree_is_gone_fails_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
     with world.store.begin() as tx:
         tx.queue.put_job(d(1), stored_job(shared={"orders": "ab" * 32}))  # a root of no tree
         tx.queue.put_job(d(2), stored_job(shared={}))

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.operations.desired import blueprints, controls
 from controlplane.ports.store import Tx
-from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 MORE = "  more: {{transform: {{sql: '{sql}'}}{rest}}}\n"
 PLUS = MORE.format(sql="SELECT k, v + 1 AS v FROM orders", rest="")
@@ -18,10 +18,10 @@ PAUSED = MORE.format(sql="SELECT k, v + 1 AS v FROM orders", rest=", paused: tru
 OTHER = "  other: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
 
 
-@pytest.fixture(params=KINDS)
-def begun(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+@pytest.fixture
+def begun(tmp_path: Path) -> World:
     """The next pass asks for two tasks of `more`."""
-    world = world_on(request.param, tmp_path)
+    world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.put("b.csv", (2, 20))
     world.apply("")

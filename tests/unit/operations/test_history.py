@@ -8,15 +8,15 @@ import pytest
 
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import datasets
-from controlplane.store.memory.store import MemoryStore
 from tests.store.examples import state
+from tests.stores import new_store
 
 DAILY = "flights.daily"
 
 
 def with_generations(generations: Sequence[int]) -> Context:
     """A dataset whose states are of these generations, oldest first."""
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     with ctx.store.begin() as tx:
         for number, generation in enumerate(generations, 1):
             tx.states.commit(state(number, DAILY, generation=generation, partitions=number), number - 1)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
-from tests.unit.expectations.world import BRANCH, KINDS, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP BY k'}\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_tree_nodes_of_decisions_that_another_look_made_are_stored(tmp_path: Path, kind: str) -> None:
-    world = world_on(kind, tmp_path)
+def test_tree_nodes_of_decisions_that_another_look_made_are_stored(tmp_path: Path) -> None:
+    world = World(tmp_path)
     planner = Planner(world.store, branch=BRANCH, window=20_000, fewest=2, widest=2)  # merged in steps, over trees
     world.settling = PlanExecutor(world.store, planner, "default", BRANCH)
     for n in range(7):

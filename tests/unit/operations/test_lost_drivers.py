@@ -15,10 +15,10 @@ from controlplane.core.model.tasks import Attempt, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, recording, reports, rescue
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import MANIFEST, FileEntry, TaskResult
 from tests.store.examples import SCHEMA, d, stored_job, task
+from tests.stores import new_store
 
 LATER_S = max(recording.BACKOFF_S) + 1
 
@@ -28,7 +28,7 @@ class Losing:
 
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
-        self.ctx, self.lake = Context(MemoryStore(lambda: self.now)), LocalObjects(folder)
+        self.ctx, self.lake = Context(new_store(lambda: self.now)), LocalObjects(folder)
         with self.ctx.store.begin() as tx:
             tx.queue.put_job(d(0), stored_job(shared={}))
             tx.queue.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])

@@ -10,14 +10,14 @@ from controlplane.core.errors import BadNamespace, NamespaceInUse, NameTaken, No
 from controlplane.core.model import namespaces as model
 from controlplane.operations.context import Context
 from controlplane.operations.desired import namespaces, tokens
-from controlplane.store.memory.store import MemoryStore
 from tests.property.engine import MemoryLake
 from tests.store.examples import revision
+from tests.stores import new_store
 
 
 @pytest.fixture
 def ctx() -> Context:
-    return Context(MemoryStore(), actor="ann")
+    return Context(new_store(), actor="ann")
 
 
 def actions(ctx: Context) -> list[str]:

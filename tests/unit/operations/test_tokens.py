@@ -7,13 +7,13 @@ import pytest
 from controlplane.core.errors import AmbiguousName, NotFound
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 
 TEXT = "hg_" + "x" * 40
 
 
 def test_a_chosen_token_is_admitted_once_however_many_processes_start() -> None:
-    store = MemoryStore()
+    store = new_store()
     for _ in range(3):
         tokens.admit(Context(store, actor="local"), TEXT, "admin", ("admin",))
     found = tokens.authenticate(store, TEXT)
@@ -23,7 +23,7 @@ def test_a_chosen_token_is_admitted_once_however_many_processes_start() -> None:
 
 
 def test_a_chosen_token_that_was_revoked_does_not_come_back() -> None:
-    store = MemoryStore()
+    store = new_store()
     ctx = Context(store, actor="local")
     tokens.admit(ctx, TEXT, "admin", ("admin",))
     tokens.revoke(ctx, tokens.listing(ctx)[0]["id"])
@@ -32,7 +32,7 @@ def test_a_chosen_token_that_was_revoked_does_not_come_back() -> None:
 
 
 def test_a_token_is_revoked_by_its_name() -> None:
-    ctx = Context(MemoryStore(), actor="local")
+    ctx = Context(new_store(), actor="local")
     for name in ("ci", "person"):
         tokens.create(ctx, name, ("admin",))
     tokens.revoke(ctx, "ci")
@@ -42,7 +42,7 @@ def test_a_token_is_revoked_by_its_name() -> None:
 
 
 def test_a_name_that_several_live_tokens_have_names_none_of_them() -> None:
-    ctx = Context(MemoryStore(), actor="local")
+    ctx = Context(new_store(), actor="local")
     texts = [tokens.create(ctx, "home", ("admin",))[0] for _ in range(3)]
     gone, *live = [t["id"] for t in tokens.listing(ctx)]
     tokens.revoke(ctx, gone)
@@ -55,7 +55,7 @@ def test_a_name_that_several_live_tokens_have_names_none_of_them() -> None:
 
 
 def test_the_token_of_a_driver_has_no_name_to_be_revoked_by() -> None:
-    ctx = Context(MemoryStore(), actor="local")
+    ctx = Context(new_store(), actor="local")
     text, _ = tokens.create(ctx, "of driver-1", ("driver",), subject="driver-1")
     with pytest.raises(NotFound):
         tokens.revoke(ctx, "of driver-1")

@@ -15,9 +15,9 @@ import pytest
 
 from controlplane.drivers.folders import GRACE_S, forget
 from controlplane.operations.upkeep.collect import collect
-from controlplane.store import open_store
 from dataplane.transform import packages
 from tests.store.examples import revision
+from tests.stores import new_store
 from tests.wheels import only_from, wheel
 
 OLD = 10 * GRACE_S
@@ -132,7 +132,7 @@ components:
 
 
 def test_a_collection_says_what_live_blueprints_require() -> None:
-    store = open_store("memory:")
+    store = new_store()
     told: list[set[str]] = []
 
     def packages(needed: object) -> int:

@@ -11,7 +11,7 @@ from controlplane.operations.desired import controls
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from dataplane.contract.results import TaskResult
 from tests.property.engine import Taken, user_error
-from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
+from tests.unit.expectations.world import BRANCH, World
 
 TOTAL = "  total: {transform: {sql: 'SELECT sum(v) AS v FROM orders'}}\n"
 CHECKED = TOTAL.replace("}}", "}, expect: [{check: v < 100}]}")
@@ -19,9 +19,9 @@ COPY = "  to_orders: {write: {connector: files, from: orders, path: '%s/out', fo
 PLUS = "  plus: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
 
 
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    made = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
     made.put("a.csv", (1, 10))
     made.apply(TOTAL)
     made.settle()

@@ -14,16 +14,16 @@ from controlplane.core.model.addresses import Generation
 from controlplane.operations.inspect import profiles
 from dataplane.contract.identity import Content
 from dataplane.contract.profiles import packed
-from tests.unit.expectations.world import World, world_on
+from tests.unit.expectations.world import World
 from tests.unit.profiles.test_merging import VALUES, profile
 
 BRANCH = "main"
 TOTAL = "  totals:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP BY k'}\n"
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    world = world_on(request.param, tmp_path)
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
     world.put("a.csv", (1, 10), (2, None))
     world.put("b.csv", (3, 30), (4, 40), (5, None))
     yield world

@@ -14,7 +14,7 @@ from controlplane.core.rights import Narrowing, Principal, permissions_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, promotion
 from controlplane.operations.desired.drafts import Source
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 
 SHOP = """\
 # what there is
@@ -33,7 +33,7 @@ SQL = "SELECT id,\n       price * 2 AS twice\n\nFROM shop.orders o -- all\nWHERE
 
 @pytest.fixture
 def ctx() -> Context:
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     blueprints.apply(ctx, "main", [Source("/shop.yaml", SHOP, {})])
     return ctx
 

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.model.leases import LOOP
 from controlplane.reconciler.leader import FencedStore, LeaderElection, TermEnd
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 
 HANGS_S = 60.0
 LEASE_S = 0.06
@@ -26,7 +26,7 @@ class Place:
     stops: list[threading.Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store = MemoryStore(lambda: self.now)
+        self.store = new_store(lambda: self.now)
 
     def stand(self, one: LeaderElection, stop: threading.Event | None = None) -> threading.Thread:
         thread = threading.Thread(target=one.run, args=[stop or self.stop])

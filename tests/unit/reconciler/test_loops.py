@@ -14,10 +14,11 @@ import pytest
 
 from controlplane.core.model.namespaces import DEFAULT, Namespace
 from controlplane.operations.troubles import Troubles
+from controlplane.ports.store import Store
 from controlplane.reconciler.loops import Loops
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
 from controlplane.reconciler.wake import Ends, Wake
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 from tests.unit.reconciler.test_shared_pool import FOUR, Slots
 
 HANGS_S = 60.0
@@ -27,7 +28,7 @@ HANGS_S = 60.0
 class Place:
     """An installation whose loops do nothing but tell that they run. `broken`: namespaces whose loop cannot begin."""
 
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: Store = field(default_factory=new_store)
     wake: Wake = field(default_factory=Wake)
     troubles: Troubles = field(default_factory=lambda: Troubles(partial(next, count())))  # waits are over soon
     slots: Slots = field(default_factory=lambda: Slots((FOUR,)))

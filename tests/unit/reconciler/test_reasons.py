@@ -19,13 +19,13 @@ from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.property.engine import MemoryLake
+from tests.stores import new_store
 from tests.there import there
 from tests.unit.reconciler.nowhere import Nowhere
 
@@ -78,7 +78,7 @@ class Place:
     pool: Pool = field(default_factory=Pool)
 
     def __post_init__(self) -> None:
-        self.lake, self.ctx = MemoryLake(), Context(MemoryStore())
+        self.lake, self.ctx = MemoryLake(), Context(new_store())
         self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
         (self.folder / "1.csv").write_text("id\n1\n")
         text = SHOP.format(folder=self.folder)

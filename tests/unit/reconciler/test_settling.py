@@ -15,6 +15,7 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from tests.hostile.test_kills import Children
+from tests.stores import damage_node
 from tests.unit.branches.tables import PublishedWorld
 from tests.unit.expectations.world import BRANCH
 from tests.unit.reconciler.nowhere import Nowhere
@@ -79,10 +80,9 @@ def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
     world.put("a.csv", (1, 10))
     world.apply(TOTALS)
     world.rest()
-    nodes = world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the store's ports
     with world.store.read() as tx:
         root = tx.states.newest(BRANCH)[dataset].root
-    nodes[root] = (nodes[root][0], b"damaged")
+    damage_node(world.store, root)
     world.put("b.csv", (2, 20))
     world.apply(TOTALS, "other")
     troubles = Troubles(lambda: 5.0 * next(steps))

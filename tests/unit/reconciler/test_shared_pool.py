@@ -18,9 +18,9 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.shared_pool import TURN_S, FairShare, SharedPool, Wish
-from controlplane.store.memory.store import MemoryStore
 from tests.property.engine import MemoryLake
 from tests.store.examples import stored_job, task
+from tests.stores import new_store
 
 ONE = Share("driver", "standard", SIZES, Limits(0, 1, idle_s=300.0, tasks_each=1))
 FOUR = Share("driver", "standard", SIZES, Limits(0, 4, idle_s=300.0, tasks_each=64))
@@ -134,7 +134,7 @@ class Place:
     """An installation with one slot."""
 
     def __init__(self) -> None:
-        self.clock, self.store, self.slots = Clock(), MemoryStore(), Slots()
+        self.clock, self.store, self.slots = Clock(), new_store(), Slots()
         self.shared, self.fair = SharedPool(self.slots, self.clock), FairShare(self.clock)
 
 

@@ -12,11 +12,11 @@ from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT, Claim, ListClaim
 from dataplane.contract.results import infrastructure_error
 from dataplane.contract.schemas import Json, struct_of
 from tests.property.engine import MemoryLake
+from tests.stores import new_store
 from tests.unit.listing.location import after, each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
 from tests.unit.reconciler.test_reasons import Pool
@@ -36,7 +36,7 @@ class Place:
     pool: Pool = field(default_factory=Pool)
 
     def __post_init__(self) -> None:
-        self.lake, self.ctx = MemoryLake(), Context(MemoryStore(lambda: self.now))
+        self.lake, self.ctx = MemoryLake(), Context(new_store(lambda: self.now))
         self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
         blueprints.apply(self.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
 

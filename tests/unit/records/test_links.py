@@ -21,10 +21,9 @@ DAY_S = 86_400.0
 ASKED = {"dataset": ORDERS, "columns": ["k", "name"], "where": "k > 1", "limit": 2}
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
-    url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    world = RecordWorld(tmp_path, url)
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Served]:
+    world = RecordWorld(tmp_path)
     world.commit({"a.csv": [order(1), order(2)], "b.csv": [order(3), order(4)]})
     with served(world) as place:
         yield place

@@ -29,7 +29,6 @@ from controlplane.operations.desired import tokens
 from controlplane.ports.records import WantedChanges, WantedRows
 from controlplane.services.queries.adapter.changes import request_of as change_request
 from controlplane.services.queries.adapter.records import request_of
-from controlplane.store import open_store, upgrade
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import arrow_schema
@@ -38,6 +37,7 @@ from dataplane.fragments.records import write
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import open_lake
 from tests.store.examples import state
+from tests.stores import store_at
 from tests.unit.api.world import TellingWake, serving
 from tests.unit.lake.tables import struct
 
@@ -53,15 +53,14 @@ class RecordWorld:
     """`rendered`: what was asked of the data plane; `now`: the store's clock."""
 
     root: Path
-    url: str = "memory:"
+    url: str | None = None
     now: float = NOON
     rendered: list[WantedRows] = field(default_factory=list)
     changed: list[WantedChanges] = field(default_factory=list)
     made: int = 0
 
     def __post_init__(self) -> None:
-        upgrade(self.url)
-        self.store = open_store(self.url, lambda: self.now)
+        self.store = store_at(self.url, lambda: self.now)
         self.lake = LocalObjects(self.root / "lake")
         self.ctx = Context(self.store)
         self.seqs: dict[str, int] = {}

@@ -25,6 +25,7 @@ from controlplane.core.rights import Narrowing
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from tests.stores import damage_node
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.s3.world import SCHEMA, World
 
@@ -216,8 +217,7 @@ def test_a_damaged_tree_is_an_error_that_says_what_to_do(served: Served) -> None
     """A listing without its objects would have clients delete theirs. Other datasets are listed."""
     damaged, _ = served.world.commit("shop.a", {"x": ROWS})
     served.world.commit("shop.b", {"x": MORE})
-    nodes = served.world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the ports
-    nodes[damaged.root] = (nodes[damaged.root][0], b"damaged")
+    damage_node(served.world.store, damaged.root)
     with pytest.raises(BaseError, match=r"InternalError.*headgate fsck"):
         served.names()
     assert len(served.names("main/shop/b/")) == 1

@@ -15,13 +15,13 @@ from controlplane.home import Home
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys, tokens
 from controlplane.settings import BadSetting
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 
 INSTALLATION = b"s" * 64
 
 
 def test_a_key_is_found_by_its_access_key_until_it_is_revoked() -> None:
-    ctx = Context(MemoryStore(), actor="ann")
+    ctx = Context(new_store(), actor="ann")
     made = s3_keys.create(ctx, "notebooks", ["main/shop", "dev"])
     found = s3_keys.find(ctx.store, made.id)
     assert found is not None
@@ -35,7 +35,7 @@ def test_a_key_is_found_by_its_access_key_until_it_is_revoked() -> None:
 
 def test_an_expired_key_is_none() -> None:
     now = [100.0]
-    ctx = Context(MemoryStore(clock=lambda: now[0]))
+    ctx = Context(new_store(clock=lambda: now[0]))
     made = s3_keys.create(ctx, "short", ["main"], ttl_s=10)
     assert s3_keys.find(ctx.store, made.id) is not None
     now[0] += 10
@@ -43,7 +43,7 @@ def test_an_expired_key_is_none() -> None:
 
 
 def test_a_secret_belongs_to_one_key_of_one_installation_and_is_not_stored() -> None:
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     made = s3_keys.create(ctx, "one", ["main"])
     secret = s3_keys.secret_key(INSTALLATION, "default", made.id)
     assert len(secret) == 40
@@ -55,7 +55,7 @@ def test_a_secret_belongs_to_one_key_of_one_installation_and_is_not_stored() -> 
 
 
 def test_neither_tokens_nor_drivers_are_keys_and_keys_are_no_tokens() -> None:
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     _, token = tokens.create(ctx, "ci", ("admin",))
     key = s3_keys.create(ctx, "notebooks", ["main"])
     assert s3_keys.find(ctx.store, token.id) is None
@@ -64,7 +64,7 @@ def test_neither_tokens_nor_drivers_are_keys_and_keys_are_no_tokens() -> None:
 
 
 def test_a_live_name_is_taken() -> None:
-    ctx = Context(MemoryStore())
+    ctx = Context(new_store())
     s3_keys.create(ctx, "one", ["main"])
     with pytest.raises(NameTaken):
         s3_keys.create(ctx, "one", ["dev"])

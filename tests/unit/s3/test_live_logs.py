@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import live_log
 from controlplane.core.s3.live_log import HINT, STEPS, checkpoint_file, commit_file
-from controlplane.store.memory.store import FlatTx
+from controlplane.store.sql.listings import SqlNodes
 from dataplane.contract.schemas import Schema
 from tests.unit.lake.tables import READERS, Rows, struct
 from tests.unit.s3.world import SCHEMA, World, fragment, reader
@@ -197,13 +197,13 @@ def test_a_commit_costs_a_walk_to_what_differs(world: World, monkeypatch: pytest
     folder = FOLDER.replace("/a/", "/b/")
     assert len(log(world, folder)) == 2
     read: list[bytes] = []
-    get = FlatTx.get_nodes
+    get = SqlNodes.get_nodes
 
-    def counted(self: FlatTx, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    def counted(self: SqlNodes, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         read.extend(digests)
         return get(self, digests)
 
-    monkeypatch.setattr(FlatTx, "get_nodes", counted)
+    monkeypatch.setattr(SqlNodes, "get_nodes", counted)
     log(world, folder)
     assert read == []
     for n in (17, 4_000):

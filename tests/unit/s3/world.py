@@ -17,10 +17,10 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.ports.store import Store
 from controlplane.services.s3.access import Reader
 from controlplane.services.s3.view import Page, PageRequest, Position, S3View
-from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from tests.store.examples import state
+from tests.stores import new_store
 from tests.unit.lake.tables import Lake, Rows, struct
 
 SCHEMA = struct(k="long", v="string")
@@ -37,7 +37,7 @@ class World:
     checkpoints: int = 0  # that were made
 
     def __post_init__(self) -> None:
-        self.store: Store = MemoryStore(clock=lambda: self.now[0])
+        self.store: Store = new_store(clock=lambda: self.now[0])
         self.lake = LocalObjects(self.root)
         self.view = S3View(self.store, self.lake, make_checkpoint=self.checkpoint)
 

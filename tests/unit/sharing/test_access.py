@@ -22,10 +22,9 @@ DAY_S = 86_400.0
 SECRET = "shop.secret"
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def shared(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sharing]:
-    url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    world = RecordWorld(tmp_path, url)
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Sharing]:
+    world = RecordWorld(tmp_path)
     world.commit(partitions([1], [2]))
     world.commit(partitions([3]), SECRET)
     with sharing(world) as found:

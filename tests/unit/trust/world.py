@@ -21,8 +21,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
 from controlplane.reconciler.wake import Wake
 from controlplane.settings import SignOnSettings
-from controlplane.store import open_store
 from tests.issuer import CLIENT, Issuer, issuing
+from tests.stores import new_store
 from tests.unit.api.world import render, serving
 
 AUDIENCE = "https://headgate.example.com"
@@ -102,7 +102,7 @@ class Command(Protocol):
 
 @contextmanager
 def trusting(home: Path) -> Iterator[Trusting]:
-    store = open_store("memory:")
+    store = new_store()
     admin, _ = tokens.create(Context(store), "ada", ("admin",))
     with issuing() as issuer:
         issuers = JwtIssuers()

@@ -26,6 +26,7 @@ from controlplane.operations.desired import tokens
 from controlplane.ui import rendering, static_files
 from controlplane.ui.forms import own_address
 from controlplane.ui.gate import WrongHost, require_host
+from tests.stores import damage_node
 from tests.unit.api.world import serving
 from tests.unit.ui.world import HOSTILE, Pages, pages
 
@@ -131,10 +132,9 @@ def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
 
 def test_a_damaged_tree_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pages(tmp_path) as home, home.http() as http:
-        nodes = home.world.store._spaces["default"].nodes  # type: ignore[attr-defined]  # damage goes past the ports
         with home.world.store.read() as tx:
             root = tx.states.newest("main")["shop.dear"].root
-        nodes[root] = (nodes[root][0], b"damaged")
+        damage_node(home.world.store, root)
         damaged, other = http.get("/datasets/shop.dear"), http.get("/datasets/shop.orders")
     assert (damaged.status_code, other.status_code) == (500, 200)
     assert "headgate fsck" in damaged.text

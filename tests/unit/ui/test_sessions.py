@@ -9,7 +9,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import browser_sessions as sessions
 from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store
-from controlplane.store.memory.store import MemoryStore
+from tests.stores import new_store
 
 
 class Clock:
@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> Store:
-    return MemoryStore(clock)
+    return new_store(clock)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class Pages:
         self.services.wake.notify()
 
 
-def filled(home: Path, *, url: str = "memory:") -> World:
+def filled(home: Path, *, url: str | None = None) -> World:
     world = World(home, url=url)
     world.now = 1_764_000_000.0
     for i in range(DAYS):
@@ -150,7 +150,7 @@ def rendered(world: World) -> RenderRecords:
 
 
 @contextmanager
-def pages(home: Path, *, url: str = "memory:") -> Iterator[Pages]:
+def pages(home: Path, *, url: str | None = None) -> Iterator[Pages]:
     world = filled(home, url=url)
     services = Services(world.store, open_lake(str(home)), Wake(), rendered(world), lambda driver, lines: "a log")
     token, _ = tokens.create(Context(world.store), "ada", ("admin",))

@@ -8,7 +8,7 @@ from itertools import islice
 
 from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost, PastAttempt, Share, cost, is_measured, share
 from controlplane.core.model.revisions import MAIN
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryPastAttempts(MemoryPart):
@@ -16,27 +16,8 @@ class MemoryPastAttempts(MemoryPart):
         for one in attempts:
             self._space.past_attempts.setdefault((one.id, one.branch), one)
 
-    def past_attempts(
-        self,
-        branch: str,
-        datasets: Iterable[str] | None = None,
-        *,
-        ended: tuple[float, float] | None = None,
-        limit: int = 1000,
-    ) -> tuple[PastAttempt, ...]:
-        wanted = None if datasets is None else set(datasets)
-        found = (a for a in self._newest_past() if a.branch == branch and (wanted is None or a.dataset in wanted))
-        if ended is not None:
-            found = (a for a in found if ended[0] < a.ended_at <= ended[1])
-        return tuple(islice(found, limit))
-
     def _newest_past(self) -> Iterator[PastAttempt]:
         return iter(sorted(self._space.past_attempts.values(), key=lambda a: (-a.ended_at, a.id, a.branch)))
-
-    def find_past_attempts(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
-        wanted = set(ids)
-        newest_last = sorted(self._space.past_attempts.values(), key=lambda a: a.branch)
-        return {a.id: a for a in newest_last if a.id in wanted}
 
     def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         wanted = set(datasets)

@@ -12,46 +12,32 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
+from controlplane.core.errors import NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
-from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.driver_ends import EXPECTED
-from controlplane.core.model.drivers import Driver
-from controlplane.core.model.events import CLAIMED, NO_BRANCH, Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from controlplane.core.model.tasks import Fragment, StoredFile, Trace
-from controlplane.store.memory.alerts import MemoryAlerts
-from controlplane.store.memory.branches import MemoryBranches
-from controlplane.store.memory.browser_sessions import MemoryBrowserSessions
-from controlplane.store.memory.cursors import MemoryCursors
-from controlplane.store.memory.feeds import MemoryFeeds
-from controlplane.store.memory.leases import MemoryLeased
-from controlplane.store.memory.links import MemoryLinks
-from controlplane.store.memory.namespaces import MemoryNamespaces
-from controlplane.store.memory.packs import MemorySuperseded
-from controlplane.store.memory.past_attempts import MemoryPastAttempts
-from controlplane.store.memory.queue import pick
-from controlplane.store.memory.reads import MemoryReads
-from controlplane.store.memory.roles import MemoryRoles
-from controlplane.store.memory.shares import MemoryShares
-from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
-from controlplane.store.memory.trust import MemoryTrustRules
-from controlplane.store.memory.upkeep import MemoryCollected
+from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
 from dataplane.contract.identity import Content
-from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
+from tests.property.memory_store.branches import MemoryBranches
+from tests.property.memory_store.feeds import MemoryFeeds
+from tests.property.memory_store.packs import MemorySuperseded
+from tests.property.memory_store.past_attempts import MemoryPastAttempts
+from tests.property.memory_store.queue import pick
+from tests.property.memory_store.reads import MemoryReads
+from tests.property.memory_store.tables import CowDict, Named, NamespaceTables, V
+from tests.property.memory_store.upkeep import MemoryCollected
 
 
 def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
@@ -80,17 +66,8 @@ class FlatTx(
     MemoryPastAttempts,
     MemoryCollected,
     MemoryReads,
-    MemoryLeased,
     MemorySuperseded,
-    MemoryAlerts,
-    MemoryCursors,
-    MemoryLinks,
-    MemoryBrowserSessions,
-    MemoryShares,
     MemoryFeeds,
-    MemoryTrustRules,
-    MemoryRoles,
-    MemoryNamespaces,
 ):
     # --- blueprints and operators' requests
 
@@ -158,7 +135,7 @@ class FlatTx(
         shelves: tuple[CowDict[Named, Any], ...] = (self._space.begun, self._space.holds)
         for shelf in shelves:
             for b, name in list(shelf):
-                if b == branch and name.startswith(prefix):
+                if b == branch and (name == dataflow or name.startswith(prefix)):
                     del shelf[b, name]
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
@@ -206,22 +183,6 @@ class FlatTx(
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change
 
-    def changes(
-        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Change, ...]:
-        newest_first = reversed(list(self._space.changes.values()))
-        ours = (change for change in newest_first if branch is None or change.branch in (NO_BRANCH, branch))
-        told = (change for change in ours if since <= change.at and (until is None or change.at < until))
-        return tuple(islice(told, limit))
-
-    def answer(self, key: str) -> Answer | None:
-        return self._space.answers[key][1] if key in self._space.answers else None
-
-    def put_answer(self, answer: Answer) -> None:
-        if answer.key in self._space.answers:
-            raise IdempotencyConflict(f"the request {answer.key} has been answered already")
-        self._space.answers[answer.key] = (self._now, answer)
-
     # --- trees and listings
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
@@ -240,10 +201,6 @@ class FlatTx(
         old = self._space.listings.get(listing.id, listing)
         requested, served = max(old.requested, listing.requested), max(old.served, listing.served)
         self._space.listings[listing.id] = replace(listing, requested=requested, served=served)
-
-    def confirm_listing(self, id: bytes, served: int) -> None:
-        if old := self._space.listings.get(id):
-            self._space.listings[id] = replace(old, at=self._now, served=max(old.served, served))
 
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         found = pick(self._space.source_partitions, ((listing, key) for key in keys))
@@ -284,9 +241,6 @@ class FlatTx(
         newest_first = reversed(self._readable(branch, dataset))
         return next((state for state in newest_first if _is_meant(state, point)), None)
 
-    def oldest_state(self, branch: str, dataset: str) -> State | None:
-        return next(iter(self._readable(branch, dataset)), None)
-
     def _readable(self, branch: str, dataset: str) -> tuple[State, ...]:
         """Its line; only its own states where the branch has deleted the dataflow."""
         _, is_live = self._space.dataflows.get((branch, dataset.partition(".")[0]), (0, True))
@@ -296,11 +250,6 @@ class FlatTx(
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         newest_first = reversed(self._line(branch, dataset))
         return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
-
-    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
-        lines = {name: self._line(branch, name) for name in self.states(branch, datasets)}
-        recent = {name: [s for s in line if s.seq > line[-1].seq - n] for name, line in lines.items()}
-        return {name: tuple(reversed(states)) for name, states in recent.items()}
 
     def _line(self, branch: str, dataset: str) -> tuple[State, ...]:
         """All its states that are kept, oldest first: up to the fork those of main."""
@@ -371,26 +320,8 @@ class FlatTx(
         self._mark(branch, dataset)
         self._space.pins[branch, dataset] = pin
 
-    def problems(self, branch: str) -> dict[str, TaskError]:
-        return _of_branch(self._space.problems, branch)
-
-    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None:
-        if error is None:
-            self._space.problems.pop((branch, dataset), None)
-        else:
-            self._space.problems[branch, dataset] = error
-
-    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        return _of_branch(self._space.publications, branch, datasets)
-
     def branch_publications(self) -> tuple[Publication, ...]:
         return tuple(found for (branch, _), found in sorted(self._space.publications.items()) if branch != MAIN)
-
-    def put_publication(self, publication: Publication) -> None:
-        self._space.publications[publication.branch, publication.dataset] = publication
-
-    def drop_publication(self, branch: str, dataset: str) -> None:
-        self._space.publications.pop((branch, dataset), None)
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
         return _of_branch(self._space.targets, branch, components)
@@ -427,18 +358,8 @@ class FlatTx(
             if id not in self._space.profiles:
                 self._space.profiles[id] = body
 
-    def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
-        return pick(self._space.profiles, ids)
-
-    def last_trace(self) -> int:
-        return self._space.counters.get("traces", 0)
-
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
         return pick(self._space.fragments, ids)
-
-    def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
-        found = pick(self._space.fragments, ids)
-        return {id: tuple(StoredFile(f["path"], f["size"]) for f in fragment.files) for id, fragment in found.items()}
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
@@ -452,15 +373,8 @@ class FlatTx(
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         return pick(self._space.memos, keys)
 
-    def put_memo(self, key: bytes, value: Memo) -> None:
-        self._space.memos[key] = value
-
     def put_memos(self, values: Memos) -> None:
         self._space.memos.update(values)
-
-    def forget_memos(self, keys: Iterable[bytes]) -> None:
-        for key in keys:
-            self._space.memos.pop(key, None)
 
     # --- events, drivers, tokens
 
@@ -476,15 +390,6 @@ class FlatTx(
     def last_event(self) -> int:
         return self._space.counters.get("events", 0)
 
-    def claim_of(self, attempt: str) -> Event | None:
-        newest_first = reversed(list(self._space.events.values()))
-        told = (e for e in newest_first if e.kind == CLAIMED and e.body.get("attempt") == attempt)
-        return next(told, None)
-
-    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
-        told = (e for e in self._space.events.values() if e.kind == kind and e.branch == branch)
-        return tuple(event for event in told if event.at > since)
-
     def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         sums: dict[str, int] = {}
         for event in self._space.events.values():
@@ -493,250 +398,49 @@ class FlatTx(
                 sums[event.kind] = sums.get(event.kind, 0) + event.n
         return sums
 
-    def put_driver(self, driver: Driver) -> None:
-        self._space.drivers[driver.id] = driver
 
-    def drivers(self) -> tuple[Driver, ...]:
-        running = (driver for driver in self._space.drivers.values() if not driver.ended)
-        return tuple(sorted(running, key=lambda d: (d.at, d.id)))
-
-    def ends(self, limit: int) -> tuple[Driver, ...]:
-        told = (d for d in self._space.drivers.values() if d.ended and d.reason not in EXPECTED)
-        return tuple(sorted(told, key=lambda d: (-d.seen, d.id))[:limit])
-
-    def token(self, hashed: bytes) -> Token | None:
-        return next((token for token in self._space.tokens.values() if token.hash == hashed), None)
-
-    def token_by_id(self, id: str) -> Token | None:
-        return self._space.tokens.get(id)
-
-    def tokens(self) -> tuple[Token, ...]:
-        return tuple(sorted(self._space.tokens.values(), key=lambda t: (t.at, t.id)))
-
-    def put_token(self, token: Token) -> None:
-        self._space.tokens[token.id] = replace(token, roles=())  # they are looked up whenever it is used
-
-    def touch_token(self, id: str, at: float) -> None:
-        if id in self._space.tokens:
-            self._space.tokens[id] = replace(self._space.tokens[id], used=at)
-
-
+MEMORY = "memory:"
+NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where they differ
+    "blueprints": (
+        "put=put_revision uids=known_uids revisions revision last_number delete_dataflow paused "
+        "set_paused forces force bring_forces mains_revisions mains_forces"
+    ),
+    "audit": "put_change drop_reads drop_answers",
+    "branches": (
+        "all=branches create=create_branch put=put_branch pin=pin_now hold=hold_branch "
+        "drop=drop_branch is_protected own_dataflows own_datasets share share_dataflows"
+    ),
+    "nodes": "get_nodes put_nodes",
+    "listings": (
+        "get=listings put=put_listing partitions=source_partitions partitions_of "
+        "put_partitions=put_source_partitions of_plans=plan_listings drop=drop_listings"
+    ),
+    "states": (
+        "newest=states find=state_of commit=commit_state history unfinished put_building "
+        "drop_building settled put_begun drop_begun marked pinned_schemas pin_schema holds "
+        "put_hold drop_holds"
+    ),
+    "traces": (
+        "hits=traces put=put_traces put_build=put_build_trace fragments put_profiles remembered "
+        "memos put_memos referenced_attempts stored condemn files loose_outputs"
+    ),
+    "queue": (
+        "jobs put_job enqueue demands demanded drop_demands demanding branches_of tasks backlog "
+        "claim attempts extend finish fail release end_attempt retry"
+    ),
+    "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",
+    "drivers": "drop=drop_drivers",
+    "projections": "branch_publications targets put_target",
+    "events": "put=put_events newer=events last=last_event count=count_events drop=drop_events",
+    "upkeep": (
+        "collections begin_collection pointers node_digests drop_nodes spans builds drop_builds "
+        "drop_done loose_heads origins"
+    ),
+    "feeds": "all=feeds",
+}
 COLLABORATORS = {
-    "blueprints": {
-        "put": "put_revision",
-        "uids": "known_uids",
-        "revisions": "revisions",
-        "revision": "revision",
-        "last_number": "last_number",
-        "delete_dataflow": "delete_dataflow",
-        "paused": "paused",
-        "set_paused": "set_paused",
-        "forces": "forces",
-        "force": "force",
-        "bring_forces": "bring_forces",
-        "mains_revisions": "mains_revisions",
-        "mains_forces": "mains_forces",
-    },
-    "audit": {
-        "changes": "changes",
-        "put_change": "put_change",
-        "reads": "reads",
-        "put_reads": "put_reads",
-        "drop_reads": "drop_reads",
-        "answer": "answer",
-        "put_answer": "put_answer",
-        "drop_answers": "drop_answers",
-    },
-    "branches": {
-        "all": "branches",
-        "create": "create_branch",
-        "put": "put_branch",
-        "pin": "pin_now",
-        "hold": "hold_branch",
-        "drop": "drop_branch",
-        "is_protected": "is_protected",
-        "own_dataflows": "own_dataflows",
-        "own_datasets": "own_datasets",
-        "share": "share",
-        "share_dataflows": "share_dataflows",
-    },
-    "nodes": {"get_nodes": "get_nodes", "put_nodes": "put_nodes"},
-    "listings": {
-        "get": "listings",
-        "put": "put_listing",
-        "confirm": "confirm_listing",
-        "partitions": "source_partitions",
-        "partitions_of": "partitions_of",
-        "put_partitions": "put_source_partitions",
-        "of_plans": "plan_listings",
-        "drop": "drop_listings",
-    },
-    "states": {
-        "newest": "states",
-        "find": "state_of",
-        "oldest": "oldest_state",
-        "recent": "recent_states",
-        "commit": "commit_state",
-        "history": "history",
-        "unfinished": "unfinished",
-        "put_building": "put_building",
-        "drop_building": "drop_building",
-        "settled": "settled",
-        "put_begun": "put_begun",
-        "drop_begun": "drop_begun",
-        "marked": "marked",
-        "pinned_schemas": "pinned_schemas",
-        "pin_schema": "pin_schema",
-        "problems": "problems",
-        "set_problem": "set_problem",
-        "holds": "holds",
-        "put_hold": "put_hold",
-        "drop_holds": "drop_holds",
-    },
-    "traces": {
-        "hits": "traces",
-        "put": "put_traces",
-        "last": "last_trace",
-        "put_build": "put_build_trace",
-        "fragments": "fragments",
-        "stored_files": "stored_files",
-        "put_profiles": "put_profiles",
-        "profiles": "profiles",
-        "remembered": "remembered",
-        "memos": "memos",
-        "put_memo": "put_memo",
-        "put_memos": "put_memos",
-        "forget_memos": "forget_memos",
-        "referenced_attempts": "referenced_attempts",
-        "stored": "stored",
-        "condemn": "condemn",
-        "files": "files",
-        "loose_outputs": "loose_outputs",
-        "footers": "footers",
-    },
-    "queue": {
-        "jobs": "jobs",
-        "put_job": "put_job",
-        "enqueue": "enqueue",
-        "demands": "demands",
-        "demanded": "demanded",
-        "demand_counts": "demand_counts",
-        "drop_demands": "drop_demands",
-        "demanding": "demanding",
-        "branches_of": "branches_of",
-        "tasks": "tasks",
-        "backlog": "backlog",
-        "waiting_since": "waiting_since",
-        "claim": "claim",
-        "attempts": "attempts",
-        "extend": "extend",
-        "finish": "finish",
-        "fail": "fail",
-        "release": "release",
-        "end_attempt": "end_attempt",
-        "retry": "retry",
-    },
-    "past_attempts": {
-        "put": "put_past_attempts",
-        "newest": "past_attempts",
-        "find": "find_past_attempts",
-        "costs": "past_costs",
-        "drop": "drop_past_attempts",
-    },
-    "drivers": {"put": "put_driver", "running": "drivers", "ends": "ends", "drop": "drop_drivers"},
-    "projections": {
-        "publications": "publications",
-        "branch_publications": "branch_publications",
-        "put_publication": "put_publication",
-        "drop_publication": "drop_publication",
-        "targets": "targets",
-        "put_target": "put_target",
-    },
-    "events": {
-        "put": "put_events",
-        "newer": "events",
-        "last": "last_event",
-        "claim_of": "claim_of",
-        "of_kind": "events_of",
-        "count": "count_events",
-        "drop": "drop_events",
-        "cursor": "cursor",
-        "move_cursor": "move_cursor",
-    },
-    "access": {
-        "token": "token",
-        "token_by_id": "token_by_id",
-        "tokens": "tokens",
-        "put_token": "put_token",
-        "touch_token": "touch_token",
-        "drop_children": "drop_children",
-        "browser_session": "browser_session",
-        "put_browser_session": "put_browser_session",
-        "drop_browser_session": "drop_browser_session",
-        "drop_browser_sessions": "drop_browser_sessions",
-        "trust_rules": "trust_rules",
-        "has_trust_rule": "has_trust_rule",
-        "put_trust_rule": "put_trust_rule",
-        "drop_trust_rule": "drop_trust_rule",
-        "roles": "roles",
-        "role": "role",
-        "put_role": "put_role",
-        "drop_role": "drop_role",
-    },
-    "leases": {
-        "get": "lease",
-        "take": "take_lease",
-        "renew": "renew_lease",
-        "end": "end_lease",
-        "require": "require_lease",
-    },
-    "upkeep": {
-        "collections": "collections",
-        "begin_collection": "begin_collection",
-        "changes_since_collection": "changes_since_collection",
-        "pointers": "pointers",
-        "node_digests": "node_digests",
-        "drop_nodes": "drop_nodes",
-        "spans": "spans",
-        "drop_states": "drop_states",
-        "builds": "builds",
-        "drop_builds": "drop_builds",
-        "drop_done": "drop_done",
-        "loose_heads": "loose_heads",
-        "put_origins": "put_origins",
-        "origins": "origins",
-        "drop_packs": "drop_packs",
-        "put_leftovers": "put_leftovers",
-        "leftovers": "leftovers",
-        "drop_leftovers": "drop_leftovers",
-    },
-    "alerts": {
-        "all": "alerts",
-        "put": "put_alerts",
-        "drop": "drop_alerts",
-        "messages": "messages",
-        "put_messages": "put_messages",
-        "drop_messages": "drop_messages",
-    },
-    "links": {"get": "link", "all": "links", "put": "put_link"},
-    "shares": {
-        "all": "shares",
-        "put": "put_share",
-        "drop": "drop_share",
-        "tables": "shared_tables",
-        "put_table": "put_shared_table",
-        "drop_table": "drop_shared_table",
-    },
-    "feeds": {
-        "all": "feeds",
-        "get": "feed",
-        "put": "put_feed",
-        "drop": "drop_feed",
-        "grants": "feed_grants",
-        "put_grant": "put_feed_grant",
-        "drop_grant": "drop_feed_grant",
-    },
-    "namespaces": {"all": "namespaces", "put": "put_namespace", "is_in_use": "is_in_use", "empty": "empty_namespace"},
+    part: {new: old or new for new, _, old in (name.partition("=") for name in names.split())}
+    for part, names in NAMES.items()
 }
 
 

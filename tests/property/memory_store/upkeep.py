@@ -8,12 +8,11 @@ from itertools import islice, takewhile
 from typing import cast
 
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.memos import Memo
-from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
+from controlplane.core.model.retention import HOLDERS, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
-from controlplane.store.memory.queue import pick
-from controlplane.store.memory.snapshots import MemorySnapshots
-from controlplane.store.memory.tables import CowDict, K, V
+from tests.property.memory_store.queue import pick
+from tests.property.memory_store.snapshots import MemorySnapshots
+from tests.property.memory_store.tables import CowDict, K, V
 
 
 def _drop(shelf: CowDict[K, V], keys: Iterable[K], limit: int | None = None) -> int:
@@ -32,9 +31,6 @@ class MemoryCollected(MemorySnapshots):
     def begin_collection(self) -> int:
         self._space.counters["collected"] = self._changes()
         return self._count("collections")
-
-    def changes_since_collection(self) -> int:
-        return self._changes() - self._space.counters.get("collected", 0)
 
     def _changes(self) -> int:
         commits = sum(states[-1].seq for states in self._space.states.values())
@@ -121,18 +117,6 @@ class MemoryCollected(MemorySnapshots):
                 oldest_at=old.at,
             )
 
-    def drop_states(self, expired: Sequence[Expired]) -> int:
-        return sum(map(self._drop_states, expired))
-
-    def _drop_states(self, e: Expired) -> int:
-        if (e.branch, e.dataset) not in self._space.states:
-            return 0
-        *older, newest = self._space.states[e.branch, e.dataset]
-        held = {s.seq for s in older if e.branch == MAIN and self._is_held(e.dataset, s.seq)}
-        stay = [s for s in older if s.seq in held or s.seq > e.seq or s.generation >= e.generation or s.at >= e.before]
-        self._space.states[e.branch, e.dataset] = (*stay, newest)
-        return len(older) - len(stay)
-
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
         return ((key, root) for key, (at, (root, _)) in self._space.build_traces.items() if at < before)
 
@@ -179,10 +163,6 @@ class MemoryCollected(MemorySnapshots):
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         """A state is the newest by being the last: there are no heads apart from it."""
         return iter(())
-
-    def footers(self) -> Iterator[tuple[str, str, Memo]]:
-        looks = (t for t in self._space.tasks.values() if t.kind == "footers" and t.key in self._space.memos)
-        return ((t.dataset, t.partition, self._space.memos[t.key]) for t in looks)
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
         outputs = ((t.task, fragment) for t in self._space.traces.values() for fragment in t.outputs.values())

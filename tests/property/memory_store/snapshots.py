@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from controlplane.core.model.branches import MAIN
-from controlplane.store.memory.queue import MemoryQueue
-from controlplane.store.memory.tables import CowDict, Named, NamespaceTables
+from tests.property.memory_store.queue import MemoryQueue
+from tests.property.memory_store.tables import CowDict, Named, NamespaceTables
 
 NOW = 2**62  # a base until the transaction that sets it ends
 

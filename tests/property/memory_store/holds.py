@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controlplane.core.model import change_marks
 from controlplane.core.model.holds import Hold
-from controlplane.store.memory.queue import MemoryPart
+from tests.property.memory_store.queue import MemoryPart
 
 
 class MemoryHolds(MemoryPart):

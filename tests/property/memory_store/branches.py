@@ -13,9 +13,9 @@ from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.projections import unknown_table
-from controlplane.store.memory.holds import MemoryHolds
-from controlplane.store.memory.snapshots import NOW, MemorySnapshots
-from controlplane.store.memory.tables import CowDict, Named
+from tests.property.memory_store.holds import MemoryHolds
+from tests.property.memory_store.snapshots import NOW, MemorySnapshots
+from tests.property.memory_store.tables import CowDict, Named
 
 
 class MemoryBranches(MemorySnapshots, MemoryHolds):

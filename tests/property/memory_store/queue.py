@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
+from tests.property.memory_store.tables import CowDict, K, NamespaceTables, V
 
 
 def pick(shelf: CowDict[K, V], keys: Iterable[K] | None) -> dict[K, V]:
@@ -99,16 +99,6 @@ class MemoryQueue(MemoryPart):
             if tasks
         }
 
-    def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
-        found: dict[str, dict[TaskState, int]] = {}
-        for key, theirs in self._space.demands.items():
-            task = self._space.tasks.get(key)
-            for of_branch, dataset in theirs if task is not None else ():
-                if of_branch == branch and task is not None:
-                    counts = found.setdefault(dataset, {})
-                    counts[task.state] = counts.get(task.state, 0) + 1
-        return found
-
     def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
         who = {(branch, dataset) for dataset in datasets}
         return [key for key, theirs in self._space.demands.items() if not theirs.isdisjoint(who)]
@@ -174,12 +164,6 @@ class MemoryQueue(MemoryPart):
         """A delay that was set before the clock went back is over."""
         is_delayed = self._now < task.not_before <= self._now + LONGEST_DELAY_S
         return task.state == "queued" and not is_delayed
-
-    def waiting_since(self, placements: Collection[Placement]) -> float | None:
-        queued = (task for task in self._space.tasks.values() if task.state == "queued")
-        tasks = (task for task in queued if task.placement in placements)
-        due = [max(self._space.queued_us[task.key] / 1e6, task.not_before) for task in tasks]
-        return min((at for at in due if at <= self._now), default=None)
 
     def claim(
         self,
